@@ -29,13 +29,15 @@ class LedgerSettings(RedisSettings):
         50_000, "changes kept for scorers to catch up with; one further behind reads the whole ledger again"
     )
     leavers_most: Annotated[int, Meta(ge=0, le=10_000_000)] = setting(
-        100_000, "the most instances that ended or moved away in the last two hours that are kept for debits"
+        100_000,
+        "how many of the instances that ended or moved away in the last two hours are kept: load measured while they "
+        "were there is not held against their machines",
     )
     remember_s: Annotated[float, Meta(ge=1, le=31 * 86_400)] = setting(
-        86_400.0, "how long the id of an ended instance stays known"
+        86_400.0, "how long an ended instance stays known, to `windward instances show` and to repeated queries"
     )
     ended_max: Annotated[int, Meta(ge=1_000, le=100_000_000)] = setting(
-        1_000_000, "the most ended instances that stay known; the oldest are forgotten first"
+        1_000_000, "how many ended instances stay known at most; the oldest are forgotten first"
     )
 
     def __post_init__(self) -> None:

@@ -36,6 +36,7 @@ from schemas.process.settings import load_settings, setting
 from schemas.process.terminal import screen
 from schemas.process.version import product_version
 from schemas.tables.alignment import aligned
+from schemas.values.numbers import counted
 from schemas.values.partition_count import partition_count
 from scorer.client import Client, HealthResult, WindwardError
 from scorer.live.windows_reader import read_windows
@@ -91,7 +92,7 @@ def report(found: list[Finding], width: int | None) -> str:
         if one.do:
             lines += _wrapped(" " * len(head) + "-> ", one.do, width)
     counts = Counter(one.level for one in found)
-    return "\n".join([*lines, "", f"{counts['error']} errors, {counts['warning']} warnings, {counts['note']} notes"])
+    return "\n".join([*lines, "", ", ".join(counted(counts[kind], kind) for kind in ("error", "warning", "note"))])
 
 
 def _wrapped(head: str, text: str, width: int | None) -> list[str]:

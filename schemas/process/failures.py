@@ -28,5 +28,5 @@ def print_failure(command: str, code: str, message: str, *, as_json: bool, with_
     if as_json:
         line = json.dumps({"code": code, "message": message, "field": field_of(message)})
     else:
-        line = f"windward {command}: {f'{code}: ' if with_code else ''}{message}"
+        line = f"windward {command}: {f'{code}: ' if with_code else ''}{message.removeprefix(f'{command}: ')}"
     print(line, file=sys.stderr)  # noqa: T201

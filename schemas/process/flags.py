@@ -103,7 +103,8 @@ def _add(group: Any, name: str, field: dataclasses.Field[Any], hint: Any) -> Non
     ):
         default = field.default
         if is_duration(name, field):
-            default = ", ".join(map(duration, default)) if isinstance(default, tuple) else duration(default)
+            default = tuple(map(duration, default)) if isinstance(default, tuple) else duration(default)
+        default = ",".join(map(str, default)) if isinstance(default, tuple) else default
         about += f" (default {default})"
     metavar = field.metadata.get("metavar", "DURATION" if is_duration(name, field) else name.rpartition("_")[2].upper())
     if field.metadata.get("positional"):

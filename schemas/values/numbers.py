@@ -37,6 +37,15 @@ def size(value: float | None) -> str:
     return f"{value:.0f}"
 
 
+def counted(many: int, one: str) -> str:
+    """Return a count with its noun.
+
+    >>> counted(1, "move"), counted(0, "move"), counted(2, "machine")
+    ('1 move', '0 moves', '2 machines')
+    """
+    return f"{many} {one}{'' if many == 1 else 's'}"
+
+
 def amount(resource: str, value: float | None, digits: int = 2) -> str:
     """Return an amount of a resource in its unit.
 

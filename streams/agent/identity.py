@@ -4,7 +4,7 @@ The name is, in this order:
 
 1. the setting ``machine``;
 2. the name in the state file, when this host wrote it;
-3. the host's name, fully qualified if it has a domain; without one its machine-id.
+3. the host's name, fully qualified if it has a domain; without a name its machine-id.
 
 **The state file** is ``machine.json`` in the unit's state directory (``STATE_DIRECTORY``). The first start writes the
 name there, so a new domain or a lost name server changes nothing. It holds the host's id, too: a copied disk image is
@@ -87,7 +87,8 @@ def read_identity(environ: Mapping[str, str]) -> Identity:
     if kept is None and _is_random(socket.gethostname()):
         return Identity(socket.gethostname(), "container", host, RANDOM)
     try:
-        name, source = choose(socket.getfqdn(), machine_id_text, kept)
+        full_name = host_name(socket.getfqdn()) or socket.gethostname()  # /etc/hosts may begin with localhost
+        name, source = choose(full_name, machine_id_text, kept)
     except ValueError as error:
         return Identity("", "", host, str(error))
     if state and source != "state file":

@@ -217,6 +217,9 @@ def test_instances_show_age_and_expiry(windward: Run) -> None:
     assert "in 10m" in row or "in 9m" in row
     assert "expires" in windward("instances", "show", "aged").stdout
     windward("release", "aged")
+    typo = windward("instances", "--machine", "m" + MACHINES[0])
+    assert (typo.returncode, typo.stdout) == (1, "")
+    assert f"no machine 'm{MACHINES[0]}'; did you mean {MACHINES[0]}" in typo.stderr
 
 
 def test_explain_is_of_the_machines_listed_or_of_one(windward: Run) -> None:
@@ -292,6 +295,10 @@ def test_why_tells_the_terms_of_that_moment(windward: Run) -> None:
     told = windward("why", "asked-2", "--json")
     assert json.loads(told.stdout)["answer"]["candidates"]
     assert "instances placed" in windward("why", "asked-1").stdout
+    windward("release", "asked-1")
+    assert "ago; the decision was:\nplace by" in windward("why", "asked-1").stdout
+    assert json.loads(windward("why", "asked-1", "--json").stdout)["now"]["state"] == "released"
+    assert json.loads(told.stdout)["now"]["ended_at"] == 0.0
     assert windward("why", "never").returncode == 1
     placed = json.loads(windward("place", "--id", "a,b", "--cpu", "1", "--json").stdout)
     assert json.loads(windward("why", "a,b", "--json").stdout)["answer"]["machine"] == placed["machine"]
@@ -347,13 +354,13 @@ def test_drain_cordons_plans_waits_and_is_undone(windward: Run) -> None:
     waited = windward("drain", source, "--wait")
     assert (waited.returncode, waited.stderr) == (0, "no instance is left\n")
     undone = windward("drain", "--undo", source)
-    assert (undone.returncode, undone.stdout) == (0, f"{source}: as the agent says\n")
+    assert (undone.returncode, undone.stdout) == (0, f"{source}: takes instances again; no operators' rules\n")
     assert windward("drain", "nobody").returncode == 1
     chosen = json.loads(windward("drain", "--consolidate", "1", "--json").stdout)
     assert len(chosen["drained"]) <= 1
     assert chosen["cordoned"] is True
     for machine in chosen["drained"]:
-        assert windward("drain", "--undo", machine).stdout == f"{machine}: as the agent says\n"
+        assert windward("drain", "--undo", machine).stdout == f"{machine}: takes instances again; no operators' rules\n"
     for number in range(3):
         windward("release", f"leaves-{number}")
 

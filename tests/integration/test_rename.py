@@ -38,8 +38,8 @@ class Fleet:
         self.ledger = Ledger(wire, names)
 
     def fill(self) -> None:
-        """Place two instances on the old name, one on the new, one elsewhere; cordon and label the old one."""
-        wanted = [simple("a", OLD), simple("b", OLD), simple("c", "db1"), simple("d", "other")]
+        """Place two instances on the old name, two elsewhere; cordon and label the old one."""
+        wanted = [simple("a", OLD), simple("b", OLD), simple("c", "other"), simple("d", "other")]
         record = copy_with(wanted[0].instance, ports=(7000,), cluster="shop", role="master")
         self.ledger.reserve([wanted[0]._replace(instance=record), *wanted[1:]])
         self.ledger.confirm("a", started_at=1000.0)
@@ -135,7 +135,20 @@ def test_a_live_machine_keeps_its_name(
         fleet.rename()
     assert error.value.code == "FAILED_PRECONDITION"
     assert fleet.operator(OLD) == SAID
-    assert {one.machine for one in fleet.ledger.all_instances().values()} == {OLD, "db1", "other"}
+    assert {one.machine for one in fleet.ledger.all_instances().values()} == {OLD, "other"}
+
+
+def test_a_name_with_instances_and_an_empty_old_one_are_refused_too(fleet: Fleet) -> None:
+    """Another machine may be silent for a while; a live machine without instances would lose its name unasked."""
+    fleet.ledger.reserve([simple("e", "db2")])
+    fleet.show({OLD: 5.0, "db2": 99.0, "empty": 5.0, "db3": 5.0})
+    with pytest.raises(WindwardError, match="'db2' is a machine with 1 instance, and not known to be the same host"):
+        fleet.rename(new="db2")
+    with pytest.raises(WindwardError, match="'db3' is a live machine"):
+        fleet.rename("empty", "db3")
+    assert fleet.operator("empty") is None
+    fleet.show({OLD: 5.0, "db2": 99.0}, {OLD: "h", "db2": "h"})
+    assert fleet.rename(new="db2")["instances"] == ["a", "b"], "one host under two names"
 
 
 def test_a_change_in_between_is_seen(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isclose
 from typing import NamedTuple
 
 from ops.replay.report.comparison import CLASS_RATIOS, Result, Row, compare
@@ -110,17 +111,33 @@ def markdown(results: Sequence[Result], baseline: str) -> str:
 
 
 def ratios(rows: Sequence[Row], baseline: str, title: str, shown: Shown) -> Table:
-    """Return the table of ratios to the baseline; the baseline's own row has its figures."""
+    """Return the table of ratios to the baseline; the baseline's own row has its figures.
+
+    A ratio of nothing to nothing is a dash. Where every policy has the same figures, as with one instance, there are
+    too few instances to compare.
+    """
     shown = _with_memory(shown, rows)
+    base = next((row.figures for row in rows if row.policy == baseline), {})
+    alike = len(rows) > 1 and all(
+        isclose(row.figures.get(name, 0.0), base.get(name, 0.0), rel_tol=1e-6)
+        for row in rows
+        for name in shown.compared
+    )
     columns = [*shown.columns(shown.compared), Column(shown.headings[shown.beside], 2), Column("worlds", 3)]
     lines = []
     for row in rows:
         if row.policy == baseline:
             cells = [shown.cell(row, name) for name in shown.compared]
         else:
-            cells = [str(row.ratios[name]) if name in row.ratios else "-" for name in shown.compared]
+            cells = [
+                str(row.ratios[name])
+                if name in row.ratios and not alike and (row.figures.get(name) or base.get(name))
+                else "-"
+                for name in shown.compared
+            ]
         lines.append([row.policy, *cells, shown.cell(row, shown.beside), str(row.worlds)])
-    return Table(f"{title}: ratios to {baseline}, 95 % intervals{shown.note}", columns, lines)
+    note = "; too few instances to compare: every policy has the same figures" if alike else shown.note
+    return Table(f"{title}: ratios to {baseline}, 95 % intervals{note}", columns, lines)
 
 
 def figures(rows: Sequence[Row], shown: Shown) -> Table:

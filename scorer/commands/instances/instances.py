@@ -97,7 +97,11 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def _list(settings: ListSettings) -> int:
     fields = ("machine", "state", "cluster", "role", "kind", "labels", "after", "limit")
     params = {name: value for name in fields if (value := getattr(settings, name))}
-    return ask.ask(settings, InstancesResult, "instances", params, show)[0]
+    answer = ask.read(settings, InstancesResult, "instances", params)
+    if settings.machine and not answer.total:
+        ask.read_machine(settings, settings.machine)  # refuses a name that no machine has
+    ask.tell(settings, answer, show)
+    return ask.OK
 
 
 def _release(settings: ReleaseSettings) -> int:

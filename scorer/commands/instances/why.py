@@ -13,7 +13,7 @@ import msgspec
 from schemas.names import Names
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Screen
-from scorer.client import PlaceResult, UpdateResult, WindwardError
+from scorer.client import InstancesResult, PlaceResult, UpdateResult, WindwardError
 from scorer.commands.placing import place
 from scorer.commands.placing.ranked import candidates
 from scorer.commands.shared import ask
@@ -50,8 +50,17 @@ def _why(settings: WhySettings) -> int:
         found = find_decision(server, settings.names, instance_id)
     if found is None:
         raise WindwardError("NOT_FOUND", f"no decision about {instance_id!r} is kept")
-    ask.tell(settings, found, show)
+    ask.tell(settings, found | {"now": _now(settings, instance_id)}, show)
     return ask.OK
+
+
+def _now(settings: WhySettings, instance_id: str) -> dict[str, Any]:
+    """Return the state of an instance now, and when it ended; empty where no scorer says it."""
+    try:
+        answer = ask.read(settings, InstancesResult, "instances", {"id": instance_id})
+    except WindwardError:
+        return {}
+    return {"state": answer.instances[0].state, "ended_at": answer.instances[0].ended_at} if answer.instances else {}
 
 
 def find_decision(server: redis.Redis, names: Names, instance_id: str) -> dict[str, Any] | None:
@@ -78,6 +87,8 @@ def show(found: dict[str, Any], screen: Screen | None = None) -> str:
     """Return the decision for people."""
     when = f"{time_of(found['at'])} ({ago(found['at'], time.time())})"
     head = f"{found['method']} by {found['scorer']} at {when}, query {found['query']}"
+    if (now := found.get("now")) and now["ended_at"]:
+        head = f"{found['id']} is {now['state']}, {ago(now['ended_at'], time.time())}; the decision was:\n{head}"
     answer = decided(found["method"], found["answer"])
     if isinstance(answer, PlaceResult):
         return f"{head}\n{place.show(answer, screen)}"

@@ -110,7 +110,8 @@ def page(row: MachineRow, screen: Screen | None = None) -> str:
     for name in RESOURCES:
         terms = row.resources.get(name) or {}
         rows.append([name, *(ratio(terms.get(w)) if w == "utilization" else amount(name, terms.get(w)) for w in names)])
-    columns = [Column("resource"), *(Column("used" if name == "utilization" else name) for name in names)]
+    titles = {"utilization": "used", "promised": "allocated"}
+    columns = [Column("resource"), *(Column(titles.get(name, name)) for name in names)]
     return "\n".join([*lines, table(columns, rows, screen), *_by_class(row.classes, screen)])
 
 
@@ -127,7 +128,7 @@ def _by_class(classes: Mapping[str, Mapping[str, Mapping[str, float | None]]], s
         Column("class"),
         Column("resource", left=True),
         Column("used"),
-        Column("promised"),
+        Column("allocated"),
         Column("sum"),
         Column("at most"),
     ]

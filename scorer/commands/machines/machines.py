@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,13 +13,13 @@ from schemas.messages.operator import DEFAULT
 from schemas.process.settings import SettingsError, setting
 from schemas.process.tables import Screen
 from schemas.process.verbs import load_verb
-from scorer.client import MachinesResult, WindwardError
+from scorer.client import MachinesResult
 from scorer.commands.machines import machine_table
 from scorer.commands.machines.operator_facts import change_operator_facts, in_words, labelled, replaced, tainted
 from scorer.commands.shared import ask
 from scorer.settings import ClientSettings, LedgerSettings
 
-_PAGE = 10_000
+_PAGE = ask.MACHINES_MAX
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +148,8 @@ class RenameSettings(ClientSettings, LedgerSettings):
     """Give a machine another name, with its instances and operators' rules; its windows begin with its next samples.
 
     Then set WINDWARD_MACHINE=NEW in /etc/default/windward-agent and restart the agent. Until then the old name is
-    cordoned. The command may be run again to finish. It is refused while another host is live under the new name.
+    cordoned. The command may be run again to finish. It is refused where another host has the new name: it is live, or
+    has instances.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines rename sim-00005 db1",)
@@ -188,11 +188,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _show(settings: ShowSettings) -> int:
-    params = {"names": [settings.name], "profile": settings.profile}
-    try:
-        answer = ask.read(settings, MachinesResult, "machines", params)
-    except WindwardError as error:
-        raise _not_found(error, settings) from None
+    answer = ask.read_machine(settings, settings.name, settings.profile)
     ask.tell(settings, answer.machines[0], machine_table.page, indent=2)
     return ask.OK
 
@@ -201,19 +197,6 @@ def _rename(settings: RenameSettings) -> int:
     from scorer.commands.machines.rename import run
 
     return run(settings)
-
-
-def _not_found(error: WindwardError, settings: ShowSettings) -> WindwardError:
-    """Return a scorer's error; for an unknown name with a hint at similar names."""
-    if error.code != "INVALID_ARGUMENT" or not error.message.startswith("names: "):
-        return error
-    from schemas.values.near import did_you_mean
-
-    with contextlib.suppress(WindwardError):
-        answer = ask.read(settings, MachinesResult, "machines", {"limit": _PAGE})
-        hint = did_you_mean(settings.name, [row.machine for row in answer.machines])
-        return WindwardError("NOT_FOUND", f"no machine {settings.name!r}{hint}")
-    return error
 
 
 def _list(settings: ListSettings) -> int:
@@ -273,4 +256,5 @@ def _write(verb: str, settings: WriteSettings) -> int:
 
 def _line(verb: str, name: str, facts: Mapping[str, Any]) -> str:
     words = "forgotten" if verb == "forget" else in_words(facts)
+    words = f"takes instances again; {words}" if verb == "uncordon" else words
     return f"{'every machine' if name == DEFAULT else name}: {words}"

@@ -136,7 +136,7 @@ def in_words(facts: Mapping[str, Any]) -> str:
     """Return an entry for people.
 
     >>> in_words({"cordon": True, "labels": {"disk": "ssd"}}), in_words({})
-    ('cordoned, label disk=ssd', 'as the agent says')
+    ('cordoned, label disk=ssd', "no operators' rules")
     """
     words = ["cordoned"] * bool(facts.get("cordon"))
     words += [f"label {key}={value}" for key, value in facts.get("labels", {}).items()]
@@ -145,4 +145,4 @@ def in_words(facts: Mapping[str, Any]) -> str:
         words.append(f"taint {taint['key']}{value}:{taint.get('effect', 'refuse')}")
     known = ("cordon", "labels", "taints")
     words += [f"{name} {json.dumps(value)}" for name, value in facts.items() if name not in known]
-    return ", ".join(words) or "as the agent says"
+    return ", ".join(words) or "no operators' rules"

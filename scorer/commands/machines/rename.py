@@ -6,7 +6,8 @@
 
 The windows and the agent's facts are the stream app's: they begin anew with the first sample under the new name. The
 two servers have no common transaction, so the steps come in this order. Each leaves a valid state, and the command run
-again does the remaining steps. It is refused while another host, by its host id, is live under the new name.
+again does the remaining steps. It is refused where another host, by its host id, is live under the new name or
+has instances there.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from schemas.values.hosts import is_of
 from schemas.values.near import did_you_mean
 from schemas.values.partition_count import partition_count
 from scorer.client import WindwardError
-from scorer.commands.machines.forget import note_forgotten
+from scorer.commands.machines.forget import instances_on, note_forgotten
 from scorer.commands.machines.known_machines import checked_name, known_machines
 from scorer.commands.machines.machine_table import STALE_S
 from scorer.commands.machines.operator_facts import TRIES, Entries, in_words, rewrite
 from scorer.commands.shared import ask
+from scorer.commands.shared.show import counted
 from scorer.ledger.record.instance import machines_of
 from scorer.ledger.store.check import read_row
 from scorer.ledger.store.scripts import Ledger
@@ -74,24 +76,32 @@ def run(settings: Any) -> int:
 def rename(server: redis.Redis, ledger: Ledger, names: Names, old: str, new: str) -> dict[str, Any]:
     """Do the remaining steps of a renaming; return names, ids moved, operators' entry and whether ``old`` is live.
 
-    Raises WindwardError: NOT_FOUND of an unknown name, FAILED_PRECONDITION while another host has the new one.
+    Raises WindwardError: NOT_FOUND of an unknown name, FAILED_PRECONDITION where another host has the new one.
     """
     known = _known(server, names, (old, new))
     entries: Any = server.hmget(names.operator, old, new)
     said, held = msgspec.json.decode(entries[0] or b"{}"), bool(ledger.rows([old], ())[0][0])
     if not held and not said and old not in known.ages_s and old not in known.hosts:
         raise WindwardError("NOT_FOUND", f"no machine {old!r}{_hint(server, names, old)}")
-    left = held or (bool(said) and not _is_marked(said))
-    if left and known.is_live(new) and not known.is_one_host(old, new):
-        age = f"its newest sample is {known.ages_s[new]:.0f} s old"
-        raise WindwardError(
-            "FAILED_PRECONDITION", f"{new!r} is a live machine ({age}), and not known to be the same host as {old!r}"
-        )
+    left = held or bool(said) or known.is_live(old)
+    if left and not _is_marked(said) and not known.is_one_host(old, new):
+        _refuse_taken(known, ledger, old, new)
     facts = rewrite(server, names, (old, new), lambda entries: _merged_and_marked(entries, old, new))[new]
     moved = _move_instances(ledger, old, new)
     if not known.is_live(old):
         note_forgotten(server, names, old)
     return {"machine": new, "was": old, "instances": moved, "operator": facts, "old_is_live": known.is_live(old)}
+
+
+def _refuse_taken(known: Known, ledger: Ledger, old: str, new: str) -> None:
+    """Refuse a new name that another machine has: raises WindwardError where it is live or has instances."""
+    if known.is_live(new):
+        what = f"is a live machine (its newest sample is {known.ages_s[new]:.0f} s old)"
+    elif held := instances_on(ledger, [new]):
+        what = f"is a machine with {counted(held[new], 'instance')}"
+    else:
+        return
+    raise WindwardError("FAILED_PRECONDITION", f"{new!r} {what}, and not known to be the same host as {old!r}")
 
 
 def _merged_and_marked(entries: Entries, old: str, new: str) -> Entries:

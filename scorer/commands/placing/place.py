@@ -17,6 +17,7 @@ from scorer.commands.placing.ranked import candidates
 from scorer.commands.shared import ask
 from scorer.commands.shared.in_words import in_words
 from scorer.commands.shared.request import RequestSettings
+from scorer.commands.shared.show import counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +68,7 @@ def show(answer: PlaceResult, screen: Screen | None = None) -> str:
     elif answer.asked == 1:
         lines.append("no machine fits")
     else:
-        lines.append(f"{len(placed)} of {answer.asked} instances {tried}")
+        lines.append(f"{len(placed)} of {counted(answer.asked, 'instance')} {tried}")
         on: dict[str, list[str]] = {}
         for one in placed:
             on.setdefault(one.machine, []).append(one.id)

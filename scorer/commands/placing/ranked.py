@@ -109,8 +109,12 @@ def _explained(machine: Verdict) -> list[str]:
     return lines
 
 
+_TITLES = {"promised": "allocated"}
+"""Names of JSON that people read as another word."""
+
+
 def _details(values: Mapping[str, Any]) -> str:
-    return "".join(f"; {name} {_in_words(value)}" for name, value in values.items())
+    return "".join(f"; {_TITLES.get(name, name)} {_in_words(value)}" for name, value in values.items())
 
 
 def _in_words(value: Any) -> str:

@@ -19,7 +19,7 @@ from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.values.durations import duration
 from scorer.commands.shared import ask
 from scorer.commands.shared.request import RequestSettings
-from scorer.commands.shared.show import amount, ratio
+from scorer.commands.shared.show import amount, counted, ratio
 from scorer.commands.shared.whole_fleet import FleetSettings, basis, basis_in_words, chosen_profile
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _one_more(request: Request, fleet: FleetState, profile: Profile) -> list[dic
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     """Return the count, where it is, and what limits it."""
     number = f"{'at least ' if answer['at_least'] else ''}{answer['fit']} more"
-    there, about = f"fit, on {answer['machines_with_room']} machines", basis_in_words(answer)
+    there, about = f"fit, on {counted(answer['machines_with_room'], 'machine')}", basis_in_words(answer)
     if "mix" in answer:
         lines = [f"{number} of the mix {there} (mix: {_mix_words(answer)}; {about})", _mix_table(answer, screen)]
     else:
@@ -213,9 +213,13 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
 def _lost_line(answer: Mapping[str, Any]) -> list[str]:
     if not (lost := answer.get("lost")):
         return []
-    homeless = f"{lost['homeless_count']} find no machine" if lost["homeless_count"] else "all find a machine"
+    homeless = (
+        f"{lost['homeless_count']} {'finds' if lost['homeless_count'] == 1 else 'find'} no machine"
+        if lost["homeless_count"]
+        else "all find a machine"
+    )
     placed = lost["placed"] + lost["homeless_count"]
-    return [f"without {lost['machines']} machines: {placed} instances placed anew, {homeless}"]
+    return [f"without {counted(lost['machines'], 'machine')}: {counted(placed, 'instance')} placed anew, {homeless}"]
 
 
 def _tables(answer: Mapping[str, Any], screen: Screen | None) -> list[str]:
@@ -245,7 +249,7 @@ def _sizes(shapes: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _mix_words(answer: Mapping[str, Any]) -> str:
     """Return what the mix was made from."""
-    of = f"{answer['placed']} instances of the last {duration(answer['since_s'])}"
+    of = f"{counted(answer['placed'], 'instance')} of the last {duration(answer['since_s'])}"
     if answer["covered"] < answer["placed"]:
         of += f", {ratio(answer['covered'] / answer['placed'])} of them in these kinds"
     return of

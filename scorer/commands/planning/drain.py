@@ -23,6 +23,7 @@ from scorer.commands.machines.known_machines import known_machines, meant
 from scorer.commands.machines.operator_facts import change_operator_facts
 from scorer.commands.planning.drain_view import consolidate_answer, drain_answer, show, show_undone
 from scorer.commands.shared import ask
+from scorer.commands.shared.show import counted
 from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
 from scorer.settings import ClientSettings, LedgerSettings
 
@@ -89,9 +90,9 @@ class DrainSettings(FleetSettings):
         if self.consolidate and (self.words or self.selector or self.undo):
             raise ValueError("consolidate: chooses the machines itself; goes without names, --selector and --undo")
         if not self.words and not self.selector and not self.consolidate:
-            raise ValueError("words: drain which machines? Give names, globs, --selector or --consolidate")
+            raise ValueError("drain which machines? Give names, globs, --selector or --consolidate")
         if DEFAULT in self.words:
-            raise ValueError(f"words: {DEFAULT!r} would drain every machine; name them")
+            raise ValueError(f"machines: {DEFAULT!r} would drain every machine; name them")
 
 
 SETTINGS = DrainSettings
@@ -221,7 +222,9 @@ def await_empty(settings: LedgerSettings, machines: Sequence[str], wait_s: float
     told, end_s = "", time.monotonic() + wait_s
     with ask.open_ledger(settings) as ledger:
         while held := instances_on(ledger, machines):
-            words = f"{sum(held.values())} instances left: " + ", ".join(f"{one} {n}" for one, n in held.items())
+            words = f"{counted(sum(held.values()), 'instance')} left: " + ", ".join(
+                f"{one} {n}" for one, n in held.items()
+            )
             if words != told:
                 sys.stderr.write(f"{words}\n")
                 told = words

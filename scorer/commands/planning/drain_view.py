@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.process.tables import Column, Screen, table
 from schemas.resources import RESOURCES
 from scorer.commands.machines.operator_facts import in_words
-from scorer.commands.shared.show import amount
+from scorer.commands.shared.show import amount, counted
 from scorer.commands.shared.whole_fleet import basis, basis_in_words
 
 if TYPE_CHECKING:
@@ -91,13 +91,15 @@ def _emptied(found: Mapping[str, Any], screen: Screen | None) -> list[str]:
 
 
 def _counts(moves: Sequence[Mapping[str, Any]], blocked: Sequence[object]) -> str:
-    there = f"{len(moves)} of {len(moves) + len(blocked)} instances find a machine"
+    every = len(moves) + len(blocked)
+    there = f"{len(moves)} of {counted(every, 'instance')} {'finds' if every == 1 else 'find'} a machine"
     if reserved := sum(one["state"] == "moving" for one in moves):
-        there += f", {reserved} targets are reserved: `windward confirm ID --machine TARGET` when each runs there"
+        targets = f"{counted(reserved, 'target')} {'is' if reserved == 1 else 'are'} reserved"
+        there += f", {targets}: `windward confirm ID --machine TARGET` when each runs there"
     return f"{there}, {len(blocked)} {'stays' if len(blocked) == 1 else 'stay'}" if blocked else there
 
 
 def show_undone(answer: Mapping[str, Any], _: Screen) -> str:
     """Return the machines' operators' rules, and the cancelled moves, a line each."""
-    lines = [f"{name}: {in_words(said)}" for name, said in answer["uncordoned"].items()]
+    lines = [f"{name}: takes instances again; {in_words(said)}" for name, said in answer["uncordoned"].items()]
     return "\n".join([*lines, *(f"{one}: its move is cancelled" for one in answer["cancelled"])])

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schemas.process.tables import Column, Screen, table
+from scorer.commands.shared.show import counted
 from scorer.commands.shared.whole_fleet import basis, basis_in_words
 
 if TYPE_CHECKING:
@@ -38,7 +39,11 @@ def plan_answer(found: Wanted, profile: Profile, fleet: FleetState) -> dict[str,
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     """Return a table of the steps, and the counts."""
     counts = ", ".join(f"{number} {_WORDS[action]}" for action, number in answer["counts"].items())
-    left = f"; {answer['others']} others are left alone" if answer["others"] else ""
+    left = (
+        f"; {counted(answer['others'], 'other')} {'is' if answer['others'] == 1 else 'are'} left alone"
+        if answer["others"]
+        else ""
+    )
     lines = []
     if answer["steps"]:
         columns = [
@@ -68,7 +73,7 @@ def left_words(answer: Mapping[str, Any]) -> str:
     """Return how far a plan was carried out."""
     steps = [one for one in answer["steps"] if one["action"] != "refuse"]
     done = sum(one.get("done", False) for one in steps)
-    return f"{done} of {len(steps)} steps are done, run it again for the rest"
+    return f"{done} of {counted(len(steps), 'step')} {'is' if done == 1 else 'are'} done, run it again for the rest"
 
 
 def undone(steps: Sequence[dict[str, Any]], left: Mapping[int, str]) -> dict[str, Any]:

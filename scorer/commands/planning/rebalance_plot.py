@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from schemas.values.numbers import counted
+
 NAMES_LEVEL_MAX = 6
 """Up to so many names are written horizontally."""
 DRAWN_MAX = 60
@@ -48,7 +50,8 @@ def save_plot(answer: Mapping[str, Any], path: str | Path) -> None:
     before, after = answer["totals"]["overload"]
     drawn = f" · the first {len(found)} drawn" if len(found) < len(answer["concerned"]) else ""
     figure.suptitle(
-        f"{len(answer['moves'])} moves · {answer['profile']} · expected overload {before:.3f} -> {after:.3f}{drawn}",
+        f"{counted(len(answer['moves']), 'move')} · {answer['profile']} · "
+        f"expected overload {before:.3f} -> {after:.3f}{drawn}",
         fontsize=9,
     )
     figure.savefig(path, format="png", dpi=120)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.process.tables import Column, Screen, table
 from schemas.values.durations import duration
-from scorer.commands.shared.show import ratio, time_of
+from scorer.commands.shared.show import counted, ratio, time_of
 from scorer.commands.shared.whole_fleet import basis, basis_in_words
 
 if TYPE_CHECKING:
@@ -109,11 +109,12 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     about, limit = basis_in_words(answer), _limit(answer)
     if not answer["moves"]:
         return f"nothing is worth a move ({about})" + (f"\n{limit}" if limit else "")
-    about += f"; usage is measured of {answer['measured']} instances, expected of the rest"
+    about += f"; usage is measured of {counted(answer['measured'], 'instance')}, expected of the rest"
     lines = [_moves(answer, screen), ""]
     if answer["concerned"]:
         lines += [_machines(answer, screen), ""]
-    lines.append(f"{len(answer['moves'])} moves, memory copied in {_time(answer['copy']['seconds'])} in all; {about}")
+    moves, copied = counted(len(answer["moves"]), "move"), _time(answer["copy"]["seconds"])
+    lines.append(f"{moves}, memory copied in {copied} in all; {about}")
     for name, (before, after) in answer["totals"].items():
         shown = [f"{value:.3f}" if name == "overload" else f"{value:.0f}" if name == "machines_over" else ratio(value)
                  for value in (before, after)]  # fmt: skip
@@ -134,9 +135,8 @@ def _applied(moves: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = [f"  {what['outcome']}: {move['id']}: {what['why']}" for move, what in applied if what["why"]]
     if reserved:
         move, what = reserved[0]
-        lines.append(
-            f"{len(reserved)} targets are reserved until {time_of(what['until'])}; when an instance runs there:"
-        )
+        targets = f"{counted(len(reserved), 'target')} {'is' if len(reserved) == 1 else 'are'} reserved"
+        lines.append(f"{targets} until {time_of(what['until'])}; when an instance runs there:")
         lines.append(f"  windward confirm {move['id']} --machine {move['target']} --move {what['number']}")
     return lines
 
@@ -175,7 +175,8 @@ def _limit(answer: Mapping[str, Any]) -> str:
     moved, most = answer["moved_in_hour"], answer["hour_max"]
     if not most or moved + len(answer["moves"]) < most:
         return ""
-    return f"  the limit of {most} moves an hour is reached, {moved} were made in the last one (hour_max)"
+    made = f"{moved} {'was' if moved == 1 else 'were'} made in the last one"
+    return f"  the limit of {counted(most, 'move')} an hour is reached, {made} (hour_max)"
 
 
 def _time(seconds: float) -> str:

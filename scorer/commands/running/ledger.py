@@ -15,6 +15,7 @@ from schemas.process.verbs import load_verb
 from scorer.background.checker import LastCheck
 from scorer.client import WindwardError
 from scorer.commands.shared import ask
+from scorer.commands.shared.show import counted
 from scorer.ledger.store.check import Check, Checked, mend
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
@@ -80,8 +81,9 @@ def _check(settings: CheckSettings) -> int:
 def _words(found: Checked) -> str:
     lines = [f"{one.kind} {one.name}: {one.what}" for one in found.differences]
     busy = f", {found.busy} changed at each read and were not compared" if found.busy else ""
-    counts = f"{found.machines} machines and {found.clusters} clusters{busy}"
-    return "\n".join([*lines, f"{counts}: {len(found.differences)} differ, {found.repaired} repaired"])
+    counts = f"{counted(found.machines, 'machine')} and {counted(found.clusters, 'cluster')}{busy}"
+    differ = f"{len(found.differences)} {'differs' if len(found.differences) == 1 else 'differ'}"
+    return "\n".join([*lines, f"{counts}: {differ}, {found.repaired} repaired"])
 
 
 def _accept(settings: AcceptSettings) -> int:
@@ -91,5 +93,5 @@ def _accept(settings: AcceptSettings) -> int:
         follower.require()
         windows.ask([Marker(settings.names).write(follower.epoch, len(follower.view))])
     found = {"accepted": True, "instances": len(follower.view)}
-    ask.tell(settings, found, lambda *_: f"accepted: the ledger has {found['instances']} instances")
+    ask.tell(settings, found, lambda *_: f"accepted: the ledger has {counted(found['instances'], 'instance')}")
     return ask.OK

@@ -14,7 +14,7 @@ from schemas.process.failures import print_failure
 from schemas.process.settings import SettingsError
 from schemas.process.tables import Screen
 from schemas.process.terminal import screen
-from scorer.client import Client, WindwardError
+from scorer.client import Client, MachinesResult, WindwardError
 from scorer.commands.shared.direct import DirectClient, can_reach
 from scorer.settings import ClientSettings, LedgerSettings
 
@@ -29,6 +29,8 @@ Show = Callable[[_Told, Screen], str]
 """Returns an answer as text for a terminal."""
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
+MACHINES_MAX = 10_000
+"""Machines in one answer."""
 OK, FAILED, USAGE, NO_MACHINE, NO_ANSWER = range(5)
 """Exit codes, as `ops.cli.main` documents them."""
 
@@ -74,6 +76,24 @@ def read(settings: ClientSettings, kind: type[_Kind], method: str, params: dict[
         return msgspec.convert(call(settings, method, params), kind)
     except msgspec.ValidationError as error:
         raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
+
+
+def read_machine(settings: ClientSettings, name: str, profile: str = "") -> MachinesResult:
+    """Return one machine as the scorer sees it; raises WindwardError, NOT_FOUND with similar names."""
+    try:
+        return read(settings, MachinesResult, "machines", {"names": [name], "profile": profile})
+    except WindwardError as error:
+        if error.code != "INVALID_ARGUMENT" or not error.message.startswith("names: "):
+            raise
+        refused = error
+    from schemas.values.near import did_you_mean
+
+    try:
+        answer = read(settings, MachinesResult, "machines", {"limit": MACHINES_MAX})
+    except WindwardError:
+        raise refused from None
+    hint = did_you_mean(name, [row.machine for row in answer.machines])
+    raise WindwardError("NOT_FOUND", f"no machine {name!r}{hint}")
 
 
 def ask(

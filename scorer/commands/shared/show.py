@@ -7,9 +7,9 @@ from datetime import datetime
 
 from schemas.resources import RESOURCES
 from schemas.values.durations import duration
-from schemas.values.numbers import amount, number, size
+from schemas.values.numbers import amount, counted, number, size
 
-__all__ = ["age", "ago", "amount", "amounts_in_words", "number", "ratio", "resources", "size", "time_of"]
+__all__ = ["age", "ago", "amount", "amounts_in_words", "counted", "number", "ratio", "resources", "size", "time_of"]
 
 
 def ratio(value: float | None) -> str:

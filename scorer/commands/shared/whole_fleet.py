@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.process.settings import SettingsError, setting
+from schemas.values.numbers import counted
 from scorer.commands.shared.request import read_json
 from scorer.settings import ClientSettings, LedgerSettings
 
@@ -41,7 +42,8 @@ def basis(fleet: FleetState, profile: Profile) -> dict[str, Any]:
 
 def basis_in_words(answer: Mapping[str, Any]) -> str:
     """Return `basis` as text."""
-    return f"{answer['machines']} machines, {answer['instances']} instances, profile {answer['profile']}"
+    machines, instances = counted(answer["machines"], "machine"), counted(answer["instances"], "instance")
+    return f"{machines}, {instances}, profile {answer['profile']}"
 
 
 def chosen_profile(name: str, files: Sequence[str]) -> Profile:

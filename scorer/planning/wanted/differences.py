@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from schemas.resources import RESOURCES
+from schemas.resources import RESOURCES, UNITS
 from schemas.rpc.request import CHANGEABLE_FIELDS, KEPT_FIELDS, Request
+from schemas.values.numbers import size
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.rules import RULES, Rules
 from scorer.ledger.view.view import instance_of
@@ -79,13 +80,15 @@ def in_words(old: Instance, new: Instance) -> str:
 
     >>> one = Instance(id="a", machine="m", state="confirmed", amounts=Request(cpu=1.0).amounts(), role="replica")
     >>> in_words(one, msgspec.structs.replace(one, amounts=Request(cpu=2.0, memory=1e9).amounts(), role="master"))
-    'cpu 1 -> 2, memory 0 -> 1e+09, role replica -> master'
+    'cpu 1 -> 2, memory 0 -> 1.0G, role replica -> master'
     """
     found = []
     for name, after in changes(old, new).items():
         if name in RESOURCES:
             before = old.amounts[RESOURCES.index(name)] or 0.0
-            found.append(f"{name} {before:g} -> {after:g}")
+            found.append(f"{name} {_amounts(before, after, in_bytes=UNITS[name].startswith('bytes'))}")
+        elif name == "maxmemory":
+            found.append(f"maxmemory {_amounts(old.maxmemory, after, in_bytes=True)}")
         elif name in _ONLY_NAMED:
             found.append(f"{name} changed")
         elif name == "selector":
@@ -111,17 +114,24 @@ def grows(old: Instance, new: Instance) -> bool:
 
 
 def _declared(amounts: Sequence[float]) -> dict[str, float]:
-    return {name: amount for name, amount in zip(RESOURCES, amounts, strict=False) if amount >= 0}
+    return {name: one for name, one in zip(RESOURCES, amounts, strict=False) if one >= 0}
 
 
 def _plain(name: str, instance: Instance) -> Any:
     """Return a field's value for comparison: an amount of 0 is equal to none."""
     value = getattr(instance, name)
     if name == "amounts":
-        return tuple(amount or 0.0 for amount in value)
+        return tuple(one or 0.0 for one in value)
     if name == "rules":
         return [msgspec.to_builtins(getattr(value or Rules(), rule)) for rule in RULES]
-    return value if name not in ("limits", "expected") or any(amount >= 0 for amount in value) else ()
+    return value if name not in ("limits", "expected") or any(one >= 0 for one in value) else ()
+
+
+def _amounts(before: float, after: float, *, in_bytes: bool) -> str:
+    """Return two amounts for people; in all their digits where they differ less than people are shown."""
+    words = size if in_bytes else "{:g}".format
+    first, second = words(before), words(after)
+    return f"{first} -> {second}" if first != second else f"{before} -> {after}"
 
 
 def _text(value: Any) -> str:

@@ -104,6 +104,11 @@ class Rebalancing:
                     raise ValueError(f"{field_name}: no resource {name!r}; there are {', '.join(known)}")
                 if field_name != "weights" and not 0 <= value <= 100:
                     raise ValueError(f"{field_name}.{name}: expected a percentage from 0 to 100, got {value:g}")
+                if field_name != "weights" and 0 < value < 1 and not self.deviation:
+                    raise ValueError(
+                        f"{field_name}.{name}: expected per cent, got {value:g}; for a share of {value:g} write "
+                        f"{100 * value:g}"
+                    )
                 if not 0 <= value <= COUNT_MAX:
                     raise ValueError(f"weights.{name}: expected a whole number from 0 to {COUNT_MAX}, got {value}")
 

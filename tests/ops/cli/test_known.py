@@ -57,6 +57,19 @@ def test_a_command_refuses_a_file_with_an_unknown_table(tmp_path: Path, capsys: 
     assert "did you mean rank?" in capsys.readouterr().err
 
 
+def test_the_name_of_a_command_is_said_once(tmp_path: Path, capsys: Caught) -> None:
+    """`windward config: config: ...` said it twice."""
+    assert cli.main(["config", "check", str(tmp_path / "none.toml")]) == 2
+    assert capsys.readouterr().err.startswith("windward config: " + str(tmp_path))
+
+
+def test_a_default_of_several_values_is_shown_as_it_is_given(capsys: Caught) -> None:
+    """With commas between them."""
+    with pytest.raises(SystemExit):
+        cli.main(["exporter", "--help"])
+    assert "(default mean,std,p95)" in " ".join(capsys.readouterr().out.split())
+
+
 def test_an_unknown_variable_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: Caught) -> None:
     """With the near one; those of other commands, and secrets' files, are known."""
     monkeypatch.setenv("WINDWARD_KAFKA", "b:9092")

@@ -107,4 +107,4 @@ def test_a_report_fits_the_terminal() -> None:
     shown = report([Finding("Kafka", "warning", "word " * 40, "do this"), Finding("Redis", "good", "fine")], 80)
     assert max(map(len, shown.splitlines())) <= 80
     assert "-> do this" in shown
-    assert shown.endswith("0 errors, 1 warnings, 0 notes")
+    assert shown.endswith("0 errors, 1 warning, 0 notes")

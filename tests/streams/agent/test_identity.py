@@ -62,6 +62,17 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[
     return make
 
 
+def test_a_host_whose_full_name_is_localhost_has_its_short_name(
+    host: Callable[..., dict[str, str]], monkeypatch: pytest.MonkeyPatch
+):
+    """As where /etc/hosts begins with ``127.0.0.1 localhost``; without a short name the machine-id is left."""
+    environ = host("vm")
+    monkeypatch.setattr(identity.socket, "getfqdn", lambda: "localhost")
+    assert read_identity({})[:2] == ("vm", "host name")
+    monkeypatch.setattr(identity.socket, "gethostname", lambda: "localhost")
+    assert read_identity(environ)[:2] == ("3d12", "machine-id")
+
+
 def test_a_new_host_keeps_the_name_it_first_took(host: Callable[..., dict[str, str]]):
     """Another host name later changes nothing, a copied disk does."""
     environ = host("db1")

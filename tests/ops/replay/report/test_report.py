@@ -27,6 +27,22 @@ def test_what_is_hosted_is_compared() -> None:
     assert "| two | 1.25 [1.25, 1.25] | 1.00 [1.00, 1.00] |" in markdown(RESULTS, "one")
 
 
+def test_nothing_is_compared_where_all_policies_have_the_same_figures() -> None:
+    """As with one instance. And the ratio of nothing to nothing is a dash in any table."""
+    alike = [result(policy, "a", 0.0, by_class=False) for policy in ("one", "two")]
+    first = tables(alike, "one")[0]
+    assert "; too few instances to compare: every policy has the same figures" in first.title
+    assert first.lines[1][:4] == ["two", "-", "-", "-"]
+    figures = dict.fromkeys(LOAD.formats, 0.5) | {"hot90": 0.0}
+    differing = [
+        Result("a", 1, policy, False, {"steady": figures | {"std": std}})
+        for policy, std in (("one", 1.0), ("two", 2.0))
+    ]
+    first = tables(differing, "one")[0]
+    assert "too few" not in first.title
+    assert first.lines[1][:4] == ["two", "2.00", "-", "1.00"]
+
+
 def test_worlds_without_batch_have_the_tables_they_had() -> None:
     """Also where only some have."""
     mixed = [*RESULTS, result("one", "c", 0.0, by_class=False)]

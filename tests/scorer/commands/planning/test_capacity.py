@@ -69,7 +69,7 @@ def test_what_if_a_zone_is_lost(capsys: pytest.CaptureFixture[str], file: str) -
     answer = as_json(capsys, file, *KIND, "--if-lost", "zone=a")
     assert answer["lost"] == {"machines": 2, "placed": 1, "homeless": [], "homeless_count": 0}
     assert answer["fit"] == 2
-    assert "without 2 machines: 1 instances placed anew, all find a machine" in run(
+    assert "without 2 machines: 1 instance placed anew, all find a machine" in run(
         capsys, file, *KIND, "--if-lost", "zone=a"
     )
 

@@ -34,6 +34,7 @@ from scorer.ranking.profiles.rebalance_section import Rebalancing
         ('classes = ["gold"]', "rebalance.classes: no class 'gold'; there are prod"),
         ('same = [""]', "rebalance.same: expected names of labels, got an empty one"),
         ("high = { gpu = 3 }", "rebalance.high: no resource 'gpu'"),
+        ("high = { cpu = 0.65 }", "rebalance.high.cpu: expected per cent, got 0.65; for a share of 0.65 write 65"),
         ("high = { cpu = 300 }", "rebalance.high.cpu: expected a percentage from 0 to 100, got 300"),
         ("high = { cpu = 30 }\nlow = { cpu = 40 }", "rebalance.low.cpu: expected at most 30, its high, got 40"),
         ('rule = "thresholds"', 'rebalance.high: rule "thresholds" needs high and low'),
