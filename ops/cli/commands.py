@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+GROUPS = {
+    "place": ("place", "confirm", "update", "release", "why", "instances", "plan"),
+    "ask": ("rank", "capacity", "health", "top", "doctor"),
+    "machines": ("machines", "drain", "evict", "rebalance"),
+    "run": ("up", "demo", "agent", "bridge", "stream", "scorer", "exporter", "record", "rebalancer"),
+    "lab": ("replay", "fold", "fleet", "profiles", "learned"),
+    "admin": ("ledger", "config"),
+}
+"""The commands by what they are for, as ``windward --help`` lists them."""
+
 COMMANDS = {
     "up": ("ops.stack.up", "run the whole stack on this machine until Ctrl-C"),
     "demo": ("ops.demo.command", "show the whole stack running, then stop"),

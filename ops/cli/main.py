@@ -11,7 +11,7 @@ import os
 import sys
 from types import ModuleType
 
-from ops.cli.commands import COMMANDS
+from ops.cli.commands import COMMANDS, GROUPS
 
 __all__ = ["COMMANDS", "EXIT_CODES", "main"]
 
@@ -136,8 +136,10 @@ def _wants_json(arguments: list[str]) -> bool:
 
 def _usage() -> str:
     width = max(map(len, COMMANDS))
-    lines = [f"  {name.ljust(width)}  {about}" for name, (_, about) in COMMANDS.items()]
-    return "\n".join(["usage: windward COMMAND [--help] ...", "", *lines, "", EXIT_CODES])
+    lines = ["usage: windward COMMAND [--help] ..."]
+    for group, names in GROUPS.items():
+        lines += ["", f"{group}:", *(f"  {name.ljust(width)}  {COMMANDS[name][1]}" for name in names)]
+    return "\n".join([*lines, "", EXIT_CODES])
 
 
 if __name__ == "__main__":

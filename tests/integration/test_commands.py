@@ -99,6 +99,15 @@ def test_exit_codes(windward: Run) -> None:
     assert len(unanswered.stderr.splitlines()) == 1
 
 
+def test_an_amount_that_is_not_asked_is_told(windward: Run) -> None:
+    """A batch job without memory is placed, with a warning; not where it was said to be meant."""
+    bare = ("place", "--cpu", "1", "--dry-run")
+    assert "warning: no memory is asked: no room of it is kept" in windward(*bare).stdout
+    assert json.loads(windward(*bare, "--json").stdout)["warnings"][0].startswith("no memory is asked")
+    for more in (("--memory", "1G"), ("--maxmemory", "1G"), ("--best-effort",)):
+        assert "is asked:" not in windward(*bare, *more).stdout
+
+
 def test_place_tells_the_table_and_the_reason(windward: Run) -> None:
     """For people: where, the best machines with their terms, and why others were refused."""
     shown = windward("place", "--cpu", "2", "--dry-run").stdout

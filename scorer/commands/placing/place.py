@@ -10,9 +10,10 @@ from msgspec import Meta
 
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Screen
+from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.values.durations import duration
-from scorer.client import Line, PlaceResult
+from scorer.client import Line, PlaceResult, WindwardError
 from scorer.commands.placing.ranked import candidates
 from scorer.commands.shared import ask
 from scorer.commands.shared.in_words import in_words
@@ -31,7 +32,7 @@ class PlaceSettings(RequestSettings):
         "windward place --query docs/examples/query.json --json",
     )
 
-    best_effort: bool = setting(False, "place an instance that requests no amount")
+    best_effort: bool = setting(False, "place an instance that requests no amount, or not each of cpu and memory")
     ttl_s: float | None = setting(None, f"lifetime of the reservation (default {duration(Request().ttl_s)})")
     count: Annotated[int, Meta(ge=1)] | None = setting(None, "identical instances (default 1)")
     all_or_nothing: bool | None = setting(None, "reserve all of them or none")
@@ -51,10 +52,27 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
             raise SettingsError(str(error)) from None
         if not any(request.amounts()) and not request.maxmemory and not settings.best_effort:
             raise SettingsError("no amount is requested: give --cpu and --memory (or --best-effort)")
-    code, answer = ask.ask(settings, PlaceResult, "place", params, show)
-    if answer is None:
-        return code
+        unasked = [] if settings.best_effort else _unasked(request)
+    else:
+        unasked = []
+    try:
+        answer = ask.read(settings, PlaceResult, "place", params)
+    except WindwardError as error:
+        return ask.report(error, "place", settings)
+    answer.warnings = [*answer.warnings, *unasked]
+    ask.tell(settings, answer, show)
     return ask.NO_MACHINE if answer.missing else ask.OK
+
+
+def _unasked(request: Request) -> list[str]:
+    """Return a warning for cpu or memory that is not asked: the ledger keeps no room of it for the instance."""
+    given = {name: bool(amount) for name, amount in zip(RESOURCES, request.amounts(), strict=True)}
+    given["memory"] = given["memory"] or bool(request.maxmemory)
+    return [
+        f"no {name} is asked: no room of it is kept, unless the profile has a default (give --{name} or --best-effort)"
+        for name in ("cpu", "memory")
+        if not given[name]
+    ]
 
 
 def show(answer: PlaceResult, screen: Screen | None = None) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from ops.cli import known
 from ops.cli import main as cli
+from ops.cli.commands import COMMANDS, GROUPS
 from schemas.process.settings import SettingsError
 
 Caught = pytest.CaptureFixture[str]
@@ -55,6 +56,15 @@ def test_a_command_refuses_a_file_with_an_unknown_table(tmp_path: Path, capsys: 
     file.write_text("[rnak]\ntop = 3")
     assert cli.main(["profiles", "--config", str(file)]) == 2
     assert "did you mean rank?" in capsys.readouterr().err
+
+
+def test_the_help_has_every_command_once_in_its_group(capsys: Caught) -> None:
+    """A new command goes into one of the groups."""
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
+    assert cli.main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:4] == ["place:", f"  place       {COMMANDS['place'][1]}"]
+    assert [line[:-1] for line in lines if line.endswith(":") and not line.startswith(" ")] == list(GROUPS)
 
 
 def test_the_name_of_a_command_is_said_once(tmp_path: Path, capsys: Caught) -> None:
