@@ -1,7 +1,7 @@
 """``windward fold``: print the windows of recorded samples, with the code of the stream app.
 
 The file holds the messages of the samples topic, one JSON object a line (``-`` is standard input). ``--json`` prints
-one object that ``windward rank --machines`` reads:
+one object that ``windward rank --fleet-file`` reads:
 
     {"now": 1790000000.0, "windows_s": [300, 900, 3600],
      "machines": [{"name": "m1", "at": ..., "end": ..., "boot": ..., "age_s": 0, "window_age_s": -3, "interval_s": 10,
@@ -55,7 +55,7 @@ class FoldSettings(CommonSettings):
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward fold docs/examples/samples.jsonl",
-        "windward fold docs/examples/samples.jsonl --json | windward rank --machines /dev/stdin --cpu 2",
+        "windward fold docs/examples/samples.jsonl --json | windward rank --fleet-file /dev/stdin --cpu 2",
     )
 
     file: str = setting(help="file with one message a line; - is standard input", positional=True, metavar="FILE")

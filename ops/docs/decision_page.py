@@ -60,7 +60,7 @@ def page() -> str:
     parts = [
         "# Why this machine? One decision, step by step",
         "A deployer asks for a machine for 2 cores and 10 GB. The numbers on this page are computed by the product when "
-        "the page is built; `windward rank --machines FILE --explain` shows the same of a fleet of yours.",
+        "the page is built; `windward rank --fleet-file FILE --explain` shows the same of a fleet of yours.",
         "## 1. Readings become a sample",
         "The agent reads `/proc` once a second. After ten readings it sends their *moments*: count n, mean, sum of "
         "squared distances from the mean m2, and maximum. Two samples of the CPU of one machine, in cores:",

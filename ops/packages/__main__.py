@@ -134,7 +134,7 @@ def check_windward(empty: Environment, wheels: Path, python: str, manuals: Manua
         check_manual(empty.folder, manual)
     check_completion(empty, "windward", "plac", "place")
     query = ("--query", str(examples / "query.json"))
-    empty.run("windward", "rank", "--machines", str(examples / "machines.json"), *query)
+    empty.run("windward", "rank", "--fleet-file", str(examples / "machines.json"), *query)
     empty.run("windward", "fold", str(examples / "samples.jsonl"))
     _check_sample(empty.run("windward", "agent", "--dry-run", "--machine", "check", "--log-level", "error"))
     empty.run("python", "-c", SAME_CLIENT)

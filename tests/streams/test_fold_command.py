@@ -179,7 +179,7 @@ def test_wrong_settings_are_one_line_and_exit_2(
 
 
 def test_what_is_printed_is_a_fleet_to_rank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`windward rank --machines` takes the output as it is."""
+    """`windward rank --fleet-file` takes the output as it is."""
     from scorer.commands.shared.fleet_file import read_fleet
 
     _, got = fold_json(tmp_path, capsys, lines_of("a", slots=30))

@@ -36,14 +36,16 @@ class RankSettings(RequestSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward rank --cpu 2 --memory 10G                  # ask the running scorer",
         "windward rank --cpu 2 --memory 10G --explain        # why these, and how many machines each filter refused",
-        "windward rank --machines docs/examples/machines.json --query docs/examples/query.json   # from files alone",
-        "windward rank --machines docs/examples/machines.json --cpu 2 --explain calm --plot out.png",
+        "windward rank --fleet-file docs/examples/machines.json --query docs/examples/query.json   # from files alone",
+        "windward rank --fleet-file docs/examples/machines.json --cpu 2 --explain calm --plot out.png",
     )
 
-    machines: str | None = setting(None, "JSON file that describes the fleet; without it the running scorer is asked",
+    fleet_file: str | None = setting(None, "JSON file that describes the fleet; without it the running scorer is asked",
                                    metavar="FILE")  # fmt: skip
-    profile: str | None = setting(None, "name of a profile, or a profile file with --machines", metavar="NAME")
-    profiles: tuple[str, ...] = setting((), "profile files or directories of your own, with --machines", metavar="PATH")
+    profile: str | None = setting(None, "name of a profile, or a profile file with --fleet-file", metavar="NAME")
+    profiles: tuple[str, ...] = setting(
+        (), "profile files or directories of your own, with --fleet-file", metavar="PATH"
+    )
     explain: str | None = setting(
         None, "show each filter's verdict and each score's terms: of the machines listed, or of this one",
         metavar="MACHINE", optional_value=True, group="output",
@@ -70,11 +72,11 @@ def _rank(settings: RankSettings) -> int:
     try:
         request = read_request(params)
     except InvalidRequest as error:
-        raise SettingsError(f"{'query: ' if settings.machines else ''}{error}") from None
-    if settings.machines is None:
+        raise SettingsError(f"{'query: ' if settings.fleet_file else ''}{error}") from None
+    if settings.fleet_file is None:
         answer = ask.read(settings, RankResult, "rank", asked)
     else:
-        answer = _of_file(settings, settings.machines, read_request(asked))
+        answer = _of_file(settings, settings.fleet_file, read_request(asked))
     if settings.plot:
         _plot(answer, settings.plot)
         del answer.candidates[request.top :]

@@ -46,8 +46,8 @@ class CapacitySettings(RequestSettings, FleetSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward capacity --cpu 2 --memory 10G                        # of the running fleet",
         "windward capacity --cpu 2 --memory 10G --by rack --if-lost rack=rack-001",
-        "windward capacity --mix --machines docs/examples/hot.json       # of the kinds placed in the last week",
-        "windward capacity --cpu 2 --memory 10G --machines docs/examples/machines.json   # of a file",
+        "windward capacity --mix --fleet-file docs/examples/hot.json       # of the kinds placed in the last week",
+        "windward capacity --cpu 2 --memory 10G --fleet-file docs/examples/machines.json   # of a file",
     )
 
     by: str = setting("", "count by the values of this label, or by machine", metavar="LABEL")

@@ -56,7 +56,7 @@ class DrainSettings(FleetSettings):
         "windward drain sim-00001 --apply                            # and reserve the targets",
         "windward drain --consolidate 3 --dry-run                    # which three are the cheapest to empty?",
         "windward drain --undo sim-00001 'sim-0001*'                 # they take instances again",
-        "windward drain a1 --force --machines docs/examples/hot.json   # of a file: nothing is cordoned",
+        "windward drain a1 --force --fleet-file docs/examples/hot.json   # of a file: nothing is cordoned",
     )
 
     words: tuple[str, ...] = setting((), "machines, or globs", positional=True, metavar="MACHINE")
@@ -79,8 +79,8 @@ class DrainSettings(FleetSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.machines is not None and (self.undo or self.wait or self.apply):
-            raise ValueError("machines: a file is only planned on, without --apply, --undo and --wait")
+        if self.fleet_file is not None and (self.undo or self.wait or self.apply):
+            raise ValueError("fleet_file: a file is only planned on, without --apply, --undo and --wait")
         if self.undo and (self.dry_run or self.wait or self.apply):
             raise ValueError("undo: goes with machines alone, without --dry-run, --apply and --wait")
         if self.apply and self.dry_run:
@@ -105,7 +105,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def _drain(settings: DrainSettings) -> int:
     profile = chosen_profile(settings.profile, settings.profiles)  # refused before anything is written
-    if settings.machines is None:
+    if settings.fleet_file is None:
         return _live(settings, profile)
     fleet = settings.fleet()
     known = {name: fleet.snapshot.rules.labels(row) for row, name in enumerate(fleet.snapshot.names)}

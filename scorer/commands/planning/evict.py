@@ -33,7 +33,7 @@ class EvictSettings(FleetSettings):
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward evict --profile docs/examples/classes.toml    # of the running fleet",
-        "windward evict --profile docs/examples/classes.toml --machines docs/examples/classes.json   # of a file",
+        "windward evict --profile docs/examples/classes.toml --fleet-file docs/examples/classes.json   # of a file",
     )
 
     profile: str = setting("", "name of a profile, or a profile file, that counts by class", metavar="NAME")

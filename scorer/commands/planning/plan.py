@@ -48,7 +48,7 @@ class PlanSettings(FleetSettings):
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
-        "windward plan docs/examples/wanted.jsonl --machines docs/examples/hot.json    # against the fleet of a file",
+        "windward plan docs/examples/wanted.jsonl --fleet-file docs/examples/hot.json    # against the fleet of a file",
         "windward plan docs/examples/wanted.jsonl --prune --prune-labels app=web       # what is no longer wanted, too",
         "windward plan docs/examples/wanted.jsonl --apply --all-or-nothing             # only if nothing is refused",
     )
@@ -62,7 +62,7 @@ class PlanSettings(FleetSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.apply and self.machines is not None:
+        if self.apply and self.fleet_file is not None:
             raise ValueError("apply: a file is only planned on")
         if self.apply and self.profile.endswith(".toml"):
             raise ValueError("profile: --apply needs a profile of the scorer; give its name")

@@ -46,7 +46,7 @@ class RebalanceSettings(FleetSettings, BalanceSettings):
         "windward rebalance --moves-max 50 --same rack --json",
         "windward rebalance --rounds 6 --rounds-over 5 --every 1m    # only machines overloaded for five minutes",
         "windward rebalance --rule thresholds --high cpu=65,memory=95 --low cpu=45,memory=60",
-        "windward rebalance --machines docs/examples/hot.json --plot moves.png",
+        "windward rebalance --fleet-file docs/examples/hot.json --plot moves.png",
         "windward rebalance --moves-max 3 --apply                   # and reserve the targets, for an hour",
     )
 
@@ -63,9 +63,9 @@ class RebalanceSettings(FleetSettings, BalanceSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.apply and self.machines is not None:
-            raise ValueError("apply: the machines of a file cannot be reserved; leave --machines out")
-        if self.rounds > 1 and self.machines is not None:
+        if self.apply and self.fleet_file is not None:
+            raise ValueError("apply: the machines of a file cannot be reserved; leave --fleet-file out")
+        if self.rounds > 1 and self.fleet_file is not None:
             raise ValueError("rounds: a file has one moment; several rounds need the running fleet")
 
 

@@ -1,4 +1,4 @@
-"""A fleet in a JSON file: how ``windward rank --machines`` and the tests describe machines.
+"""A fleet in a JSON file: how ``windward rank --fleet-file`` and the tests describe machines.
 
     {
       "machines": [

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 class FleetSettings(ClientSettings, LedgerSettings):
     """Which fleet a command computes on, and where profiles are."""
 
-    machines: str | None = setting(
+    fleet_file: str | None = setting(
         None, "JSON file that describes the fleet; without it the running one is read", metavar="FILE"
     )
     profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
 
     def fleet(self) -> FleetState:
         """Return the fleet of the file, or the running one; raises SettingsError, or one of `scorer.wire.AWAY`."""
-        return _running(self) if self.machines is None else fleet_of_file(self.machines)
+        return _running(self) if self.fleet_file is None else fleet_of_file(self.fleet_file)
 
 
 def basis(fleet: FleetState, profile: Profile) -> dict[str, Any]:
@@ -62,9 +62,9 @@ def fleet_of_file(path: str) -> FleetState:
     from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
 
     try:
-        return read_fleet(read_json(path, "machines"))
+        return read_fleet(read_json(path, "fleet_file"))
     except InvalidFleet as error:
-        raise SettingsError(f"machines: {path}: {error}") from None
+        raise SettingsError(f"fleet_file: {path}: {error}") from None
 
 
 def _running(settings: LedgerSettings) -> FleetState:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,17 @@ def test_the_help_has_every_command_once_in_its_group(capsys: Caught) -> None:
     lines = capsys.readouterr().out.splitlines()
     assert lines[2:4] == ["place:", f"  place       {COMMANDS['place'][1]}"]
     assert [line[:-1] for line in lines if line.endswith(":") and not line.startswith(" ")] == list(GROUPS)
+
+
+def test_machines_is_a_count_and_a_fleet_file_a_file() -> None:
+    """One name has one meaning in all commands."""
+    meant = {
+        name: {field.type for command in COMMANDS for cls in known.classes(command) for field in fields(cls)
+               if field.name == name}
+        for name in ("machines", "fleet_file")
+    }  # fmt: skip
+    assert all("int" in str(kind) for kind in meant["machines"]), meant
+    assert meant["fleet_file"] == {"str | None"}
 
 
 def test_the_name_of_a_command_is_said_once(tmp_path: Path, capsys: Caught) -> None:

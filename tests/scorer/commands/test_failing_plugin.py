@@ -82,7 +82,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 )
 def test_it_is_named_on_one_line(folder: Path, command: tuple[str, ...], code: int) -> None:
     """No traceback; the exit code is 1, of `plan` 255: no plan was made."""
-    words = (*command, "--machines", "fleet.json", "--profile", "mine.toml")
+    words = (*command, "--fleet-file", "fleet.json", "--profile", "mine.toml")
     done = run_command(*words, environ={})
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"windward {command[0]}: {SAID}\n")
     told = json.loads(run_command(*words, "--json", environ={}).stderr)

@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> str:
 
 def run(capsys: pytest.CaptureFixture[str], file: str, *words: str, code: int = 0) -> str:
     """What is printed."""
-    assert main(["--machines", file, *words], {}) == code
+    assert main(["--fleet-file", file, *words], {}) == code
     return capsys.readouterr().out
 
 
@@ -88,7 +88,7 @@ def test_a_mix_of_what_was_placed_lately(capsys: pytest.CaptureFixture[str], fil
     lost = as_json(capsys, file, *words, "--if-lost", "zone=a")
     assert (lost["lost"]["placed"], lost["fit"]) == (1, 1)
     with pytest.raises(SettingsError, match="mix_since: no instance was placed within 1h"):
-        main(["--machines", file, "--mix", "--mix-since", "1h"], {})
+        main(["--fleet-file", file, "--mix", "--mix-since", "1h"], {})
 
 
 def test_none_fits(capsys: pytest.CaptureFixture[str], file: str) -> None:
@@ -110,7 +110,7 @@ def test_none_fits(capsys: pytest.CaptureFixture[str], file: str) -> None:
 def test_wrong_usage_is_one_line(file: str, words: list[str], message: str) -> None:
     """It names the setting."""
     with pytest.raises(SettingsError) as error:
-        main(["--machines", file, *words], {})
+        main(["--fleet-file", file, *words], {})
     assert message in str(error.value)
 
 

@@ -17,7 +17,7 @@ FILE = str(Path(__file__).parents[4] / "docs" / "examples" / "hot.json")
 
 def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     """What is printed."""
-    assert main(["--machines", FILE, *words], {}) == code
+    assert main(["--fleet-file", FILE, *words], {}) == code
     return capsys.readouterr().out
 
 
@@ -56,16 +56,16 @@ def test_the_machines_that_are_the_cheapest_to_empty(capsys: pytest.CaptureFixtu
     there = [{"id": f"i{n}", "machine": f"m{n // 2}", "cpu": 1, "memory": "1G"} for n in range(3)]
     file = tmp_path / "fleet.json"
     file.write_text(json.dumps({"machines": machines, "instances": there}))
-    assert main(["--machines", str(file), "--consolidate", "1", "--json"], {}) == 0
+    assert main(["--fleet-file", str(file), "--consolidate", "1", "--json"], {}) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["drained"] == ["m1"]
     assert [one["id"] for one in answer["moves"]] == ["i2"]
     assert answer["consolidate"]["machines"][0]["instances"] == 1
-    assert main(["--machines", str(file), "--consolidate", "1"], {}) == 0
+    assert main(["--fleet-file", str(file), "--consolidate", "1"], {}) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].split() == ["emptied", "instances", "memory", "to", "copy"]
     assert shown[1].split()[:2] == ["m1", "1"]
-    assert main(["--machines", str(file), "--consolidate", "9"], {}) == 3
+    assert main(["--fleet-file", str(file), "--consolidate", "9"], {}) == 3
     assert "of 9 machines can be emptied" in capsys.readouterr().out
     assert run(capsys, "--consolidate", "1", code=3) == (
         "no machine can be emptied: 0 were tried; left out: 2 without instances, 1 with an instance that may not move\n"
@@ -74,7 +74,7 @@ def test_the_machines_that_are_the_cheapest_to_empty(capsys: pytest.CaptureFixtu
 
 def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 1, with the name that was meant."""
-    assert main(["--machines", FILE, "a11"], {}) == 1
+    assert main(["--fleet-file", FILE, "a11"], {}) == 1
     assert "no machine 'a11'" in capsys.readouterr().err
 
 
@@ -84,9 +84,9 @@ def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
         ([], "drain which machines?"),
         (["a1", "--consolidate", "1"], "consolidate: chooses the machines itself"),
         (["*"], "'*' would drain every machine"),
-        (["a1", "--undo"], "machines: a file is only planned on"),
-        (["a1", "--apply"], "machines: a file is only planned on"),
-        (["a1", "--wait"], "machines: a file is only planned on"),
+        (["a1", "--undo"], "fleet_file: a file is only planned on"),
+        (["a1", "--apply"], "fleet_file: a file is only planned on"),
+        (["a1", "--wait"], "fleet_file: a file is only planned on"),
         (["a1", "--profile", "none"], "profile: no profile 'none'"),
         (["--selector", "= ="], "selector: cannot read"),
     ],
@@ -94,5 +94,5 @@ def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
     """It names the setting."""
     with pytest.raises(SettingsError) as error:
-        main(["--machines", FILE, *words], {})
+        main(["--fleet-file", FILE, *words], {})
     assert message in str(error.value)

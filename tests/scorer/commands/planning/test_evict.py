@@ -8,7 +8,7 @@ import pytest
 
 from ops.cli.main import main
 
-FILES = ("--profile", "docs/examples/classes.toml", "--machines", "docs/examples/classes.json")
+FILES = ("--profile", "docs/examples/classes.toml", "--fleet-file", "docs/examples/classes.json")
 
 
 def test_it_says_who_leaves_and_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,5 +24,5 @@ def test_it_says_who_leaves_and_why(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_profile_with_one_sum_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """The message names the setting to change."""
-    assert main(["evict", "--machines", FILES[-1]]) == 2
+    assert main(["evict", "--fleet-file", FILES[-1]]) == 2
     assert "profile: windward counts all classes together; give `fits` a table `classes`" in capsys.readouterr().err

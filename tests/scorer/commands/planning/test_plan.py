@@ -18,7 +18,7 @@ FLEET = str(EXAMPLES / "hot.json")
 
 def run(capsys: pytest.CaptureFixture[str], file: object, *words: str, code: int) -> str:
     """What is printed."""
-    assert main([str(file), "--machines", FLEET, *words], {}) == code
+    assert main([str(file), "--fleet-file", FLEET, *words], {}) == code
     return capsys.readouterr().out
 
 
@@ -47,17 +47,17 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     run(capsys, file, code=1)
     for text in ("{", '{"id": "a", "selector": "= ="}'):
         file.write_text(text)
-        assert main([str(file), "--machines", FLEET], {}) == 255
+        assert main([str(file), "--fleet-file", FLEET], {}) == 255
         assert "windward plan: file: " in capsys.readouterr().err
-    assert main([str(tmp_path / "none"), "--machines", FLEET], {}) == 255
-    assert main([str(file), "--machines", str(tmp_path / "none")], {}) == 255
-    assert main([str(file), "--machines", FLEET, "--profile", "none"], {}) == 255
+    assert main([str(tmp_path / "none"), "--fleet-file", FLEET], {}) == 255
+    assert main([str(file), "--fleet-file", str(tmp_path / "none")], {}) == 255
+    assert main([str(file), "--fleet-file", FLEET, "--profile", "none"], {}) == 255
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--apply", "--machines", FLEET], "apply: a file is only planned on"),
+        (["--apply", "--fleet-file", FLEET], "apply: a file is only planned on"),
         (["--prune-labels", "a=b"], "prune_labels: goes with --prune"),
         (["--apply", "--profile", "mine.toml"], "profile: --apply needs a profile of the scorer"),
     ],

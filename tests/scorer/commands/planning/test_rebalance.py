@@ -21,7 +21,7 @@ THRESHOLDS = ("--rule", "thresholds", "--high", "cpu=65,memory=95", "--low", "cp
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """What is printed."""
-    assert main(["--machines", FILE, *words], {}) == 0
+    assert main(["--fleet-file", FILE, *words], {}) == 0
     return capsys.readouterr().out
 
 
@@ -66,7 +66,7 @@ def test_the_profile_says_how(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert as_json(capsys, "--profile", str(mine), "--classes", "prod")["moves"]
     mine.write_text("[rebalance]\ngain_min = 2\n")
     with pytest.raises(SettingsError, match=r"mine.toml, line 2: rebalance.gain_min: expected a number from 0 to 1"):
-        main(["--machines", FILE, "--profile", str(mine)], {})
+        main(["--fleet-file", FILE, "--profile", str(mine)], {})
 
 
 def test_before_and_after(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -107,13 +107,13 @@ def test_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
         ([*THRESHOLDS[:2], "--high", "cpu=65", "--low", "memory=1"], "high: high and low name the same resources"),
         ([*THRESHOLDS[:2], "--high", "cpu=650", "--low", "cpu=1"], "high.cpu: expected a percentage from 0 to 100"),
         (["--profile", "none"], "profile: no profile 'none'"),
-        (["--machines", "nothing.json"], "nothing.json"),
+        (["--fleet-file", "nothing.json"], "nothing.json"),
     ],
 )
 def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
     """It names the setting and what to give."""
     with pytest.raises(SettingsError) as error:
-        main(["--machines", FILE, *words], {})
+        main(["--fleet-file", FILE, *words], {})
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 

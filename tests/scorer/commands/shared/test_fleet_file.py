@@ -41,11 +41,11 @@ def run(command: Any, *arguments: str) -> int:
 
 def test_rank_from_files(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     """A table for people, JSON for programs; exit 0 when a machine fits."""
-    assert run(rank_command, "--machines", files["machines"], "--query", files["query"]) == 0
+    assert run(rank_command, "--fleet-file", files["machines"], "--query", files["query"]) == 0
     text = capsys.readouterr().out
     assert text.splitlines()[1].startswith("b ")
     assert "2/2 feasible" in text
-    assert run(rank_command, "--machines", files["machines"], "--query", files["query"], "--json") == 0
+    assert run(rank_command, "--fleet-file", files["machines"], "--query", files["query"], "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["machine"], answer["profile"]) == ("b", "windward")
 
@@ -53,7 +53,7 @@ def test_rank_from_files(files: dict[str, str], capsys: pytest.CaptureFixture[st
 def test_rank_explains_and_draws(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     """Every verdict with its numbers, and a picture."""
     picture = Path(files["folder"]) / "out.png"
-    assert run(rank_command, "--machines", files["machines"], "--cpu", "2", "--explain", "--plot", str(picture)) == 0
+    assert run(rank_command, "--fleet-file", files["machines"], "--cpu", "2", "--explain", "--plot", str(picture)) == 0
     text = capsys.readouterr().out
     assert "filter fits                 ok; request {cpu 2, memory 0, nic 0" in text
     assert "; taken {cpu 10, memory 100.0G}" in text
@@ -72,17 +72,17 @@ def test_a_picture_shows_more_than_the_table(
         "scorer.commands.placing.plot.save_plot", lambda answer, _: drawn.append(len(answer["candidates"]))
     )
     for more, listed in ((), Request().top), (("--top", "7"), 7):
-        run(rank_command, "--machines", files["machines"], "--plot", "x.png", "--json", *more)
+        run(rank_command, "--fleet-file", files["machines"], "--plot", "x.png", "--json", *more)
         assert len(json.loads(capsys.readouterr().out)["candidates"]) == listed
     assert drawn == [40, 7]
     monkeypatch.undo()
     with pytest.raises(SettingsError, match=r"plot: .*x\.png cannot be written"):
-        run(rank_command, "--machines", files["machines"], "--plot", str(Path(files["folder"]) / "no" / "x.png"))
+        run(rank_command, "--fleet-file", files["machines"], "--plot", str(Path(files["folder"]) / "no" / "x.png"))
 
 
 def test_a_refused_machine_says_why_and_has_no_place(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     """The number that was compared, in amounts a person reads; its scores are not spread over the feasible ones."""
-    assert run(rank_command, "--machines", files["machines"], "--cpu", "30", "--explain", "--all") == 0
+    assert run(rank_command, "--fleet-file", files["machines"], "--cpu", "30", "--explain", "--all") == 0
     text = capsys.readouterr().out
     assert "a: refused" in text
     assert "filter fits                 refused, cpu too full; request {cpu 30, memory 0, nic 0" in text
@@ -95,14 +95,15 @@ def test_a_refused_machine_says_why_and_has_no_place(files: dict[str, str], caps
 def test_rank_under_each_profile(files: dict[str, str], name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Each built-in profile ranks the same file."""
     assert (
-        run(rank_command, "--machines", files["machines"], "--query", files["query"], "--profile", name, "--json") == 0
+        run(rank_command, "--fleet-file", files["machines"], "--query", files["query"], "--profile", name, "--json")
+        == 0
     )
     assert json.loads(capsys.readouterr().out)["profile"] == name
 
 
 def test_rank_says_when_no_machine_fits(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 3 and the reason."""
-    assert run(rank_command, "--machines", files["machines"], "--cpu", "100") == 3
+    assert run(rank_command, "--fleet-file", files["machines"], "--cpu", "100") == 3
     assert "0/2 feasible: 2 cpu larger than the machine" in capsys.readouterr().out
 
 
@@ -123,7 +124,7 @@ def test_a_wrong_query_is_one_line_that_names_the_field(files: dict[str, str], q
     """Wrong types, unknown fields, unreadable selectors, unknown profiles and windows."""
     Path(files["query"]).write_text(json.dumps(query))
     with pytest.raises(SettingsError) as caught:
-        run(rank_command, "--machines", files["machines"], "--query", files["query"])
+        run(rank_command, "--fleet-file", files["machines"], "--query", files["query"])
     assert message in str(caught.value)
 
 
