@@ -37,7 +37,7 @@ COMMANDS = {
         "scorer.commands.planning.rebalance",
         "say which instances should move away from overloaded machines",
     ),
-    "drain": ("scorer.commands.planning.drain", "cordon machines, and move their instances elsewhere"),
+    "drain": ("scorer.commands.planning.drain", "say where the instances of machines would go, cordon and empty them"),
     "evict": ("scorer.commands.planning.evict", "say which instances of lower classes no longer fit"),
     "plan": ("scorer.commands.planning.plan", "compare wanted instances with the ledger, and make the ledger equal"),
     "capacity": (

@@ -336,21 +336,19 @@ def test_drain_cordons_plans_waits_and_is_undone(windward: Run) -> None:
     for number in range(3):
         windward("place", "--id", f"leaves-{number}", "--cpu", "1", "--machine", source)
         windward("confirm", f"leaves-{number}")
-    tried = json.loads(windward("drain", source, "--dry-run", "--json").stdout)
+    tried = json.loads(windward("drain", source, "--json").stdout)
+    assert "only planned, nothing is changed without --apply; 3 of 3" in windward("drain", source).stdout
     assert (tried["cordoned"], len(tried["moves"])) == (False, 3)
     assert json.loads(windward("place", "--cpu", "1", "--machine", source, "--dry-run", "--json").stdout)["machine"]
-    done = windward("drain", source, "--json")
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    assert answer["cordoned"] is True
-    assert {one["id"] for one in answer["moves"]} == {f"leaves-{number}" for number in range(3)}
-    eventually(lambda: windward("place", "--cpu", "1", "--machine", source, "--dry-run").returncode == 3)
+    assert {one["id"] for one in tried["moves"]} == {f"leaves-{number}" for number in range(3)}
     late = windward("drain", source, "--wait", "--wait-s", "1")
     assert late.returncode == 4
     assert f"3 instances left: {source} 3" in late.stderr
     applied = windward("drain", source, "--apply", "--json")
     assert applied.returncode == 0, applied.stderr
     assert "3 of 3: " in applied.stderr
+    assert json.loads(applied.stdout)["cordoned"] is True
+    eventually(lambda: windward("place", "--cpu", "1", "--machine", source, "--dry-run").returncode == 3)
     assert {one["state"] for one in json.loads(applied.stdout)["moves"]} == {"moving"}
     again = json.loads(windward("drain", source, "--json").stdout)
     assert (again["moves"], again["blocked"], len(again["moving"])) == ([], [], 3)
@@ -366,6 +364,8 @@ def test_drain_cordons_plans_waits_and_is_undone(windward: Run) -> None:
     assert (undone.returncode, undone.stdout) == (0, f"{source}: takes instances again; no operators' rules\n")
     assert windward("drain", "nobody").returncode == 1
     chosen = json.loads(windward("drain", "--consolidate", "1", "--json").stdout)
+    assert chosen["cordoned"] is False
+    chosen = json.loads(windward("drain", "--consolidate", "1", "--apply", "--json").stdout)
     assert len(chosen["drained"]) <= 1
     assert chosen["cordoned"] is True
     for machine in chosen["drained"]:

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
@@ -38,25 +39,24 @@ _PAGE = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class DrainSettings(FleetSettings):
-    """Cordon machines, and print where all their instances go; each move sees the ones before it.
+    """Print where all instances of machines would go; with --apply cordon the machines and reserve the targets.
 
-    The instances go where the profile would place them, the largest first. One that finds no machine stays, and the
-    reason is printed. An instance with the label movable=false stays unless --force. --apply reserves the targets: each
-    instance holds both machines until `windward confirm ID --machine TARGET`, or until --ttl-s is over; after a move
-    that the scorer refuses it goes on with the others. --undo cancels
-    such moves and uncordons the machines. --consolidate empties the machines with the least memory to copy whose
-    instances all fit elsewhere without overload.
+    Without --apply nothing changes. The instances go where the profile would place them, the largest first; each move
+    sees the ones before it. One that finds no machine stays, and the reason is printed. An instance with the label
+    movable=false stays unless --force. With --apply each instance holds both machines until `windward confirm ID
+    --machine TARGET`, or until --ttl-s is over; after a move that the scorer refuses it goes on with the others. --undo
+    cancels such moves and uncordons the machines. --consolidate chooses the machines with the least memory to copy
+    whose instances all fit elsewhere without overload.
     Exit codes: 0 every instance finds a machine; 3 some find none, or fewer machines than wanted can be emptied; 4 the
     running fleet cannot be read, no scorer answers, or --wait-s passed.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
-        "windward drain sim-00001 --dry-run                          # where would its instances go?",
-        "windward drain sim-00001 'sim-0001*'                        # cordon them, print the targets",
-        "windward drain sim-00001 --apply                            # and reserve the targets",
-        "windward drain --consolidate 3 --dry-run                    # which three are the cheapest to empty?",
+        "windward drain sim-00001 'sim-0001*'                        # where would their instances go?",
+        "windward drain sim-00001 --apply                            # cordon it and reserve the targets",
+        "windward drain --consolidate 3                              # which three are the cheapest to empty?",
         "windward drain --undo sim-00001 'sim-0001*'                 # they take instances again",
-        "windward drain a1 --force --fleet-file docs/examples/hot.json   # of a file: nothing is cordoned",
+        "windward drain a1 --force --fleet-file docs/examples/hot.json   # of a file",
     )
 
     words: tuple[str, ...] = setting((), "machines, or globs", positional=True, metavar="MACHINE")
@@ -68,8 +68,7 @@ class DrainSettings(FleetSettings):
                            metavar="NAME")  # fmt: skip
     same: tuple[str, ...] = setting((), "labels whose value source and target must share", metavar="LABEL")
     force: bool = setting(False, "also move instances with the label movable=false")
-    dry_run: bool = setting(False, "cordon nothing: only print where the instances would go")
-    apply: bool = setting(False, "reserve the target of each move, until it is confirmed there")
+    apply: bool = setting(False, "cordon the machines, and reserve the target of each move until it is confirmed there")
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = setting(
         3600.0, "how long each move may take; then it ends by itself", duration=True
     )
@@ -81,10 +80,8 @@ class DrainSettings(FleetSettings):
         super().__post_init__()
         if self.fleet_file is not None and (self.undo or self.wait or self.apply):
             raise ValueError("fleet_file: a file is only planned on, without --apply, --undo and --wait")
-        if self.undo and (self.dry_run or self.wait or self.apply):
-            raise ValueError("undo: goes with machines alone, without --dry-run, --apply and --wait")
-        if self.apply and self.dry_run:
-            raise ValueError("apply: does not go together with --dry-run")
+        if self.undo and (self.wait or self.apply):
+            raise ValueError("undo: goes with machines alone, without --apply and --wait")
         if self.apply and self.profile.endswith(".toml"):
             raise ValueError("profile: --apply needs a profile of the scorer; give its name")
         if self.consolidate and (self.words or self.selector or self.undo):
@@ -120,16 +117,16 @@ def _live(settings: DrainSettings, profile: Profile) -> int:
         undone = {"uncordoned": cordon(settings, machines, off=True), "cancelled": cancelled}
         ask.tell(settings, undone, show_undone)
         return ask.OK
-    if not settings.dry_run:
+    if settings.apply:
         cordon(settings, machines)
     try:
         answer = _answer(settings, settings.fleet(), profile, machines)
     except Failure as error:
-        left = "; the machines stay cordoned (windward drain --undo)" if machines and not settings.dry_run else ""
+        left = "; the machines stay cordoned (windward drain --undo)" if machines and settings.apply else ""
         raise Failure(f"{error}{left}") from error
-    if settings.consolidate and not settings.dry_run:
+    if settings.consolidate and settings.apply:
         cordon(settings, machines := answer["drained"])
-    answer["cordoned"] = not settings.dry_run
+    answer["cordoned"] = settings.apply
     if settings.apply:
         reserve(settings, answer["moves"])
         answer["blocked"] += [one for one in answer["moves"] if one["state"] == "refused"]
@@ -155,7 +152,7 @@ def _answer(settings: DrainSettings, fleet: FleetState, profile: Profile, machin
 
 
 def _tell(settings: DrainSettings, answer: Mapping[str, Any]) -> int:
-    ask.tell(settings, answer, show, indent=2)
+    ask.tell(settings, answer, partial(show, live=settings.fleet_file is None), indent=2)
     short = len(answer["drained"]) < settings.consolidate
     return ask.NO_MACHINE if answer["blocked"] or short else ask.OK
 

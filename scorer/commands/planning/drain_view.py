@@ -49,11 +49,11 @@ def _line(instance: Instance) -> dict[str, Any]:
     return line | {name: amounts.get(name) for name in _SHOWN}
 
 
-def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
+def show(answer: Mapping[str, Any], screen: Screen | None = None, *, live: bool = False) -> str:
     """Return the tables of moves and blocked instances, and the counts."""
     names, moves, blocked = answer["drained"], answer["moves"], answer["blocked"]
     of = names[0] if len(names) == 1 else f"{len(names)} machines"
-    state = "cordoned" if answer["cordoned"] else "not cordoned: only planned"
+    state = "cordoned" if answer["cordoned"] else f"only planned, nothing is changed{' without --apply' * live}"
     moving, lines = answer["moving"], []
     if consolidated := answer.get("consolidate"):
         lines += _emptied(consolidated, screen)

@@ -31,7 +31,8 @@ def test_every_instance_finds_a_machine(capsys: pytest.CaptureFixture[str]) -> N
     shown = run(capsys, "a1", "--force").splitlines()
     assert shown[1].split() == ["db-1", "a1", "a2", "6.00", "12.0G"]
     assert shown[-1] == (
-        "a1: not cordoned: only planned; 3 of 3 instances find a machine (3 machines, 3 instances, profile windward)"
+        "a1: only planned, nothing is changed; 3 of 3 instances find a machine "
+        "(3 machines, 3 instances, profile windward)"
     )
 
 
@@ -47,7 +48,7 @@ def test_what_stays_is_told_why(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_an_empty_machine(capsys: pytest.CaptureFixture[str]) -> None:
     """There is nothing to move."""
-    assert run(capsys, "a2") == "a2: not cordoned: only planned; no instance is there\n"
+    assert run(capsys, "a2") == "a2: only planned, nothing is changed; no instance is there\n"
 
 
 def test_the_machines_that_are_the_cheapest_to_empty(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
