@@ -99,12 +99,12 @@ def test_a_replay_names_it_too(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "left"), [((), "; the machines stay cordoned (windward drain --undo)"), (("--dry-run",), "")]
+    ("more", "left"), [(("--apply",), "; the machines stay cordoned (windward drain --undo)"), ((), "")]
 )
 def test_a_drain_says_what_it_has_done(
     folder: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], left: str
 ) -> None:
-    """Of a running fleet the machines are cordoned before the plan is made."""
+    """With ``--apply`` the machines of a running fleet are cordoned before the plan is made."""
     cordoned: list[str] = []
     monkeypatch.setattr(drain, "machines_meant", lambda settings, words, selector: [*words])
     monkeypatch.setattr(drain, "cordon", lambda settings, machines: cordoned.extend(machines))
