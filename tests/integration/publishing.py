@@ -17,6 +17,7 @@ from ops.stack.servers.process import LOOPBACK, LocalProcess
 from schemas.messages.sample import Message, Sample, decode
 from schemas.names import Names
 from streams.worker.topics import TopicSettings, ensure_topics
+from tests.fleet_label import without_fleet
 
 DEADLINE_S = 60.0
 
@@ -72,7 +73,7 @@ def metric(agent: LocalProcess, name: str) -> float:
     port = agent.command[agent.command.index("--metrics-port") + 1]
     try:
         with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/metrics", timeout=5) as reply:
-            page = reply.read().decode()
+            page = without_fleet(reply.read().decode())
     except OSError:
         return 0.0
     return float(re.findall(rf"^{re.escape(name)} (\S+)$", page, re.MULTILINE)[0])

@@ -69,10 +69,11 @@ def get(url: str, *, context: ssl.SSLContext | None = None, **headers: str) -> t
 
 
 def samples(body: bytes) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """Return labels and values by metric."""
+    """Return labels and values by metric; every series has the fleet, which is left out."""
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
     for family in parse_text(body.decode()):
         for sample in family.samples:
+            assert sample.labels.pop("fleet")
             found.setdefault(sample.name, []).append((sample.labels, sample.value))
     return found
 

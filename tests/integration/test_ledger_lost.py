@@ -22,6 +22,7 @@ from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Command, Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
+from tests.fleet_label import without_fleet
 from tests.integration.test_ledger import simple
 from tests.integration.test_rpc import eventually
 from tests.scorer.ledger.golden_ledger import dump, load
@@ -173,7 +174,7 @@ class Apart:
     def metric(self, name: str) -> float:
         """Return a metric of the scorer."""
         page = urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5).read().decode()
-        return float(next(line.split()[1] for line in page.splitlines() if line.startswith(f"{name} ")))
+        return float(next(line.split()[1] for line in without_fleet(page).splitlines() if line.startswith(f"{name} ")))
 
 
 @pytest.fixture

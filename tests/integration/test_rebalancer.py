@@ -33,6 +33,7 @@ from scorer.rebalancer.moves_queue import MovesQueue, Overtaken
 from scorer.rebalancer.settings import RebalancerSettings
 from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, stop
+from tests.fleet_label import without_fleet
 from tests.in_process import run_command
 from tests.integration.test_rpc import eventually, scorer_process
 from tests.window_tables import publish, window_table
@@ -307,7 +308,7 @@ def test_a_killed_rebalancer_is_overtaken(valkey: Valkey, names: Names, fleet: F
 
             def page() -> str:
                 with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-                    return str(answer.read().decode())
+                    return without_fleet(answer.read().decode())
                 return ""
 
             eventually(lambda: 'windward_rebalancer_rounds_total{result="waiting"}' in page())

@@ -26,6 +26,7 @@ from scorer.client import AsyncClient, Client, WindwardError
 from scorer.rpc.replies import LONG_MAX
 from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
+from tests.fleet_label import without_fleet
 from tests.in_process import run_command
 from tests.window_tables import publish, window_table
 
@@ -700,7 +701,7 @@ def test_pages_tell_live_ready_and_metrics(valkey: Valkey, names: Names) -> None
         eventually(lambda: get(f"{base}/ready")[0] == 200)
         with Client(valkey.url, names.prefix, timeout_s=60) as client:
             client.health()
-        text = get(f"{base}/metrics")[1]
+        text = without_fleet(get(f"{base}/metrics")[1])
         assert 'windward_scorer_queries_total{code="OK",method="health"} 1.0' in text
         assert "windward_scorer_query_duration_seconds_bucket" in text
         assert get(f"{base}/else")[0] == 404
