@@ -65,7 +65,7 @@ def test_place_confirm_update_release(windward: Run) -> None:
     listed = windward("instances", "--machine", machine, "--labels", "app=x")
     assert "one" in listed.stdout
     assert json.loads(windward("instances", "show", "one", "--json").stdout)["cpu"] == 3.0
-    tried = windward("instances", "release", "one", "--dry-run")
+    tried = windward("release", "one", "--dry-run")
     assert tried.stdout.strip() == f"one on {machine}: released (tried only)"
     assert windward("release", "one").stdout.strip() == f"one on {machine}: released"
     assert windward("release", "one").stdout.strip() == f"one on {machine}: released (as before)"
@@ -106,6 +106,27 @@ def test_an_amount_that_is_not_asked_is_told(windward: Run) -> None:
     assert json.loads(windward(*bare, "--json").stdout)["warnings"][0].startswith("no memory is asked")
     for more in (("--memory", "1G"), ("--maxmemory", "1G"), ("--best-effort",)):
         assert "is asked:" not in windward(*bare, *more).stdout
+
+
+def test_many_are_confirmed_and_released_by_globs_and_labels(windward: Run) -> None:
+    """Tried first; a glob of `confirm` means reservations; one that is not there does not stop the others."""
+    windward("place", "--id", "many", "--cpu", "1", "--memory", "1M", "--count", "3", "--labels", "team=many")
+    ids = [f"many-{number}" for number in (1, 2, 3)]
+    tried = windward("confirm", "many-*", "--dry-run")
+    assert [line.split()[0] for line in tried.stdout.splitlines()] == ids
+    assert tried.stderr == "3 instances: tried only\n"
+    shown = json.loads(windward("instances", "--labels", "team=many", "--json").stdout)["instances"]
+    assert {one["state"] for one in shown} == {"reserved"}
+    assert windward("confirm", "many-1").returncode == 0
+    done = windward("confirm", "--selector", "team in (many)")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ids[1:]
+    none = windward("confirm", "many-*")
+    assert (none.returncode, none.stdout) == (1, "")
+    assert "no reservation matches 'many-*'" in none.stderr
+    assert windward("release", "*").returncode == 2
+    mixed = windward("release", "never-there", "many-[12]", "many-1", "many-3")
+    assert (mixed.returncode, [line.split()[0] for line in mixed.stdout.splitlines()]) == (1, ids)
+    assert windward("release", "many-1", "many-2", "--generation", "1").returncode == 2
 
 
 def test_place_tells_the_table_and_the_reason(windward: Run) -> None:
@@ -412,7 +433,7 @@ def test_a_plan_is_applied_and_then_there_is_nothing_to_do(windward: Run, tmp_pa
     assert windward("plan", str(file), "--apply").returncode == 3
     assert json.loads(windward("instances", "show", "one-more", "--json").stdout)["state"] == "reserved"
     assert windward("plan", str(file), WINDWARD_REDIS_URL="redis://127.0.0.1:1/0").returncode == 255
-    windward("instances", "release", "planned-1", "planned-2", "pinned", "one-more")
+    windward("release", "planned-1", "planned-2", "pinned", "one-more")
 
 
 def test_a_move_in_two_steps(windward: Run) -> None:

@@ -150,7 +150,7 @@ def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path:
         ["machines", "cordon", "m2"], ["machines", "uncordon", "m2"], ["machines", "show", "m1"],
         ["machines", "forget", "m1"], ["machines"], ["place", "--id", "p", "--cpu", "1"], ["why", "p"],
         ["confirm", "p"], ["instances", "import", str(inventory), "--apply", "--reservations"],
-        ["instances"], ["instances", "release", "found"], ["health"], ["rank", "--cpu", "1"],
+        ["instances"], ["release", "found"], ["health"], ["rank", "--cpu", "1"],
         ["ledger", "check"], ["ledger", "check", "--repair"], ["ledger", "accept"], ["rebalance"], ["learned"],
         ["drain", "m2"], ["drain", "--undo", "m2"], ["plan", str(wanted), "--apply"],
     ]  # fmt: skip

@@ -45,16 +45,20 @@ NOT_RUN = {
 }
 """Beginnings of the examples that are not run here, and why; their flags are read all the same."""
 
+_WEB = "windward place --cpu 1 --memory 1G --id web-7 --labels app=web"
 BEFORE = {
     "windward confirm db-1": "windward place --cpu 2 --memory 10G --id db-1",
     "windward update db-1": "windward place --cpu 2 --memory 10G --id db-1; windward confirm db-1",
     "windward instances show": "windward place --cpu 2 --memory 10G --id db-1",
-    "windward instances release": "for id in db-1 db-2; do windward place --cpu 1 --memory 1G --id $id; done",
-    "windward release": "windward place --cpu 2 --memory 10G --id db-1",
+    "windward release db-1": "for id in db-1 db-2; do windward place --cpu 1 --memory 1G --id $id; done",
+    "windward confirm 'web-*'": _WEB,
+    "windward confirm --selector": _WEB,
+    "windward release 'web-*'": _WEB,
+    "windward release --selector": _WEB,
     "windward why": "windward place --cpu 2 --memory 10G --id db-1",
     "windward machines uncordon": "windward machines cordon sim-00003",
     "windward machines forget": "windward instances list --machine sim-00007 --json | tr '{,' '\\n\\n'"
-    """ | sed -n 's/.*"id": *"\\([^"]*\\)".*/\\1/p' | xargs -r windward instances release""",
+    """ | sed -n 's/.*"id": *"\\([^"]*\\)".*/\\1/p' | xargs -r windward release""",
     "windward machines rename": "windward machines label sim-00005 disk=ssd",
     "windward profiles check": "windward profiles show windward > mine.toml",
 }

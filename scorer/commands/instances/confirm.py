@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, ClassVar
 
-from schemas.process.settings import load_settings, setting
+import msgspec
+
+from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Screen
-from scorer.client import ConfirmResult
+from scorer.client import Client, ConfirmResult, InstanceRow, WindwardError
+from scorer.commands.machines.known_machines import is_glob, selects
 from scorer.commands.shared import ask
+from scorer.commands.shared.show import counted
 from scorer.settings import ClientSettings
+
+_PAGE = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings(ClientSettings):
-    """The instance of the call; the call may be repeated."""
+    """The instances of the calls; each call may be repeated."""
 
-    id: tuple[str, ...] = setting((), "id of the reservation or instance", positional=True)
+    id: tuple[str, ...] = setting((), "ids of reservations or instances, or globs", positional=True)
+    selector: str = setting("", "those whose labels this selects, as `app=web,tier in (a, b)`")
     machine: str = setting("", "where it must be; on another machine this fails")
     generation: int | None = setting(None, "which reservation it must be, as `place --json` says", metavar="NUMBER")
     dry_run: bool = setting(False, "only say what would happen")
@@ -25,14 +35,17 @@ class StepSettings(ClientSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfirmSettings(StepSettings):
-    """Turn a reservation into an instance. It may be repeated.
+    """Turn reservations into instances. It may be repeated; --dry-run says which ones are meant.
 
+    Globs and --selector mean reservations; each that fails is told, and the others go on.
     With --machine, the machine that a moving instance goes to, it is there and has left the other.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward confirm db-1",
         "windward confirm db-1 --machine m2     # its move to m2 is done",
+        "windward confirm 'web-*' --dry-run     # which ones would it confirm?",
+        "windward confirm --selector app=web    # all reservations with this label",
     )
 
     move: int | None = setting(None, "which move it must be, as `update --move --json` says", metavar="NUMBER")
@@ -42,19 +55,73 @@ SETTINGS = ConfirmSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Confirm one instance."""
+    """Confirm instances."""
     return run(ConfirmSettings, "confirm", argv, environ)
 
 
 def run(kind: type[StepSettings], method: str, argv: list[str], environ: Mapping[str, str]) -> int:
-    """Call the method; return the exit code."""
-    settings = load_settings(kind, method, argv, environ)
+    """Call the method for each instance that is meant; return the largest exit code."""
+    return ask.run(load_settings(kind, method, argv, environ), method, partial(_each, method))
+
+
+def _each(method: str, settings: StepSettings) -> int:
     params: dict[str, Any] = {"machine": settings.machine, "dry_run": settings.dry_run}
-    params["id"] = ask.one_id(settings.id, method)
     for name in ("generation", "move"):
         if (value := getattr(settings, name, None)) is not None:
             params[name] = value
-    return ask.ask(settings, ConfirmResult, method, params, show)[0]
+    code = ask.OK
+    with ask.client(settings) as scorer:
+        meant = _meant(scorer, method, settings)
+        if len(meant) > 1 and (wrong := {"generation", "move"} & params.keys()):
+            raise SettingsError(f"{min(wrong)}: is of one instance, and {len(meant)} are meant")
+        for one in meant:
+            try:
+                answer = msgspec.convert(scorer.call(method, params | {"id": one}), ConfirmResult)
+            except WindwardError as error:
+                code = max(code, ask.report(error, method, settings))
+                if code == ask.NO_ANSWER:
+                    break
+            else:
+                ask.tell(settings, answer, show)
+    if len(meant) > 1 and not settings.json:
+        sys.stderr.write(f"{counted(len(meant), 'instance')}{': tried only' * settings.dry_run}\n")
+    return code
+
+
+def _meant(scorer: Client, method: str, settings: StepSettings) -> list[str]:
+    """Return the ids that words, globs and the selector mean, each once; raises WindwardError where one means none."""
+    if not settings.id and not settings.selector:
+        raise SettingsError(f"id: expected one or more, or --selector, as in `windward {method} ID`")
+    if "*" in settings.id:
+        raise SettingsError(f"id: '*' would {method} everything; name ids, globs or --selector")
+    found: list[str] = []
+    there: list[InstanceRow] | None = None
+    for word in (*settings.id, *[None] * bool(settings.selector)):
+        if word is not None and not is_glob(word):
+            found.append(word)
+            continue
+        there = _listed(scorer, "reserved" if method == "confirm" else "") if there is None else there
+        matching = [
+            one.id
+            for one in there
+            if (fnmatchcase(one.id, word) if word else selects(settings.selector, one.machine, one.labels))
+        ]
+        if not matching:
+            kind, what = "reservation" if method == "confirm" else "instance", word or settings.selector
+            raise WindwardError("NOT_FOUND", f"no {kind} matches {what!r}; there are {len(there)}")
+        found += matching
+    return list(dict.fromkeys(found))
+
+
+def _listed(scorer: Client, state: str) -> list[InstanceRow]:
+    """Return all live instances in a state, page by page."""
+    rows: list[InstanceRow] = []
+    more = True
+    while more:
+        page = scorer.instances(after=rows[-1].id if rows else "", limit=_PAGE, **({"state": state} if state else {}))
+        rows += page.instances
+        more = page.more
+    return rows
 
 
 def show(answer: ConfirmResult, _: Screen | None = None) -> str:

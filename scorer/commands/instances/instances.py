@@ -1,4 +1,4 @@
-"""``windward instances``: list, show, release and import instances."""
+"""``windward instances``: list, show and import instances."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from schemas.process.settings import SettingsError, setting
 from schemas.process.tables import Column, Screen, table
 from schemas.process.verbs import load_verb
 from schemas.resources import RESOURCES
-from scorer.client import InstanceRow, InstancesResult, InstanceUsage, ReleaseResult, WindwardError
-from scorer.commands.instances import confirm
+from scorer.client import InstanceRow, InstancesResult, InstanceUsage, WindwardError
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import age, ago, amount, amounts_in_words, resources, time_of
 from scorer.settings import ClientSettings, LedgerSettings
@@ -55,16 +54,6 @@ class ShowSettings(ClientSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleaseSettings(ClientSettings):
-    """End instances, or give reservations back."""
-
-    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward instances release db-1 db-2",)
-
-    ids: tuple[str, ...] = setting((), "ids of the instances", positional=True, metavar="ID")
-    dry_run: bool = setting(False, "only say what would happen")
-
-
-@dataclass(frozen=True, kw_only=True)
 class ImportSettings(ClientSettings, LedgerSettings):
     """Compare a full inventory with the ledger; with --apply make the ledger equal to it.
 
@@ -82,7 +71,7 @@ class ImportSettings(ClientSettings, LedgerSettings):
 
 
 SETTINGS: dict[str, type[ClientSettings]] = {
-    "list": ListSettings, "show": ShowSettings, "release": ReleaseSettings, "import": ImportSettings,
+    "list": ListSettings, "show": ShowSettings, "import": ImportSettings,
 }  # fmt: skip
 
 
@@ -90,7 +79,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the subcommand."""
     verb, settings = load_verb("instances", SETTINGS, argv, environ, "list")
     work: dict[str, Callable[[Any], int]]
-    work = {"list": _list, "show": _show_one, "release": _release, "import": _import}
+    work = {"list": _list, "show": _show_one, "import": _import}
     return ask.run(settings, f"instances {verb}", work[verb], "the ledger" if verb == "import" else "")
 
 
@@ -102,13 +91,6 @@ def _list(settings: ListSettings) -> int:
         ask.read_machine(settings, settings.machine)  # refuses a name that no machine has
     ask.tell(settings, answer, show)
     return ask.OK
-
-
-def _release(settings: ReleaseSettings) -> int:
-    if not settings.ids:
-        raise SettingsError("id: expected one or more, as in `windward instances release ID ...`")
-    calls = [{"id": one, "dry_run": settings.dry_run} for one in settings.ids]
-    return max(ask.ask(settings, ReleaseResult, "release", each, confirm.show)[0] for each in calls)
 
 
 def show(answer: InstancesResult, screen: Screen | None = None, now_s: float | None = None) -> str:

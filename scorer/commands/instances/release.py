@@ -1,4 +1,4 @@
-"""``windward release``: end an instance or give a reservation back."""
+"""``windward release``: end instances or give reservations back."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from scorer.commands.instances.confirm import StepSettings, run
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseSettings(StepSettings):
-    """End an instance or give a reservation back. It may be repeated."""
+    """End instances or give reservations back. It may be repeated; --dry-run says which ones are meant."""
 
-    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward release db-1",)
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward release db-1 db-2",
+        "windward release 'web-*' --dry-run     # which ones would it end?",
+        "windward release --selector app=web",
+    )
 
 
 SETTINGS = ReleaseSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Release one instance."""
+    """Release instances."""
     return run(ReleaseSettings, "release", argv, environ)

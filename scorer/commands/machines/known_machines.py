@@ -46,6 +46,15 @@ def _add_labels(found: dict[str, dict[str, str]], hash_: Any) -> None:
         found.setdefault(name.decode(), {}).update(labels)
 
 
+def is_glob(word: str) -> bool:
+    """Return whether a word is a glob.
+
+    >>> is_glob("web-*"), is_glob("web-1")
+    (True, False)
+    """
+    return bool(_GLOB & set(word))
+
+
 def meant(
     given: Sequence[str], selector: str, known: Mapping[str, Mapping[str, str]], *, ahead: bool | None
 ) -> list[str]:
@@ -61,7 +70,7 @@ def meant(
     for name in given:
         if name == DEFAULT:
             found.append(name)
-        elif _GLOB & set(name):
+        elif is_glob(name):
             if not (matching := sorted(each for each in known if fnmatchcase(each, name))):
                 raise WindwardError("NOT_FOUND", f"no machine matches {name!r}; there are {len(known)}")
             found += matching
