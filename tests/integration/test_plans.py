@@ -15,6 +15,7 @@ import pytest
 
 from schemas.names import Names
 from scorer.client import Client, WindwardError
+from scorer.commands.machines.machines import main as machines
 from scorer.commands.planning.drain import main as drain
 from scorer.commands.planning.plan import main
 from scorer.commands.shared.direct import DirectClient
@@ -107,7 +108,9 @@ def test_one_run_moves_and_resizes(fleet: Fleet, capsys: pytest.CaptureFixture[s
     """Everything of the file is under way after one run, and there after the confirmations."""
     assert fleet.plan("--apply") == 0
     said = capsys.readouterr().out.splitlines()
-    assert "2 to place, 1 to move, 2 to change, 1 to update, 1 to release, 0 refused" in said[-1]
+    assert "2 to place, 1 to move, 2 to change, 1 to update, 1 to release, 0 refused" in said[-3]
+    assert said[-2].startswith("2 instances are reserved, the first until ")
+    assert said[-1].startswith("1 target is reserved until ")
     moves = fleet.held()["moves"]
     assert (moves["cpu"], moves["moving"]["new"]["amounts"][:2], moves["role"]) == (2.0, [3.0, 2e9], "master")
     assert fleet.plan() == 0
@@ -268,7 +271,7 @@ def test_whole_or_not_at_all_whoever_else_places(fleet: Fleet, capsys: pytest.Ca
 
 def test_a_machine_that_is_closed_or_unknown_is_named(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     """What is on a cordoned machine stays; what is wanted there, or nowhere, is refused and the words say which."""
-    assert drain(["m1"], fleet.environ) == 0
+    assert machines(["cordon", "m1"], fleet.environ) == 0
     fleet.file.write_text("\n".join(map(json.dumps, [
         {"id": "ruled", "cpu": 1, "memory": "1G", "limits": {"cpu": 2}, "machine": "m1"},
         {"id": "shrinks", "cpu": 4, "memory": "1G", "machine": "m1"}, {"id": "new", "machine": "m9"},
@@ -294,7 +297,7 @@ def test_drained_twice_and_undone_twice(fleet: Fleet, capsys: pytest.CaptureFixt
     assert drain(["--undo", "m0"], fleet.environ) == 0
     assert capsys.readouterr().out.count("its move is cancelled") == 3
     assert drain(["--undo", "m0"], fleet.environ) == 0
-    assert capsys.readouterr().out == "m0: as the agent says\n"
+    assert capsys.readouterr().out == "m0: takes instances again; no operators' rules\n"
     assert all(one["moving"] is None for one in fleet.held().values())
 
 

@@ -152,7 +152,7 @@ def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path:
         ["confirm", "p"], ["instances", "import", str(inventory), "--apply", "--reservations"],
         ["instances"], ["release", "found"], ["health"], ["rank", "--cpu", "1"],
         ["ledger", "check"], ["ledger", "check", "--repair"], ["ledger", "accept"], ["rebalance"], ["learned"],
-        ["drain", "m2"], ["drain", "--undo", "m2"], ["plan", str(wanted), "--apply"],
+        ["drain", "m2", "--apply"], ["drain", "--undo", "m2"], ["plan", str(wanted), "--apply"],
     ]  # fmt: skip
     with scorer(server):
         for command in commands:

@@ -70,6 +70,8 @@ class Outcome:
     """Where the instance is now, or moves to; None: nowhere."""
     generation: int = 0
     """Of a new instance."""
+    until: float | None = None
+    """Until when a new instance is reserved, epoch s."""
     moving: Moving | None = None
     """The move that was begun; None also where the instance is on its target already."""
     error: WindwardError | None = None
@@ -150,7 +152,7 @@ class Calls:
     profile: str = ""
     """By which targets are checked; "": the scorer's own."""
     ttl_s: float | None = None
-    """How long the target of a move is held; None: the scorer's default."""
+    """How long new instances and the targets of moves are held; None: the request's, or the scorer's default."""
     all_or_nothing: bool = False
     """The new instances of one call are reserved all or none."""
     tries: int = 1
@@ -171,7 +173,8 @@ class Calls:
             yield made[-1]
 
     def _place(self, group: Sequence[Outcome]) -> Iterator[Outcome]:
-        instances = [msgspec.to_builtins(one.step.request) for one in group]
+        held: dict[str, Any] = {} if self.ttl_s is None else {"ttl_s": self.ttl_s}
+        instances = [msgspec.to_builtins(one.step.request) | held for one in group]
         together: dict[str, Any] = {"all_or_nothing": True} if self.all_or_nothing else {}
         try:
             answer = self._call(self.scorer.place, instances=instances, **self._by, **together)
@@ -181,7 +184,7 @@ class Calls:
         placed = {one.id: one for one in answer.placed}
         for one in group:
             if line := placed.get(one.step.id):
-                yield replace(one, machine=line.machine, generation=line.generation)
+                yield replace(one, machine=line.machine, generation=line.generation, until=line.expires_at)
         missing = WindwardError("RESOURCE_EXHAUSTED", f"{answer.missing} find no machine: {answer.reason}")
         yield from (one.after(missing) for one in group if one.step.id not in placed)
 

@@ -8,12 +8,14 @@ it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from msgspec import Meta
 
 from schemas.process.failures import Failure, print_failure
 from schemas.process.settings import SettingsError, load_settings, setting
@@ -25,6 +27,7 @@ from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
+    from scorer.commands.planning.carry_out import Calls, Outcome
     from scorer.planning.wanted.steps import Wanted
     from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
@@ -42,7 +45,8 @@ class PlanSettings(FleetSettings):
     The file has JSON lines, or one JSON list, of objects with `id` and the fields of a request (`cpu`, `memory`,
     `machine`, `selector`, ...), as `place --query` takes them. Other instances are left alone unless --prune. With
     --apply a scorer carries the steps out, and stops at the first one that it refuses; run again, the command does the
-    others. With --all-or-nothing the steps before that one are undone.
+    others. New instances are reserved until --ttl-s is over, or confirmed with --confirm. With --all-or-nothing the
+    steps before a refused one are undone.
     Exit codes: 0 nothing to change, or all applied; 1 there are changes, or --apply stopped; 3 some find no machine; 4
     no answer to --apply; 255 the plan could not be made.
     """
@@ -57,7 +61,13 @@ class PlanSettings(FleetSettings):
     profile: str = setting("", "name of a profile, or a profile file, by which instances are placed", metavar="NAME")
     prune: bool = setting(False, "release confirmed instances that the file does not name")
     prune_labels: dict[str, str] = setting({}, "with --prune: only those with these labels", metavar="KEY=VALUE")
-    apply: bool = setting(False, "carry the plan out")
+    apply: bool = setting(False, "carry the plan out: reserve new instances and the targets of moves, change, release")
+    ttl_s: Annotated[float, Meta(gt=0, le=86_400)] | None = setting(
+        None, "with --apply: how long each is reserved (default: 5m, or `ttl_s` of the file; moves an hour)"
+    )
+    confirm: bool = setting(
+        False, "with --apply: confirm the new instances at once; a move is confirmed when it is done"
+    )
     all_or_nothing: bool = setting(False, "with --apply: change nothing when a step is refused: undo those before")
 
     def __post_init__(self) -> None:
@@ -66,6 +76,8 @@ class PlanSettings(FleetSettings):
             raise ValueError("apply: a file is only planned on")
         if self.apply and self.profile.endswith(".toml"):
             raise ValueError("profile: --apply needs a profile of the scorer; give its name")
+        if (self.confirm or self.ttl_s is not None) and not self.apply:
+            raise ValueError(f"{'confirm' if self.confirm else 'ttl_s'}: goes with --apply")
         if self.prune_labels and not self.prune:
             raise ValueError("prune_labels: goes with --prune")
 
@@ -122,21 +134,39 @@ def _found(settings: PlanSettings, profile: Profile) -> tuple[FleetState, Wanted
     return fleet, found
 
 
+def _confirmed(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, dict[str, Any]]:
+    """Confirm the new instances; return by position what the answer says of each."""
+    found: dict[int, dict[str, Any]] = {}
+    for one in outcomes:
+        if one.state == "done" and one.step.action == "place":
+            try:
+                calls.scorer.confirm(one.step.id, generation=one.generation)
+            except WindwardError as error:
+                found[one.position] = {"unconfirmed": error.message}
+            else:
+                found[one.position] = {"confirmed": True, "until": None}
+    return found
+
+
 def _apply(settings: PlanSettings, found: Wanted, answer: dict[str, Any]) -> int:
     from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out, undo
 
     code, left = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK, {}
     with ask.client(settings) as scorer:
-        calls = Calls(scorer, settings.profile, all_or_nothing=settings.all_or_nothing, tries=TRIES)
+        calls = Calls(scorer, settings.profile, settings.ttl_s, all_or_nothing=settings.all_or_nothing, tries=TRIES)
         outcomes = list(carry_out(found.steps, calls, OnRefusal.STOP))
         stopped = next((one for one in outcomes if one.failed), None)
         if stopped and settings.all_or_nothing:
             left = {position: error.message for position, error in undo(outcomes, calls).items()}
+        kept = settings.confirm and not (stopped and settings.all_or_nothing)
+        confirmed = _confirmed(outcomes, calls) if kept else {}
     for one in outcomes:
+        step = answer["steps"][one.position]
         if one.state == "done" or one.begun:
-            answer["steps"][one.position]["target"] = one.machine
+            step["target"] = one.machine
         if one.state == "done":
-            answer["steps"][one.position]["done"] = True
+            until = one.moving.until if one.moving else one.until
+            step |= {"done": True} | ({"until": until} if until else {}) | confirmed.get(one.position, {})
     if stopped:
         assert stopped.error is not None
         if settings.all_or_nothing:
@@ -146,6 +176,9 @@ def _apply(settings: PlanSettings, found: Wanted, answer: dict[str, Any]) -> int
             words = left_words(answer)
         message = f"stopped at {stopped.step.id!r} ({stopped.step.action}): {stopped.error.message}; {words}"
         code = ask.report(WindwardError(stopped.error.code, message), "plan", settings)
+    if unconfirmed := [one for one in answer["steps"] if "unconfirmed" in one]:
+        message = f"{unconfirmed[0]['id']!r} is not confirmed: {unconfirmed[0]['unconfirmed']}"
+        code = ask.report(WindwardError("ABORTED", message), "plan", settings)
     answer["applied"] = True
     ask.tell(settings, answer, show, indent=2)
     return code

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schemas.process.tables import Column, Screen, table
-from scorer.commands.shared.show import counted
+from scorer.commands.shared.show import ago, counted, time_of
 from scorer.commands.shared.whole_fleet import basis, basis_in_words
 
 if TYPE_CHECKING:
@@ -57,13 +58,35 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
         ]  # fmt: skip
         lines.append(table(columns, rows, screen))
     lines.append(f"{counts}{left} ({basis_in_words(answer)})")
+    lines += _held(answer["steps"])
     return "\n".join(lines)
+
+
+def _held(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what is reserved and until when, what moves and what is confirmed, a line each."""
+    lines = []
+    for action, what, how in (
+        ("place", "instance", "windward confirm ID ..."),
+        ("move", "target", "windward confirm ID --machine TARGET"),
+    ):
+        ends = [one["until"] for one in steps if one["action"] == action and one.get("done") and one.get("until")]
+        if ends:
+            are, first = "is" if len(ends) == 1 else "are", "" if len(ends) == 1 else ", the first"
+            when = f"{time_of(min(ends))} ({ago(min(ends), time.time())})"
+            lines.append(f"{counted(len(ends), what)} {are} reserved{first} until {when}; when it runs there: `{how}`")
+    if confirmed := sum(one.get("confirmed", False) for one in steps):
+        lines.append(f"{counted(confirmed, 'instance')} {'is' if confirmed == 1 else 'are'} confirmed")
+    return lines
 
 
 def _state(step: Mapping[str, Any]) -> str:
     """Return what became of a step that was to be carried out."""
     if step["action"] == "refuse":
         return "refused"
+    if step.get("confirmed"):
+        return "confirmed"
+    if step.get("done") and step.get("until"):
+        return "reserved" if step["action"] == "place" else "moving"
     return next(
         (state for state in ("done", "undone") if step.get(state)), "not undone" if "left" in step else "not done"
     )
