@@ -109,6 +109,6 @@ def test_a_drain_says_what_it_has_done(
     monkeypatch.setattr(drain, "machines_meant", lambda settings, words, selector: [*words])
     monkeypatch.setattr(drain, "cordon", lambda settings, machines: cordoned.extend(machines))
     monkeypatch.setattr(drain.DrainSettings, "fleet", lambda settings: fleet_of_file("fleet.json"))
-    done = run_command("drain", "a", "--profile", "mine.toml", *more, environ={})
+    done = run_command("drain", "a", "--profiles", "mine.toml", "--profile", "mine", *more, environ={})
     assert (done.returncode, done.stderr) == (1, f"windward drain: {SAID}{left}\n")
     assert cordoned == ["a"] * bool(left)
