@@ -48,6 +48,12 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def flags_of(field: dataclasses.Field[Any]) -> tuple[str, ...]:
+    """Return the flags of a setting that takes a value: a short one, where it has one, and its own."""
+    short = field.metadata.get("short")
+    return (short, flag(field.name)) if short else (flag(field.name),)
+
+
 def is_duration(name: str, field: dataclasses.Field[Any]) -> bool:
     """Return whether a setting is a time in seconds: by the end of its name, or by ``duration``."""
     return name.endswith("_s") or bool(field.metadata.get("duration"))
@@ -119,7 +125,7 @@ def _add(group: Any, name: str, field: dataclasses.Field[Any], hint: Any) -> Non
         group.add_argument(flag(name), help=about, metavar=metavar, nargs="?", const="")
         group.add_argument(flag(f"no_{name}"), help=argparse.SUPPRESS, action="store_const", const="false", dest=name)
     else:
-        group.add_argument(flag(name), help=about, metavar=metavar, action="append" if many else "store")
+        group.add_argument(*flags_of(field), help=about, metavar=metavar, action="append" if many else "store")
 
 
 def _group(cls: type, name: str, field: dataclasses.Field[Any]) -> str:

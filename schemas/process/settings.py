@@ -47,7 +47,8 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **more: Any) -> 
     """Declare a field: its default, its help text, and ``secret=True``, ``positional=True`` or ``metavar=...``.
 
     Also ``group=...``, its group in the help; ``optional_value=True``, a flag that may stand without a value, which
-    then is the empty text; ``duration=True``, a time in seconds whose name does not end in ``_s``.
+    then is the empty text; ``duration=True``, a time in seconds whose name does not end in ``_s``; ``short="-o"``, a
+    second flag.
     """
     factory = {"default": default}
     if isinstance(default, dict | list):

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.process.flags import flag
+from schemas.process.flags import flags_of
 from schemas.process.settings import SettingsError, load_settings, refuse_secrets
 from schemas.values.near import did_you_mean
 
@@ -77,7 +77,8 @@ def _takes_value(verbs: Mapping[str, type]) -> dict[str, bool]:
     found: dict[str, Any] = {"--config": True}
     for cls in verbs.values():
         for field in dataclasses.fields(cls):
-            found.setdefault(flag(field.name), field.type not in ("bool", bool, "bool | None"))
+            for name in flags_of(field):
+                found.setdefault(name, field.type not in ("bool", bool, "bool | None"))
     return found
 
 

@@ -117,6 +117,7 @@ def test_many_are_confirmed_and_released_by_globs_and_labels(windward: Run) -> N
     assert tried.stderr == "3 instances: tried only\n"
     shown = json.loads(windward("instances", "--labels", "team=many", "--json").stdout)["instances"]
     assert {one["state"] for one in shown} == {"reserved"}
+    assert windward("instances", "-o", "name", "--labels", "team=many").stdout.split() == ids
     assert windward("confirm", "many-1").returncode == 0
     done = windward("confirm", "--selector", "team in (many)")
     assert [line.split()[0] for line in done.stdout.splitlines()] == ids[1:]
@@ -209,12 +210,12 @@ def test_an_operator_s_typo_makes_no_machine(windward: Run) -> None:
     ahead = windward("machines", "cordon", "to-come", "--ahead")
     assert (ahead.returncode, ahead.stdout) == (0, "to-come: cordoned\n")
     windward("machines", "forget", "to-come")
-    eventually(lambda: windward("machines", "list", "--quiet").stdout.split() == sorted(MACHINES))
+    eventually(lambda: windward("machines", "list", "-o", "name").stdout.split() == sorted(MACHINES))
     many = windward("machines", "label", "m0*", "half=first")
     assert many.stdout.splitlines() == [f"{name}: label half=first" for name in MACHINES if name.startswith("m0")]
     eventually(
         lambda: (
-            len(windward("machines", "list", "--quiet", "--selector", "half=first").stdout.split())
+            len(windward("machines", "list", "-o", "name", "--selector", "half=first").stdout.split())
             == len(many.stdout.splitlines())
         )
     )
@@ -229,9 +230,9 @@ def test_an_operator_s_typo_makes_no_machine(windward: Run) -> None:
 
 def test_machines_are_sorted_filtered_and_shown_in_columns(windward: Run) -> None:
     """As the flags say."""
-    names = windward("machines", "list", "--quiet").stdout.split()
+    names = windward("machines", "list", "-o", "name").stdout.split()
     assert names == sorted(MACHINES)
-    assert windward("machines", "list", "--quiet", "--reverse").stdout.split() == names[::-1]
+    assert windward("machines", "list", "-o", "name", "--reverse").stdout.split() == names[::-1]
     rows = json.loads(windward("machines", "list", "--sort", "cpu", "--json").stdout)["machines"]
     used = [row["resources"]["cpu"]["utilization"] for row in rows]
     assert used == sorted(used, reverse=True)

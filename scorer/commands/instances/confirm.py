@@ -118,7 +118,7 @@ def _listed(scorer: Client, state: str) -> list[InstanceRow]:
     rows: list[InstanceRow] = []
     more = True
     while more:
-        page = scorer.instances(after=rows[-1].id if rows else "", limit=_PAGE, **({"state": state} if state else {}))
+        page = scorer.instances(after=rows[-1].id if rows else "", limit=_PAGE, state=state)
         rows += page.instances
         more = page.more
     return rows

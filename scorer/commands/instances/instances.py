@@ -32,6 +32,7 @@ class ListSettings(ClientSettings):
         "windward instances",
         "windward instances list --state reserved --cluster orders",
         "windward instances list --labels app=web --json",
+        "windward instances list --machine sim-00001 -o name      # ids alone, one a line",
     )
 
     machine: str = setting("", "only those on this machine")
@@ -42,6 +43,7 @@ class ListSettings(ClientSettings):
     labels: dict[str, str] = setting({}, "only those with these labels", metavar="KEY=VALUE")
     after: str = setting("", "only those after this id, as the next page", metavar="ID")
     limit: Annotated[int, Meta(ge=1, le=10_000)] = setting(1000, "at most so many")
+    output: Literal["", "name"] = setting("", "what is printed of each, one a line", short="-o", group="output")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +91,13 @@ def _list(settings: ListSettings) -> int:
     answer = ask.read(settings, InstancesResult, "instances", params)
     if settings.machine and not answer.total:
         ask.read_machine(settings, settings.machine)  # refuses a name that no machine has
-    ask.tell(settings, answer, show)
+    ask.tell(settings, answer, _names if settings.output == "name" else show)
     return ask.OK
+
+
+def _names(answer: InstancesResult, _: Screen) -> str:
+    """Return the ids alone, for a script."""
+    return "\n".join(one.id for one in answer.instances)
 
 
 def show(answer: InstancesResult, screen: Screen | None = None, now_s: float | None = None) -> str:

@@ -79,7 +79,7 @@ def meant(
         else:
             checked_name(name)
             hint = did_you_mean(name, known) or (
-                "" if ahead is None else "; `windward machines list --quiet` has the names"
+                "" if ahead is None else "; `windward machines list -o name` has the names"
             )
             hint += "" if ahead is None else " (--ahead: it is to come)"
             raise WindwardError("NOT_FOUND", f"no machine {name!r}{hint}")

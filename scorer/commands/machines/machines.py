@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -30,7 +30,7 @@ class ListSettings(ClientSettings):
         "windward machines list --sort cpu --limit 10             # the fullest ones",
         "windward machines list --state stale                     # those with old data",
         "windward machines list --selector 'zone in (zone-1, zone-2)' --columns machine,cpu,memory,age",
-        "windward machines list --quiet                           # names alone, one a line",
+        "windward machines list -o name                            # names alone, one a line",
     )
 
     labels: dict[str, str] = setting({}, "only those with these labels", metavar="KEY=VALUE")
@@ -41,7 +41,7 @@ class ListSettings(ClientSettings):
     sort: machine_table.Sort = setting("machine", "order by", metavar="COLUMN")
     reverse: bool = setting(False, "reverse the order")
     columns: tuple[str, ...] = setting((), "show these columns only: " + ", ".join(machine_table.TITLES), metavar="A,B")
-    quiet: bool = setting(False, "print names alone, one a line", group="output")
+    output: Literal["", "name"] = setting("", "what is printed of each, one a line", short="-o", group="output")
     profile: str = setting("", "load as this profile sees it")
     limit: Annotated[int, Meta(ge=1, le=1_000_000)] = setting(1000, "at most so many")
 
@@ -216,7 +216,7 @@ def _list(settings: ListSettings) -> int:
     rows = rows[: settings.limit]
 
     def shown(found: MachinesResult, screen: Screen) -> str:
-        if settings.quiet:
+        if settings.output == "name":
             return "\n".join(row.machine for row in found.machines)
         listing = machine_table.listing(found.machines, settings.columns, screen)
         return f"{listing}\n{len(found.machines)} of {total}"

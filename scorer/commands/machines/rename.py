@@ -166,7 +166,7 @@ def _known(server: redis.Redis, names: Names, wanted: tuple[str, ...]) -> Known:
 
 
 def _hint(server: redis.Redis, names: Names, name: str) -> str:
-    return did_you_mean(name, known_machines(server, names)) or "; `windward machines list --quiet` has the names"
+    return did_you_mean(name, known_machines(server, names)) or "; `windward machines list -o name` has the names"
 
 
 def _in_words(done: Mapping[str, Any], _: Screen) -> str:
