@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from schemas.names import SLOT_S
 from schemas.resources import PRIORITY_CLASSES
 from schemas.tables.partition_windows import ROW, VERSION
-from schemas.tables.window_table import PERCENTILES, Header, encode_table
+from schemas.tables.window_table import Header, encode_table
 from streams.fold.fold import skew_s
 from streams.fold.peaks import Zone, day_peaks
-from streams.fold.ring import R, Ring
+from streams.fold.ring import Ring
 from streams.fold.windows import check_windows, class_means, window_columns
 
 
@@ -106,7 +106,3 @@ CLASS_COLUMNS = frozenset(f"class_{name}" for name in PRIORITY_CLASSES)
 
 def _unsent(columns: dict[str, NDArray[Any]]) -> set[str]:
     return {name for name in CLASS_COLUMNS & columns.keys() if np.isnan(columns[name]).all()}
-
-
-ROW_BYTES = 8 * 4 + 4 * 2 + 8 * R + 3 * R * (8 + 4 + 4 + 4 * len(PERCENTILES) + 2 + 4) + 4 * 4 * R + 16
-"""A machine's share of a table with three windows, without its name: 462 bytes for three resources."""

@@ -70,3 +70,10 @@ def test_health_says_what_is_wrong() -> None:
     assert degraded(fresh.snapshot, DEFAULT, fresh.now_s, Kept()) == ""
     assert "of the machines have stale data" in degraded(old.snapshot, DEFAULT, old.now_s, Kept())
     assert degraded(build_snapshot((), {}, {}), DEFAULT, 0.0, Kept()) == "no machine is known"
+
+
+@pytest.mark.parametrize(("age_s", "is_silent"), [(299, False), (301, True)])
+def test_machines_that_publish_rarely_are_given_three_intervals(age_s: float, is_silent: bool) -> None:
+    """As by the filter `fresh`; the profile's 60 s are shorter."""
+    slow = machine("slow", usage={"cpu": 1, "memory": 1}, age_s=age_s, interval_s=100)
+    assert ranked(fleet(slow), DEFAULT).machines.last_known is is_silent

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.messages.sample import MachineFacts, Moments, Sample, encode
-from streams.fold.arrivals import Arrived
+from streams.fold.arrivals import Arrived, Outcome
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.leaving import drop_silent, forget
@@ -327,8 +327,19 @@ def test_usage_goes_with_the_silent_and_the_forgotten() -> None:
     state.changed = state.usage.changed = False
     assert forget(state, {"n": START + 60}) == ["n"]
     assert (list(state.usage.row), state.changed, state.usage.changed) == (["m\t", "m\ta"], True, True)
+    state.changed = False
+    drop_silent(state, START + 60, 86_400)
+    assert (list(state.usage.row), state.changed) == (["m\t", "m\ta"], False)
     drop_silent(state, START + 100_000, 86_400)
     assert len(state.usage) == 0
+
+
+def test_no_message_changes_nothing() -> None:
+    """No record is counted, none is ahead of the clock, and nothing has to be written."""
+    state = partition()
+    state.changed = False
+    assert state.fold([], START) == Outcome()
+    assert (Outcome().counts.total(), Outcome().ahead, state.unwritten) == (0, 0, False)
 
 
 def test_only_rows_that_changed_are_computed_again() -> None:
