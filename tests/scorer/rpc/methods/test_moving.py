@@ -235,3 +235,20 @@ def test_it_is_not_in_its_own_way() -> None:
 def test_a_confirmation_names_the_machine_with_the_move() -> None:
     """The number alone says too little."""
     assert "give the machine" in words(scorer_with(), "confirm", id="a", move=3)
+
+
+@pytest.mark.parametrize(
+    ("params", "decided"),
+    [
+        pytest.param({"machine": "m1", "move": True}, 1, id="a move"),
+        pytest.param({"machine": "m1"}, 1, id="moved at once"),
+        pytest.param({"machine": "m1", "move": True, "dry_run": True}, 0, id="a dry run"),
+        pytest.param({"cpu": 2}, 0, id="a resize"),
+    ],
+)
+def test_a_move_is_a_decision(params: dict[str, Any], decided: int) -> None:
+    """Only where a machine was chosen and something changed."""
+    scorer = scorer_with()
+    scorer.service.writes()
+    scorer.ask("update", id="a", **params)
+    assert len(scorer.service._decisions.take()) == decided
