@@ -2,9 +2,10 @@
 #
 #   make demo         the whole stack on this machine, at work, in half a minute; one more for the first set-up
 #   make test         unit and integration tests against a local broker and a local Valkey; five minutes on two cores
-#   make test-long    what takes longer: the two below
+#   make test-long    what takes longer: the three below
 #   make test-fuzz    faults that take long; properties, fuzzing and long runs with four times the work; LONG=2: much more
 #   make test-kafka   the recovery tests against three brokers of Apache Kafka (needs Java 17 and Maven)
+#   make test-alerts  outages of a live stack under Prometheus, a quarter of an hour: each tells one alert
 #   make bench-check TREE=/tmp/other   what is slower than in that checkout, beside it in pairs; ten minutes
 #   make growth       the figures and pictures of docs/growth.md, measured anew; half an hour on idle cores
 #   make docs         the documentation, as a site in build/site
@@ -35,7 +36,7 @@ define INSTALL
 	esac; done; exit $$(cat $(VENV)/status)
 endef
 
-.PHONY: demo test test-again test-long test-fuzz test-kafka bench-check growth docs packages generated lint lock clean setup
+.PHONY: demo test test-again test-long test-fuzz test-kafka test-alerts bench-check growth docs packages generated lint lock clean setup
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/for-tests
@@ -44,7 +45,7 @@ demo: $(VENV)/for-demo
 	@$(BIN)/windward demo
 
 # The tests start hundreds of processes; without compiled modules each of them compiles anew.
-test test-again test-fuzz test-kafka: export PYTHONDONTWRITEBYTECODE :=
+test test-again test-fuzz test-kafka test-alerts: export PYTHONDONTWRITEBYTECODE :=
 
 test: setup
 	$(BIN)/python -m pytest -q -n $(WORKERS) $(SPREAD) -m 'not slow'
@@ -53,10 +54,13 @@ test: setup
 test-again: setup
 	$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
 
-test-long: test-fuzz test-kafka
+test-long: test-fuzz test-kafka test-alerts
 
 test-fuzz: setup
 	WINDWARD_TEST_LONG=$(LONG) $(BIN)/python -m pytest -q -n 4 $(SPREAD) -m 'long or slow' --timeout 900
+
+test-alerts: setup
+	WINDWARD_TEST_ALERTS=1 $(BIN)/python -m pytest -q tests/integration/test_alerts.py --timeout 900
 
 test-kafka: setup
 	@$(BIN)/python -c 'from ops.stack.servers.kafka.archives import fetch_archives; fetch_archives()'

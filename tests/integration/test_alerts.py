@@ -17,7 +17,10 @@ from tests.ops.test_inhibitions import Labels, not_inhibited
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.long,
+    pytest.mark.skipif(
+        not os.environ.get("WINDWARD_TEST_ALERTS"),
+        reason="`make test-alerts` runs this: alerts that wait a minute take a quarter of an hour",
+    ),
     pytest.mark.skipif(
         not shutil.which("prometheus"), reason="NOT RUN: no prometheus on the PATH (Debian: apt-get install prometheus)"
     ),

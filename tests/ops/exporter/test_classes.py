@@ -70,5 +70,5 @@ def test_the_page_of_a_machine_shows_the_sums() -> None:
     state = seen()
     answer = drain(machines({"names": ["busy"]}, state))
     row = msgspec.json.decode(msgspec.json.encode(answer.machines[0]), type=MachineRow)
-    assert "free   cpu        0.50      2.00   6.00     2.60" in page(row)
+    assert "free   cpu        0.50       2.00   6.00     2.60" in page(row)
     assert "at most" not in page(msgspec.structs.replace(row, classes={}))
