@@ -168,6 +168,8 @@ class InvalidRequest(ValueError):
 
 DECIMALS = {**{resource.name: resource.decimals for resource in ALL}, "maxmemory": 0}
 """Millionths of a core and whole bytes: filters must add up the same units as the ledger."""
+AMOUNT_MAX = 2.0**50
+"""The largest amount in the ledger's units: sums of some thousands stay whole."""
 
 
 def read_request(params: Any) -> Request:
@@ -254,6 +256,21 @@ def read_amount(name: str, value: float | str) -> float:
     """
     resource = name.rpartition(".")[2]
     try:
-        return round(parse_amount(resource, value), DECIMALS[resource])
+        amount = parse_amount(resource, value)
     except ValueError as error:
         raise InvalidRequest(f"{name}: {error}") from None
+    if large := too_much(resource, amount):
+        raise InvalidRequest(f"{name}: {large}")
+    return round(amount, DECIMALS[resource])
+
+
+def too_much(resource: str, amount: float) -> str:
+    """Return why an amount in base units cannot be counted exactly; "" when it can.
+
+    >>> too_much("cpu", 2e9), too_much("cpu", 2.0)
+    ('at most 1,125,899,906 cores can be counted', '')
+    """
+    units = 10.0 ** DECIMALS[resource]
+    if amount * units <= AMOUNT_MAX:
+        return ""
+    return f"at most {AMOUNT_MAX / units // 1:,.0f} {UNITS.get(resource, 'bytes')} can be counted"

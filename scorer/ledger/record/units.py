@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schemas.resources import RESOURCES
-from schemas.resources import UNITS as MEASURES
-from schemas.rpc.request import DECIMALS
+from schemas.rpc.request import DECIMALS, too_much
 
 UNITS = {name: 10.0**decimals for name, decimals in DECIMALS.items()}
 """How many units make one base unit, by resource name and ``maxmemory``."""
 SUMS = frozenset({*RESOURCES, "maxmemory", "instances"})
 """What this release adds up for each machine; a newer one may add up more, under names of its own."""
 RESOURCE_UNITS = tuple(UNITS[name] for name in RESOURCES)
-AMOUNT_MAX = 2.0**50
-"""The largest amount in those units: sums of some thousands stay whole."""
 COUNT_MAX = 2.0**53
 """The largest limit: larger whole numbers are not exact."""
 NO_LIMIT = -1
@@ -50,7 +47,6 @@ def too_large(amounts: Sequence[float | None], maxmemory: float) -> str:
     'cpu: at most 1,125,899,906 cores can be counted'
     """
     for name, amount in zip((*RESOURCES, "maxmemory"), (*amounts, maxmemory), strict=True):
-        if (amount or 0.0) * UNITS[name] > AMOUNT_MAX:
-            unit = MEASURES.get(name, "bytes")
-            return f"{name}: at most {AMOUNT_MAX / UNITS[name] // 1:,.0f} {unit} can be counted"
+        if large := too_much(name, amount or 0.0):
+            return f"{name}: {large}"
     return ""
