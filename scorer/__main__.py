@@ -143,7 +143,9 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
     if settings.learn_s:
         learns = ledger_on(Wire(ledger_arguments))
         background.append(Learner(learns, Wire(arguments), lambda: latest.snapshot, settings))
-    service = ScorerService(settings, current, ledger, lambda: checker.found, lambda: clock.ahead_s)
+    service = ScorerService(
+        settings, current, ledger, lambda: checker.found, lambda: clock.ahead_s, lambda: checker.server.unsafe
+    )
     return Parts(wire, Rpc(wire, service, metrics, settings, clock), current, refresher, clock, tuple(background))
 
 

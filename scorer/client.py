@@ -421,6 +421,8 @@ class HealthResult(Result, kw_only=True):
     """What the last check of the ledger found, `at` when (epoch s); null where none is known."""
     ledger_unaccepted: str = ""
     """Why nothing is placed on a ledger that was emptied; "" when instances are placed."""
+    ledger_unsafe: str = ""
+    """What endangers the ledger on its server (no append-only file, eviction); "" when nothing is known to."""
     profiles: list[str]
     profile: str
 

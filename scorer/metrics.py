@@ -52,6 +52,9 @@ class Metrics:
         )
         self.lost = Counter("windward_scorer_ledger_lost_instances", "Instances that the ledger's server lost", **of)
         self.unaccepted = Gauge("windward_scorer_ledger_unaccepted", "1 while an emptied ledger stops placing", **of)
+        self.unsafe = Gauge(
+            "windward_scorer_ledger_unsafe", "1 while the ledger's server appends to no file, or may evict", **of
+        )
         self.machines = Gauge("windward_scorer_machines", "Machines in the snapshot", **of)
         self.refreshed = Gauge("windward_scorer_snapshot_timestamp_seconds", "When the snapshot was built", **of)
         self.newest = Gauge("windward_scorer_newest_sample_timestamp_seconds", "Event time of the newest sample", **of)

@@ -38,10 +38,10 @@ from schemas.process.version import product_version
 from schemas.tables.alignment import aligned
 from schemas.values.numbers import counted
 from schemas.values.partition_count import partition_count
+from schemas.values.redis_settings import wrong_settings
 from scorer.client import Client, HealthResult, WindwardError
 from scorer.live.windows_reader import read_windows
 from scorer.settings import ClientSettings, LedgerSettings
-from streams.worker.redis_settings import wrong_settings
 from streams.worker.topics import check_topics
 
 

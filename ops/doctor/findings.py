@@ -16,6 +16,7 @@ from typing import Any, Literal
 from schemas.rpc.envelope import CLOCK_OFF_S
 from schemas.values.durations import duration
 from schemas.values.hosts import host_id
+from schemas.values.redis_settings import not_appended
 from scorer.client import HealthResult
 
 Level = Literal["good", "note", "warning", "error"]
@@ -63,12 +64,8 @@ def redis_findings(
             Finding(area, "error" if used >= most else "warning", f"{used / most:.0%} of maxmemory is used",
                     "raise maxmemory: a full server refuses placements and windows")
         )  # fmt: skip
-    if holds_ledger and not int(info.get("aof_enabled", 0)):
-        saves = " (snapshots alone lose the minutes since the last)" if info.get("rdb_last_save_time") else ""
-        found.append(
-            Finding(area, "warning", f"the ledger is here and nothing is appended to a file{saves}",
-                    "set appendonly yes, appendfsync everysec: ops/redis/ledger.conf")
-        )  # fmt: skip
+    if holds_ledger and (lost := not_appended(info)):
+        found.append(Finding(area, "warning", lost, "set appendonly yes, appendfsync everysec: ops/redis/ledger.conf"))
     for status, what in (("aof_last_write_status", "append-only file"), ("rdb_last_bgsave_status", "last snapshot")):
         if info.get(status, "ok") != "ok":
             found.append(Finding(area, "error", f"the {what} could not be written", "look at its disk and its log"))

@@ -158,6 +158,14 @@ def _placing() -> list[Panel]:
             "Ledger not accepted", "1 while a scorer refuses to place because the ledger was emptied.",
             each("windward_scorer_ledger_unaccepted", "instance"), "short", steps=NONE_IS_GOOD, high=1,
         ),
+        Lines(
+            "Ledger not safe", "1 while the ledger's server appends to no file, or may evict.",
+            [
+                *each("windward_scorer_ledger_unsafe", "instance"),
+                *each("windward_rebalancer_ledger_unsafe", "instance"),
+            ],
+            "short", steps=NONE_IS_GOOD, high=1,
+        ),
     ]  # fmt: skip
 
 

@@ -285,5 +285,7 @@ class HealthResult(msgspec.Struct, frozen=True, kw_only=True):
     """What the last check of the ledger found, `at` when (epoch s); null where none is known."""
     ledger_unaccepted: str = ""
     """Why nothing is placed on a ledger that was emptied; "" when instances are placed."""
+    ledger_unsafe: str = ""
+    """What endangers the ledger on its server (no append-only file, eviction); "" when nothing is known to."""
     profiles: list[str]
     profile: str

@@ -1,6 +1,6 @@
 """Shell: one scorer at a time checks the ledger, when it starts and at intervals; differences are only reported.
 
-    every 10 s: read what the last check found -> metric, `health`
+    every 10 s: look at the settings of the ledger's server; read what the last check found -> metrics, `health`
                 is a check due? -> take the lease `check` -> read everything, compare -> store what was found
 
 What was found is stored beside the ledger, so that all scorers report the same. `windward ledger check --repair` stores
@@ -23,6 +23,7 @@ from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.check import Check, Checked
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.store.server_settings import ServerSettings
 from scorer.metrics import Metrics
 from scorer.settings import ScorerSettings
 from scorer.wire import AWAY, Command, Wire
@@ -101,6 +102,7 @@ class Checker(BackgroundThread):
         ledger, self._paced = ledger_on(wire), ledger_on(paced)
         self._lease = Lease(ledger, "check", settings.scorer, _LEASE_S)
         self._last = LastCheck(ledger)
+        self.server = ServerSettings(wire, "scorer", metrics.unsafe)
         self._metrics = metrics
         self._every_s = settings.ledger_check_s
         self._renewed_s = 0.0
@@ -113,6 +115,7 @@ class Checker(BackgroundThread):
         while not self.stopping.wait(wait_s):
             wait_s = _LOOK_S
             try:
+                self.server.look()
                 self._turn(at_start)
                 at_start = False
             except (*AWAY, UnknownFormat):  # the follower reports these

@@ -61,7 +61,7 @@ def run(settings: RebalancerSettings, profile: Profile) -> int:
     handle_signals(stop, read_again, refused)
     pages = None
     if settings.metrics_port:
-        state = lambda: (daemon.well, {"name": settings.holder})  # noqa: E731
+        state = lambda: (daemon.well, {"name": settings.holder, "ledger_unsafe": daemon.server.unsafe})  # noqa: E731
         pages = serve_pages(
             metrics.registry, settings.metrics_host, settings.metrics_port, state, fleet=settings.prefix
         )

@@ -19,6 +19,7 @@ import redis
 from schemas.messages.proposal import write_proposal
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.lease import Lease
+from scorer.ledger.store.server_settings import ServerSettings
 from scorer.live.live_fleet import LiveFleet
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
@@ -49,6 +50,7 @@ class Daemon:
     ) -> None:
         self._settings, self._lease, self._fleet, self._queue = settings, lease, fleet, queue
         self.profile, self._metrics = profile, metrics
+        self.server = ServerSettings(fleet.ledger.wire, "rebalancer", metrics.unsafe)
         self._number: int | None = None
         self._due_s = -math.inf
         self._forget()
@@ -69,6 +71,7 @@ class Daemon:
         return min(self._settings.every, self._settings.lease_s / 3)
 
     def _turn(self, now_s: float) -> None:
+        self.server.look()
         number = self._lease.take()
         self._metrics.leads.set(number is not None)
         if number != self._number:

@@ -24,6 +24,9 @@ class Metrics:
         self.overload = Gauge(
             "windward_rebalancer_overload", "Expected load above the limit, in machines of mean size", **of
         )
+        self.unsafe = Gauge(
+            "windward_rebalancer_ledger_unsafe", "1 while the ledger's server appends to no file, or may evict", **of
+        )
         self.planned_at = Gauge("windward_rebalancer_round_timestamp_seconds", "When it planned last", **of)
         Info("windward_rebalancer_build", "Version of this process", **of).info({"version": version})
         for result in RESULTS:

@@ -43,12 +43,16 @@ class ScorerService:
         ledger: Ledger,
         checked: Callable[[], dict[str, int] | None] = lambda: None,
         clock_ahead_s: Callable[[], float] = lambda: 0.0,
+        unsafe: Callable[[], str] = str,
     ) -> None:
-        """``checked`` returns what the last check of the ledger found; None when none is known."""
+        """``checked`` returns what the last check of the ledger found; None when none is known.
+
+        ``unsafe`` returns what endangers the ledger on its server.
+        """
         self._clock_ahead_s = clock_ahead_s
         self.current = current
         self._ledger = ledger
-        self._checked = checked
+        self._checked, self._unsafe = checked, unsafe
         self._scorer = settings.scorer
         self._version = product_version()
         self._decisions = DecisionLog(
@@ -183,6 +187,7 @@ class ScorerService:
             ledger_refusal=follower.refusal,
             ledger_check=self._checked(),
             ledger_unaccepted=self._marker.refusal,
+            ledger_unsafe=self._unsafe(),
             profiles=sorted(current.profiles.by_name),
             profile=current.profiles.default,
         )

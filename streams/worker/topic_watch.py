@@ -15,8 +15,8 @@ from kafka.errors import KafkaError
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
+from schemas.values.redis_settings import wrong_settings
 from streams.worker.redis_health import RedisHealth
-from streams.worker.redis_settings import wrong_settings
 from streams.worker.settings import StreamSettings
 from streams.worker.topics import check_topics, ensure_topics, topic_id
 

@@ -197,6 +197,32 @@ def test_a_repair_gives_way_to_a_change(ledger: Ledger, wire: Wire) -> None:
     assert wire.one("HGET", ledger.machines, "m1") == row
 
 
+def test_a_scorer_warns_of_a_server_that_can_lose_the_ledger(
+    names: Names, valkey: Valkey, wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It logs and counts an absent append-only file and an eviction policy, and tells when they are gone."""
+    monkeypatch.setattr(checker, "_LOOK_S", 0.05)
+    monkeypatch.setattr(checker, "_WAIT_S", 0.01)
+    metrics = Metrics()
+    made = lambda one: Ledger(one, names)  # noqa: E731
+    thread = Checker(made, {"url": valkey.url}, metrics, ScorerSettings(name="s"))
+    before = {name: wire.one("CONFIG", "GET", name)[1] for name in ("appendonly", "maxmemory-policy")}
+    gauge = metrics.unsafe._value
+    try:
+        wire.one("CONFIG", "SET", "appendonly", "no", "maxmemory-policy", "allkeys-lru")
+        thread.start()
+        eventually(lambda: gauge.get() == 1)
+        assert "nothing is appended to a file" in thread.server.unsafe
+        assert "maxmemory_policy is allkeys-lru" in thread.server.unsafe
+        assert "scorer.ledger.unsafe" in caplog.messages
+        wire.one("CONFIG", "SET", "appendonly", "yes", "maxmemory-policy", "noeviction")
+        eventually(lambda: gauge.get() == 0)
+    finally:
+        thread.stop()
+        for name, value in before.items():
+            wire.one("CONFIG", "SET", name, value)
+
+
 def test_a_timer_finds_what_went_wrong_and_a_repair_clears_it_everywhere(
     ledger: Ledger, wire: Wire, names: Names, valkey: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,6 +112,23 @@ def counted(daemon: Daemon) -> dict[str, float]:
     return {one.labels["outcome"]: one.value for one in named}
 
 
+def test_a_server_that_can_lose_the_ledger_is_told(fleet: Fleet, valkey: Valkey) -> None:
+    """A turn looks at the ledger's server: the metric and the text are there while it may evict."""
+    before = fleet.wire.one("CONFIG", "GET", "maxmemory-policy")[1]
+    daemon = fleet.daemon(valkey.url, "r")
+    try:
+        for policy, told in (("allkeys-lru", True), ("noeviction", False)):
+            fleet.wire.one("CONFIG", "SET", "maxmemory-policy", policy)
+            daemon.turn(time.time())
+            assert ("maxmemory_policy is allkeys-lru" in daemon.server.unsafe) == told
+        fleet.wire.one("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+        daemon.turn(time.time())
+        assert daemon._metrics.unsafe._value.get() == 1
+    finally:
+        fleet.wire.one("CONFIG", "SET", "maxmemory-policy", before)
+        daemon.stop()
+
+
 def test_a_move_is_proposed_taken_done(valkey: Valkey, fleet: Fleet) -> None:
     """Once each; while it is open the plan sees it as made, and when the ledger has it the next ones follow."""
     one, now_s = fleet.daemon(valkey.url, "one"), time.time()

@@ -1,0 +1,35 @@
+"""Shell: warns of settings of the ledger's server that can lose the ledger: no append-only file, or eviction."""
+
+from __future__ import annotations
+
+import logging
+
+import redis
+from prometheus_client import Gauge
+from redis._parsers.helpers import parse_info
+
+from schemas.values.redis_settings import not_appended, wrong_settings
+from scorer.wire import Wire
+
+
+class ServerSettings:
+    """What endangers the ledger, as `look` found it last; logged as ``PROCESS.ledger.unsafe`` when it changes."""
+
+    def __init__(self, wire: Wire, process: str, gauge: Gauge) -> None:
+        self._wire, self._process, self._gauge = wire, process, gauge
+        self.unsafe = ""
+        """What endangers it, in words; "" when nothing does, or nothing is known."""
+
+    def look(self) -> None:
+        """Ask the server for its settings; raises one of `scorer.wire.AWAY`. A user without INFO learns nothing."""
+        answers = self._wire.ask([("INFO", "persistence"), ("INFO", "memory")])
+        if any(isinstance(answer, redis.ResponseError) for answer in answers):
+            return
+        info = parse_info(b"\r\n".join(answers))
+        unsafe = "; ".join(filter(None, (not_appended(info), *wrong_settings(info))))
+        self._gauge.set(float(bool(unsafe)))
+        if unsafe != self.unsafe:
+            self.unsafe = unsafe
+            log = logging.getLogger(f"windward.{self._process}")
+            values = {"problem": unsafe} if unsafe else {}
+            log.warning(f"{self._process}.ledger.{'unsafe' if unsafe else 'safe'}", extra={"values": values})
