@@ -120,6 +120,20 @@ def test_a_marker_that_cannot_be_read_is_written_again(names: Names, stored: byt
     assert marker.refusal.startswith("the ledger has begun anew: it has 3 instances and had 3.")
 
 
+def test_a_marker_of_an_emptied_ledger_tells_the_number_seen_last(names: Names) -> None:
+    """A burst within a second is not in the marker yet: the scorer that saw it tells the true number."""
+    marker = Marker(names)
+    assert marker.accept(None, "abc", 1) == [("SET", names.ledger_marker, "abc 1")]
+    assert marker.accept(b"abc 1", "abc", 20) == []
+    for _ in range(2):
+        assert marker.accept(b"abc 1", "xyz", 0) == []
+        assert "it has 0 instances and had 20." in marker.refusal
+    other = Marker(names)  # it last saw an empty ledger, and must not place on this one
+    other.accept(None, "abc", 0)
+    other.accept(b"abc 1", "xyz", 0)
+    assert "had 1." in other.refusal
+
+
 def test_a_row_that_was_put_back_is_read_again(wire: Wire, names: Names) -> None:
     """It has another version than the copy, and no change says so: without reading it, each placement there is lost."""
     ledger = Ledger(wire, names)

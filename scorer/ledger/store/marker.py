@@ -2,7 +2,8 @@
 
 A ledger on a server of its own may be empty after a restart: it then has another epoch, and the marker says how many
 instances there were. When one server keeps both and is emptied, the marker is lost, too. This looks like a first start.
-One that cannot be read says nothing; it is written again.
+One that cannot be read says nothing; it is written again. It is written at most once a second, so a scorer that
+read the ledger since then tells the number that it saw last.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Marker:
         self._key = names.ledger_marker
         self._written: tuple[str, int] | None = None
         self._written_at = 0.0
+        self._seen = ("", 0)
         self._unreadable = b""
         self.refusal = ""
         """Why nothing may be placed on this ledger; "" when it may."""
@@ -40,13 +42,15 @@ class Marker:
         if isinstance(answer, bytes) and not known and answer != self._unreadable:
             self._unreadable = answer
             log.warning("scorer.ledger.marker_unreadable", extra={"values": {"stored": repr(answer)[:80]}})
+        if known == self._seen[0] and known != epoch:
+            count = self._seen[1] or count
         if known and known != epoch and count:
             self.refusal = (
                 f"the ledger has begun anew: it has {instances} instances and had {count}. Restore it or import an "
                 "inventory (windward instances import), then run `windward ledger accept`"
             )
             return []
-        self.refusal = ""
+        self.refusal, self._seen = "", (epoch, instances)
         if isinstance(answer, Exception) or not epoch or (self._written == (epoch, instances) and known):
             return []
         if known == epoch and time.monotonic() < self._written_at + _WRITE_S and bool(instances) == bool(count):
