@@ -6,7 +6,6 @@ import logging
 
 import redis
 from prometheus_client import Gauge
-from redis._parsers.helpers import parse_info
 
 from schemas.values.redis_settings import not_appended, wrong_settings
 from scorer.wire import Wire
@@ -25,7 +24,9 @@ class ServerSettings:
         answers = self._wire.ask([("INFO", "persistence"), ("INFO", "memory")])
         if any(isinstance(answer, redis.ResponseError) for answer in answers):
             return
-        info = parse_info(b"\r\n".join(answers))
+        lines = b"\r\n".join(answers).decode().splitlines()
+        pairs = (line.split(":", 1) for line in lines if ":" in line)
+        info = {name: int(value) if value.isdecimal() else value for name, value in pairs}
         unsafe = "; ".join(filter(None, (not_appended(info), *wrong_settings(info))))
         self._gauge.set(float(bool(unsafe)))
         if unsafe != self.unsafe:
