@@ -50,7 +50,7 @@ def test_a_lost_end_of_the_ledger_is_named(wire: Wire, names: Names, caplog: pyt
     ledger.reserve([simple(f"a{n}") for n in range(5)])
     follower.poll()
     cut(wire, ledger, ["a3", "a4"])
-    with caplog.at_level(logging.ERROR):
+    with caplog.at_level(logging.ERROR, "windward.scorer"):
         follower.poll()
     assert follower.lost == 2
     # By name and level: another test of this process may have left a thread that logs, or a lower level.
