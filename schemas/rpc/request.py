@@ -170,6 +170,8 @@ DECIMALS = {**{resource.name: resource.decimals for resource in ALL}, "maxmemory
 """Millionths of a core and whole bytes: filters must add up the same units as the ledger."""
 AMOUNT_MAX = 2.0**50
 """The largest amount in the ledger's units: sums of some thousands stay whole."""
+ASKED_MAX = 1e300
+"""The largest amount that may be asked for: a number in the ledger's units, too. That no machine has it is an answer."""
 
 
 def read_request(params: Any) -> Request:
@@ -259,8 +261,10 @@ def read_amount(name: str, value: float | str) -> float:
         amount = parse_amount(resource, value)
     except ValueError as error:
         raise InvalidRequest(f"{name}: {error}") from None
-    if large := too_much(resource, amount):
+    if name != resource and (large := too_much(resource, amount)):
         raise InvalidRequest(f"{name}: {large}")
+    if amount > ASKED_MAX:
+        raise InvalidRequest(f"{name}: expected at most {ASKED_MAX:g}, got {amount:g}")
     return round(amount, DECIMALS[resource])
 
 

@@ -297,7 +297,7 @@ def test_apply_reserves_the_targets(valkey: Valkey, fleet: Fleet) -> None:
         assert [move["applied"]["outcome"] for move in brief] == ["reserved"] * 2
         eventually(lambda: not held())
         shown = run_command("rebalance", "--rest-s", "0", "--moves-max", "1", "--apply", environ=given).stdout
-        assert "1 targets are reserved until" in shown
+        assert "1 target is reserved until" in shown
         assert f"windward confirm {next(iter(held()))} --machine" in shown
     silent = run_command(*command, environ=given | {"WINDWARD_TIMEOUT": "0.2"})
     assert silent.returncode == 4
