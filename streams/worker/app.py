@@ -86,10 +86,10 @@ CATCHING_UP_MESSAGES = 5_000
 FLUSH_WAIT_S_MAX = 5.0
 """Longest pause between two writes while catching up, however long they take."""
 
-FLUSH_SHARE_MOST = 0.2
+FLUSH_SHARE_MOST = 0.4
 """Largest share of time spent writing otherwise: half of a write of few rows is spent however few they are."""
 
-FRESH_WAIT_S_MAX = 0.25
+FRESH_WAIT_S_MAX = 0.1
 """Longest pause between two writes otherwise."""
 
 
