@@ -370,6 +370,21 @@ class InstancesResult(Result, kw_only=True):
     more: bool
 
 
+class CapacityResult(Result, kw_only=True):
+    """The result of ``capacity``."""
+
+    fit: int
+    """Instances that would be placed, one after the other."""
+    at_least: bool
+    """Whether counting ended at a bound: more than these may fit."""
+    machines_with_room: int
+    limits: list[Refusal]
+    """What keeps the machines from one more, most machines first."""
+    by: dict[str, int] = {}
+    """By the values of the label that was asked for, most first; "" for machines without it."""
+    profile: str
+
+
 class MachineRow(Result, kw_only=True):
     """A row of ``machines``."""
 
@@ -781,6 +796,10 @@ class Client(Server):
         """End an instance or give a reservation back."""
         return self._ask(ReleaseResult, "release", {"id": id, **more}, timeout_s)
 
+    def capacity(self, *, timeout_s: float | None = None, **request: object) -> CapacityResult:
+        """Count how many more instances of a kind fit; changes nothing. ``by`` counts by a label, or by ``machine``."""
+        return self._ask(CapacityResult, "capacity", request, timeout_s)
+
     def instances(self, *, timeout_s: float | None = None, **query: object) -> InstancesResult:
         """List the ledger's instances."""
         return self._ask(InstancesResult, "instances", query, timeout_s)
@@ -908,6 +927,10 @@ class AsyncClient(Server):
     async def release(self, id: str, *, timeout_s: float | None = None, **more: object) -> ReleaseResult:  # noqa: A002
         """As `Client.release`."""
         return await self._ask(ReleaseResult, "release", {"id": id, **more}, timeout_s)
+
+    async def capacity(self, *, timeout_s: float | None = None, **request: object) -> CapacityResult:
+        """As `Client.capacity`."""
+        return await self._ask(CapacityResult, "capacity", request, timeout_s)
 
     async def instances(self, *, timeout_s: float | None = None, **query: object) -> InstancesResult:
         """As `Client.instances`."""

@@ -128,6 +128,13 @@ class MachineList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     limit: Limit = 1000
 
 
+class Capacity(Request, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``capacity``: those of a request, whose ``count``, ``top`` and ``explain`` do nothing."""
+
+    by: Name = ""
+    """Count by the values of this label, or by ``machine``."""
+
+
 class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The parameters of ``health``: none."""
 
@@ -147,6 +154,9 @@ RPC: dict[str, Method] = {
     "confirm": Method(Confirm, results.ConfirmResult, "confirm that a reserved instance runs"),
     "update": Method(Update, results.UpdateResult, "resize a confirmed instance, move it, change its role"),
     "release": Method(Release, results.ReleaseResult, "end an instance or a reservation"),
+    "capacity": Method(
+        Capacity, results.CapacityResult, "count how many more instances of a kind fit; changes nothing"
+    ),
     "machines": Method(MachineList, results.MachinesResult, "list the machines as the scorer sees them"),
     "instances": Method(Instances, results.InstancesResult, "list instances of the ledger"),
     "health": Method(Health, results.HealthResult, "return whether the scorer is ready, and the age of its data"),

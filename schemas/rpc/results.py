@@ -234,6 +234,21 @@ class InstancesResult(msgspec.Struct, frozen=True, kw_only=True):
     more: bool
 
 
+class CapacityResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of ``capacity``."""
+
+    fit: int
+    """Instances that would be placed, one after the other."""
+    at_least: bool
+    """Whether counting ended at a bound: more than these may fit."""
+    machines_with_room: int
+    limits: list[Refusal]
+    """What keeps the machines from one more, most machines first."""
+    by: dict[str, int] = {}
+    """By the values of the label that was asked for, most first; "" for machines without it."""
+    profile: str
+
+
 class MachineRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row of ``machines``."""
 

@@ -19,8 +19,10 @@ from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Conflict, IdTaken, Late
 from scorer.placement.placer import Placing
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.rpc.methods import listings, transitions
+from scorer.rpc.methods.capacity import capacity
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.errors import CallError
@@ -155,10 +157,15 @@ class ScorerService:
             self._decisions.note(query, [answer.id], answer)
         return answer
 
+    def _inputs(self, profile: str) -> RankingInputs:
+        return self.current.ranking(self.current.profiles.choose(profile))
+
+    def _capacity(self, query: Query) -> Steps[results.CapacityResult]:
+        return capacity(read_object(query), self._inputs)
+
     def _machines(self, query: Query) -> Steps[results.MachinesResult]:
-        current, params = self.current, read_object(query)
-        profile = current.profiles.choose(str(params.get("profile", "")))
-        return listings.machines(params, current.ranking(profile))
+        params = read_object(query)
+        return listings.machines(params, self._inputs(str(params.get("profile", ""))))
 
     def _instances(self, query: Query) -> Steps[results.InstancesResult]:
         return listings.instances(
@@ -199,6 +206,7 @@ METHODS: Mapping[str, Callable[[ScorerService, Query], msgspec.Struct | Steps[ms
     "confirm": ScorerService._confirm,
     "update": ScorerService._update,
     "release": ScorerService._release,
+    "capacity": ScorerService._capacity,
     "machines": ScorerService._machines,
     "instances": ScorerService._instances,
     "health": ScorerService._health,

@@ -15,6 +15,7 @@ import numpy as np
 
 from schemas.rpc.request import Request
 from schemas.rpc.results import Refusal
+from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.choosing.trial import Trial
 from scorer.ranking.explanation.refusals import refusals
 from scorer.ranking.inputs import quiet
@@ -54,38 +55,42 @@ def room(request: Request, trial: Trial) -> Room:
 
     Copies that are placed one by one stay in the trial. Raises InvalidRequest where `rank` does.
     """
-    return _counted(request, trial) or _one_by_one(request, trial)
+    return drain(room_of_each(rank(request, trial.inputs))) or _one_by_one(request, trial)
 
 
-@quiet
-def _counted(request: Request, trial: Trial) -> Room | None:
-    """Return the room by asking each filter about all machines; None where one looks at the whole fleet."""
-    ranking = rank(request, trial.inputs)
-    if any(scope_for(verdict.filter, request, verdict.machines) == "fleet" for verdict in ranking.verdicts):
+def room_of_each(ranking: Ranking) -> Steps[Room | None]:
+    """Return the room by asking each filter about all machines; None where one looks at the whole fleet.
+
+    A step is one number of copies on each machine. Nothing is placed: the ranking may be one of the running scorer.
+    """
+    if any(scope_for(verdict.filter, ranking.request, verdict.machines) == "fleet" for verdict in ranking.verdicts):
         return None
-    copies = _most(ranking)
+    copies = yield from _most(ranking)
     at_least = bool((copies >= MACHINE_MAX).any())
-    return Room(trial.snapshot.names, copies, tuple(_limits(ranking, copies)), at_least)
+    return Room(ranking.machines.fleet.snapshot.names, copies, tuple(_limits(ranking, copies)), at_least)
 
 
-def _most(ranking: Ranking) -> Integers:
+def _most(ranking: Ranking) -> Steps[Integers]:
     """Return [M]: the copies that each machine takes: the least number with which one more is refused."""
     low = ranking.feasible.astype(np.int64)
     high = low.copy()
     rows, copies = np.flatnonzero(ranking.feasible), 1
     while rows.size and copies < MACHINE_MAX:
         further = _allowed(ranking, rows, np.full(rows.size, copies))
+        yield
         low[rows[further]] = copies + 1
         high[rows] = np.where(further, MACHINE_MAX, copies)
         rows, copies = rows[further], 2 * copies
     while (rows := np.flatnonzero(low < high)).size:
         middle = (low[rows] + high[rows]) // 2
         further = _allowed(ranking, rows, middle)
+        yield
         low[rows] = np.where(further, middle + 1, low[rows])
         high[rows] = np.where(further, high[rows], middle)
     return low
 
 
+@quiet
 def _allowed(ranking: Ranking, rows: Integers, copies: Integers) -> Bools:
     """Return whether each of some machines, with the given copies on it, takes one more."""
     allowed = np.ones(len(rows), np.bool_)
@@ -98,6 +103,7 @@ def _with(verdict: Verdict, rows: Integers, copies: Integers) -> Machines:
     return verdict.machines.take(rows, copies)
 
 
+@quiet
 def _limits(ranking: Ranking, copies: Integers) -> list[Refusal]:
     """Return the refusals of the next copy; each machine counts once, for the first filter that refuses."""
     left = np.arange(len(copies))

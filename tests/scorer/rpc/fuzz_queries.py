@@ -68,6 +68,7 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("release", {"id": "i"}),
     ("instances", {"labels": {"app": "x"}, "state": "reserved", "limit": 10}),
     ("machines", {"names": ["m1"], "labels": {}, "window_s": 300}),
+    ("capacity", {"cpu": 1, "by": "machine", "selector": "a=b"}),
     ("health", {}),
 )
 

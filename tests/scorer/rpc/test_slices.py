@@ -9,6 +9,7 @@ import pytest
 
 from schemas.rpc.envelope import Query
 from scorer.placement.choosing.reuse import Reuse
+from scorer.rpc.methods import capacity as of_capacity
 from scorer.rpc.methods import listings, placements
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
@@ -70,11 +71,17 @@ def test_pages_follow_each_other(scorer: Scorer) -> None:
     assert (first["more"], second["more"]) == (True, False)
 
 
-@pytest.mark.parametrize("method", ["rank", "place", "machines", "instances"])
+@pytest.mark.parametrize("method", ["rank", "place", "machines", "instances", "capacity"])
 def test_room_is_asked_for_before_work(scorer: Scorer, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first step of a long query makes nothing: where there is no room it has cost nothing."""
     made: list[object] = []
-    for module, name in ((listings, "in_slices"), (listings, "_page"), (placements, "read_batch"), (Reuse, "rank")):
+    for module, name in (
+        (listings, "in_slices"),
+        (listings, "_page"),
+        (placements, "read_batch"),
+        (Reuse, "rank"),
+        (of_capacity, "rank"),
+    ):
         monkeypatch.setattr(module, name, lambda *a, **k: made.append(a))
     asked = {"place": {"count": 100, "cpu": 1}, "rank": {"cpu": 1, "explain": True}}.get(method, {})
     steps = scorer.service.steps(Query(v=1, id="s", method=method, params=msgspec.Raw(msgspec.json.encode(asked))))
