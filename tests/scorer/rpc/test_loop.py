@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from schemas.rpc.envelope import Query
 from scorer.metrics import Metrics
@@ -103,6 +104,18 @@ def test_answers_that_are_known_go_in_one_write() -> None:
     rpc._more = len(ids) - 1
     rpc.run(stop)
     assert wire.writes == [["x0"], ["a1"], ["b1", "b2", "b3"], ["a2"], ["a3"]]
+
+
+@pytest.mark.parametrize(
+    ("deadline", "bounded"), [(0.0, 160.0), (100.5, 100.5), (3_700.0, 3_700.0), (3_701.0, 3_700.0), (1e12, 3_700.0)]
+)
+def test_no_query_is_valid_for_ever(deadline: float, bounded: float) -> None:
+    """Without a deadline a minute from its taking at 100 s, by the server's time; with one an hour at most."""
+    rpc = Rpc(cast("Any", Wire(threading.Event(), [])), cast("Any", Service()), Metrics(), SETTINGS, ServerClock())
+    rpc._asked_at = 100.0
+    found = rpc._bound(Query(id="x", method="place", deadline=deadline))
+    assert isinstance(found, Query)
+    assert found.deadline == bounded
 
 
 class Slow(Service):

@@ -20,7 +20,7 @@ from streams.fold.owners import HELD_S
 from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS, MINUTES, PEAKS, SLOTS, VITALS, R, Ring, S
 from streams.fold.table import Table
-from streams.state.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
+from streams.state.checkpoint import blank_place, decode_ring, encode_hour, encode_position, encode_vitals
 from streams.state.leaving import drop_silent
 from streams.state.partition import Partition
 from tests.effort import effort
@@ -154,6 +154,16 @@ def test_values_that_expired_leave_blanks() -> None:
     ring = decode_ring(vitals, positions, hours)
     assert (ring.n[0, 0] > 0).sum() == 99
     assert np.isnan(ring.peak).all()
+
+
+@pytest.mark.parametrize(("columns", "cleared"), [(SLOTS, True), (PEAKS, False)])
+def test_a_class_goes_with_the_slots_of_its_place(columns: dict[str, Any], cleared: bool) -> None:
+    """A position of slots that was lost takes the classes' means there along; an hour of peaks does not."""
+    ring = Ring()
+    ring.add(["m"])
+    ring.class_means("batch").set(0, 5, np.arange(R))
+    blank_place(ring, 5, columns)
+    assert (ring.class_means("batch").at(5, 1) is None) == cleared
 
 
 def test_a_position_written_before_a_machine_joined_leaves_it_blank() -> None:
