@@ -513,8 +513,12 @@ class _Call:
         return [wait] if sent else [("LPUSH", self.queries, self.query), wait]
 
     def steps(self, where: str) -> Generator[_Step, list[Any], msgspec.Raw]:
-        """Yield each step, to be sent its answers or thrown its error; return the result or raise WindwardError."""
-        sent, failure = False, None
+        """Yield each step, to be sent its answers or thrown its error; return the result or raise WindwardError.
+
+        A query that cannot be answered now (UNAVAILABLE, retryable) is sent again until the deadline: it is the same
+        query, so what it did meanwhile is what it answers.
+        """
+        sent, failure, unavailable = False, None, None
         for wait_s in self.waits():
             try:
                 answers = yield _Step(self.commands(sent, wait_s), wait_s)
@@ -526,16 +530,23 @@ class _Call:
             else:
                 sent, failure = True, None
                 if answers[-1] is not None:
-                    return self.result(answers[-1][1])
-                if len(answers) > 1 and answers[0] > QUEUE_MAX:
+                    try:
+                        return self.result(answers[-1][1])
+                    except WindwardError as error:
+                        if error.code != "UNAVAILABLE" or not error.retryable:
+                            raise
+                        sent, unavailable = False, error
+                elif len(answers) > 1 and answers[0] > QUEUE_MAX:
                     break
-            if failure is not None:
+            if not sent:
                 yield _Step([], min(_RETRY_PAUSE_S, self.left_s()))
         crowd = 0
         if failure is None:
             with contextlib.suppress(Away, Refused):
                 crowd = (yield _Step(self.take_back(), 0.0))[0]
-        raise self.crowded(crowd) if crowd > QUEUE_MAX else self.overdue(where, failure)
+        if crowd > QUEUE_MAX:
+            raise self.crowded(crowd)
+        raise unavailable if unavailable and not failure else self.overdue(where, failure)
 
     def take_back(self) -> list[tuple[Any, ...]]:
         """Return the commands that read the length of the queue and remove the query from it."""

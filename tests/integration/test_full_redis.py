@@ -66,10 +66,16 @@ def test_a_full_redis_is_unavailable_and_may_be_tried_again(servers: Servers, wh
     admin = getattr(servers, which)
     admin.config_set("maxmemory", "1")
     with pytest.raises(WindwardError) as refused:
-        servers.client.place(id=f"full-{which}", cpu=0.1)
+        servers.client.place(id=f"full-{which}", cpu=0.1, timeout_s=1)
     assert (refused.value.code, refused.value.retryable) == ("UNAVAILABLE", True)
     admin.config_set("maxmemory", "0")
     assert eventually(lambda: placed(servers, f"full-{which}"))
+
+
+def let_it_write(server: redis.Redis) -> None:
+    """End what keeps a server from writing."""
+    server.replicaof("NO", "ONE")
+    server.config_set("min-replicas-to-write", 0)
 
 
 @pytest.mark.parametrize("how", ["NOREPLICAS", "READONLY"])
@@ -81,12 +87,15 @@ def test_a_ledger_that_refuses_writes_for_now_is_unavailable(servers: Servers, h
         servers.ledger.config_set("min-replicas-to-write", 1)
     try:
         with pytest.raises(WindwardError) as refused:
-            servers.client.place(id=how, cpu=0.1)
+            servers.client.place(id=how, cpu=0.1, timeout_s=1)
         assert (refused.value.code, refused.value.retryable) == ("UNAVAILABLE", True)
         assert servers.client.rank(cpu=0.1).machine
+        waiting = threading.Timer(0.5, let_it_write, (servers.ledger,))
+        waiting.start()
+        assert placed(servers, f"{how}-waits"), "a call outlasts what ends before its deadline"
+        waiting.join()
     finally:
-        servers.ledger.replicaof("NO", "ONE")
-        servers.ledger.config_set("min-replicas-to-write", 0)
+        let_it_write(servers.ledger)
     assert eventually(lambda: placed(servers, how))
 
 

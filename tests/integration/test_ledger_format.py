@@ -111,9 +111,9 @@ def test_a_newer_ledger_is_refused_in_words(wire: Wire, names: Names, valkey: Va
         wire.one("HSET", key, "format", 2)
         before = {key: wire.one("DUMP", key) for key in wire.one("KEYS", f"{names.ledger()}*")}
         calls: list[Callable[[], object]] = [
-            lambda: client.place(id="b", cpu=1),
-            lambda: client.confirm("a"),
-            lambda: client.rank(cpu=1),
+            lambda: client.place(id="b", cpu=1, timeout_s=1),
+            lambda: client.confirm("a", timeout_s=1),
+            lambda: client.rank(cpu=1, timeout_s=1),
         ]
         for call in calls:
             with pytest.raises(WindwardError) as refused:

@@ -13,6 +13,7 @@ import pytest
 import redis
 
 from schemas.client_results import with_results
+from schemas.rpc.envelope import Error, Reply
 from schemas.rpc.parameters import RPC
 from scorer import client as client_module
 from scorer.client import AsyncClient, AsyncPlacement, Client, Placement, WindwardError
@@ -55,6 +56,37 @@ def test_sentinels_and_clusters_are_refused_by_name(url: str) -> None:
             kind(url)
         assert refused.value.code == "INVALID_ARGUMENT"
         assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("code", "retryable", "sent"),
+    [("UNAVAILABLE", True, 3), ("UNAVAILABLE", False, 1), ("RESOURCE_EXHAUSTED", True, 1), ("INTERNAL", False, 1)],
+)
+def test_a_query_that_cannot_be_answered_now_is_sent_again(
+    code: Any, retryable: bool, sent: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same query, by its id; any other refusal is the caller's at once."""
+    refusal = Reply(id="q", ok=False, error=Error(code=code, message="not now", retryable=retryable))
+    answers = [
+        msgspec.json.encode(one) for one in (refusal, refusal, Reply(id="q", ok=True, result=msgspec.Raw(b"{}")))
+    ]
+    queries, client = list[bytes](), Client()
+
+    def do(step: Any) -> list[Any]:
+        if not step.commands:
+            return []
+        assert [command[0] for command in step.commands] == ["LPUSH", "BLPOP"]
+        queries.append(step.commands[0][2])
+        return [1, (b"key", answers[len(queries) - 1])]
+
+    monkeypatch.setattr(client, "_do", do)
+    if sent == 3:
+        assert client.call("health", {}) == {}
+    else:
+        with pytest.raises(WindwardError, match="not now") as refused:
+            client.call("health", {})
+        assert refused.value.code == code
+    assert (len(queries), len(set(queries))) == (sent, 1)
 
 
 def test_a_password_is_not_shown() -> None:
