@@ -87,8 +87,8 @@ def test_what_ended_is_gone_at_once_unless_it_goes_on() -> None:
     """The next report no longer has it; one that is still reported a minute later is load as before."""
     stays = one("b", usage={"cpu": 3}, usage_since_s=1e9)
     left = one("a", usage={"cpu": 6})
-    assert cpu(host(stays, leavers=[left | {"ended_ago_s": 30}])) == pytest.approx(3.5, abs=0.02)
-    assert cpu(host(stays, leavers=[left | {"ended_ago_s": 90}])) == pytest.approx(9.5, abs=0.02)
+    assert cpu(host(stays, leavers=[left | {"ended_ago_s": 59.5}])) == pytest.approx(3.5, abs=0.02)
+    assert cpu(host(stays, leavers=[left | {"ended_ago_s": 60.5}])) == pytest.approx(9.5, abs=0.02)
 
 
 def test_an_answer_says_which_mean_it_is() -> None:
