@@ -44,6 +44,11 @@ def show(answer: HealthResult, _: Screen | None = None) -> str:
             f"{answer.machines_with_data} of {answer.machines} machines have data, the newest "
             + (f"{duration(age)} old" if age is not None else "never seen"),
             f"{answer.instances} instances in the ledger, change {answer.ledger_change}",
+            *(
+                f"warning: {what}"
+                for what in (answer.ledger_refusal, answer.ledger_unaccepted, answer.ledger_unsafe)
+                if what
+            ),
             f"profiles: {', '.join(answer.profiles)} (default {answer.profile})",
         ]
     )
