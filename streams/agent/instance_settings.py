@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -44,6 +44,9 @@ class InstanceSettings:
     instance_port: str | None = setting(
         None, "id of the process that listens on a TCP port, such as redis-{port}; needs CAP_SYS_PTRACE", metavar="ID"
     )
+    instance_only: Literal["pods"] | None = setting(
+        None, "which control groups are instances without a setting of their own: pods alone (default: services, too)"
+    )
     cgroup_root: str | None = setting(
         None, "where control groups (version 2) are mounted (default: below /sys/fs/cgroup)"
     )
@@ -68,6 +71,7 @@ class InstanceSettings:
         return Found(
             cgroup_root=None if self.cgroup_root is None else Path(self.cgroup_root),
             patterns=tuple(expression("instance_cgroup", text) for text in self.instance_cgroup),
+            pods_only=self.instance_only == "pods",
             pid_files=tuple(map(_pid_file, self.instance_pid_file)),
             others=tuple(others),
         )

@@ -144,6 +144,19 @@ def test_a_process_takes_the_settings_it_is_given(name: str, tmp_path: Path) -> 
         assert variable.removeprefix("WINDWARD_") in known
 
 
+def test_the_agent_reads_the_nodes_control_groups() -> None:
+    """They are mounted, unchangeable, where it is told to look; of them pods alone are instances."""
+    spec = pod(WORKLOADS["DaemonSet/windward-agent"])
+    (container,) = spec["containers"]
+    environ = {one["name"]: one["value"] for one in container["env"] if "value" in one}
+    found = load_settings(AgentSettings, "agent", [], environ | {"WINDWARD_METRICS_HOST": "10.0.0.1"}).found
+    assert found.pods_only
+    (mount,) = [one for one in container["volumeMounts"] if one["mountPath"] == str(found.cgroup_root)]
+    assert mount["readOnly"] is True
+    (volume,) = [one for one in spec["volumes"] if one["name"] == mount["name"]]
+    assert volume["hostPath"] == {"path": "/sys/fs/cgroup", "type": "Directory"}
+
+
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_probes_ask_pages_that_exist(name: str) -> None:
     """Readiness and liveness are what the processes serve, on a port of the container's."""

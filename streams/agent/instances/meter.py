@@ -98,6 +98,8 @@ class Found:
     """Where control groups are; None: where they are mounted."""
     patterns: tuple[re.Pattern[str], ...] = ()
     """Patterns of control groups' paths."""
+    pods_only: bool = False
+    """Of the other control groups, whether pods alone are instances."""
     pid_files: tuple[PidFile, ...] = ()
     others: tuple[Command | Environment | Port, ...] = ()
 
@@ -175,7 +177,8 @@ class Meter:
             self._vendor = vendor_units(self._found.root)
         found: dict[str, Path] = {}
         try:
-            for instance_id, path in find_instances(root, self._vendor, self._found.patterns):
+            own = find_instances(root, self._vendor, self._found.patterns, pods_only=self._found.pods_only)
+            for instance_id, path in own:
                 found.setdefault(instance_id, path)
         except OSError:
             self._troubles["unreadable"] += 1

@@ -6,11 +6,16 @@
 | ``redis@7001.service`` | yes, unless the template is one of systemd's own | ``redis@7001`` |
 | ``redis-7001.scope`` | yes; not ``init.scope``, nor a login's | ``redis-7001`` |
 | ``docker-ID.scope``, ``libpod-``, ``cri-containerd-``, ``crio-``; ``docker/ID`` | yes | the container's id |
-| ``kubepods-...-podUID.slice``, ``kubepods/.../podUID`` | yes, with its containers | the pod's uid |
+| ``kubepods-burstable-podUID.slice``, ``kubelet-kubepods-podUID.slice`` | yes, with its containers | the pod's uid |
+| ``kubepods/podUID``, ``kubepods/besteffort/podUID`` | yes, with its containers | the pod's uid |
 
 A unit came with the system when its file is in one of the folders of distributions: units of a deployer or an
 administrator are elsewhere (``/etc``, ``/run``). Chosen over a list of names of system services, which would be long
 and never complete. A pattern of the operator comes before the table: its group 1 is the id.
+
+A kubelet's slices (driver systemd) have ``_`` for ``-``, and the names of the slices they are in as a prefix. A static
+pod has no uid there, but the hash of its configuration (annotation ``kubernetes.io/config.hash``). A container on a
+node has no folder of units to read, so all services of the host would be instances: hence ``pods_only``.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ GROUPS_MAX = 20_000
 DEPTH_MAX = 10
 
 _CONTAINER = re.compile(r"(?:docker|libpod|cri-containerd|crio)-([0-9a-f]{12,64})\.scope|(?:.*/)?docker/([0-9a-f]{64})")
-_POD = re.compile(r"(?:kubepods(?:-burstable|-besteffort)?-)?pod([0-9a-f]{8}[0-9a-f_-]{20,40})(?:\.slice)?")
+_POD = re.compile(r"(?:(?:.+-)?kubepods(?:-burstable|-besteffort)?-)?pod([0-9a-f]{8}[0-9a-f_-]{20,40})(?:\.slice)?")
 _NO_SCOPE = re.compile(r"init\.scope|session-.*\.scope|.*\.(?:socket|mount|swap)")
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 _ID = re.compile(INSTANCE_ID_PATTERN)
@@ -50,7 +55,7 @@ def vendor_units(root: Path) -> frozenset[str]:
 
 
 def find_instances(
-    root: Path, vendor: Collection[str], patterns: Sequence[re.Pattern[str]] = ()
+    root: Path, vendor: Collection[str], patterns: Sequence[re.Pattern[str]] = (), *, pods_only: bool = False
 ) -> Iterator[tuple[str, Path]]:
     """Yield id and path of each control group below ``root`` that is an instance; none inside another.
 
@@ -70,15 +75,19 @@ def find_instances(
         for name in children:
             path = f"{inside}/{name}" if inside else name
             looked_at += 1
-            instance_id = instance_of(path, vendor, patterns)
+            instance_id = instance_of(path, vendor, patterns, pods_only=pods_only)
             if instance_id is not None:
                 yield instance_id, root / path
             elif depth < DEPTH_MAX and looked_at < GROUPS_MAX:
                 waiting.append((path, depth + 1))
 
 
-def instance_of(path: str, vendor: Collection[str], patterns: Sequence[re.Pattern[str]] = ()) -> str | None:
+def instance_of(
+    path: str, vendor: Collection[str], patterns: Sequence[re.Pattern[str]] = (), *, pods_only: bool = False
+) -> str | None:
     r"""Return the id of the instance that a control group is; None: it is none.
+
+    With ``pods_only`` only the pods of the table are.
 
     >>> instance_of("system.slice/redis-7001.service", vendor={"cron.service"})
     'redis-7001'
@@ -90,10 +99,12 @@ def instance_of(path: str, vendor: Collection[str], patterns: Sequence[re.Patter
         if match := pattern.search(path):
             return _valid(match[1] if pattern.groups and match[1] is not None else path.rpartition("/")[2])
     name = path.rpartition("/")[2]
-    if match := _CONTAINER.fullmatch(name) or _CONTAINER.fullmatch(path):
-        return match[1] or match[2]
     if match := _POD.fullmatch(name):
         return match[1].replace("_", "-")
+    if pods_only:
+        return None
+    if match := _CONTAINER.fullmatch(name) or _CONTAINER.fullmatch(path):
+        return match[1] or match[2]
     stem, dot, kind = name.rpartition(".")
     if not dot or kind not in ("service", "scope") or stem.startswith("windward-") or _NO_SCOPE.fullmatch(name):
         return None

@@ -42,6 +42,7 @@ WRONG = [
     pytest.param(["--nic-exclude", "["], "nic_exclude", id="exclude no expression"),
     pytest.param(["--instances-interval-s", "5"], "instances_interval_s", id="instances too often"),
     pytest.param(["--instance-cgroup", "("], "instance_cgroup", id="control group no expression"),
+    pytest.param(["--instance-only", "services"], "instance_only", id="instances of no such kind"),
     pytest.param(["--instance-command", "redis"], "instance_command", id="command without a group"),
     pytest.param(["--instance-pid-file", "/run/a.pid"], "instance_pid_file", id="pid file without an id"),
     pytest.param(["--instance-pid-file", "a=b.pid"], "instance_pid_file", id="pid file of no place"),

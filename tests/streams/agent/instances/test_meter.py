@@ -126,6 +126,22 @@ def test_more_instances_than_there_may_be_are_counted(tree: Tree, monkeypatch: p
     assert machine.troubles == Counter({"left-out": 1})
 
 
+def test_the_pods_of_a_node_from_inside_one(tree: Tree) -> None:
+    """By the node's mounted groups; processes of others are shown as 0, so the network is not known."""
+    pod, uid = "kubepods/burstable/pod", "0d1c2b3a-1111-2222-3333-444455556666"
+    tree.group("system.slice/kubelet.service", cpu_s=9)
+    tree.group(pod + uid, cpu_s=5)
+    tree.group(f"{pod}{uid}/{'ab' * 32}", cpu_s=5, pids=(0, 0))
+    (tree.root / "host").mkdir()
+    mounted = tree.groups.rename(tree.root / "host/cgroup")
+    machine = Machine(tree, cgroup_root=mounted, pods_only=True)
+    (mounted / pod.removesuffix("/pod") / f"pod{uid}/cpu.stat").write_text("usage_usec 25000000\n")
+    measured = machine.after()
+    assert measured.entries == {uid: InstanceMeans(cpu=2.0, memory=1.0 * MIB)}
+    assert measured.system == InstanceMeans(cpu=2.0, memory=99.0 * MIB)
+    assert not machine.troubles["unreadable"]
+
+
 def test_the_totals_of_this_machine() -> None:
     """By the collectors of samples: CPU from the second call on."""
     totals = MachineTotals()

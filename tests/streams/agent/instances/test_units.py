@@ -11,6 +11,9 @@ from tests.streams.agent.instances.tree import Tree
 
 CONTAINER = "ab" * 32
 POD = "0d1c2b3a-1111-2222-3333-444455556666"
+SLICE = POD.replace("-", "_")
+HASH = "3b6e1c0f9a8d7e6f5a4b3c2d1e0f9a8b"
+NESTED = "kubelet-kubepods-burstable"
 VENDOR = frozenset(("cron.service", "dbus.service", "redis-server@.service"))
 PATHS: list[tuple[str, str, str | None]] = [
     # name, path, id
@@ -35,7 +38,16 @@ PATHS: list[tuple[str, str, str | None]] = [
      POD),
     ("a guaranteed pod", f"kubepods.slice/kubepods-pod{POD.replace('-', '_')}.slice", POD),
     ("a pod by itself", f"kubepods/burstable/pod{POD}", POD),
+    ("a pod below a slice of the kubelet's", f"kubelet.slice/{NESTED}.slice/{NESTED}-pod{SLICE}.slice", POD),
+    ("a guaranteed pod below slices", f"a.slice/a-b.slice/a-b-kubepods.slice/a-b-kubepods-pod{SLICE}.slice", POD),
+    ("a pod by itself below a folder", f"kubelet/kubepods/besteffort/pod{POD}", POD),
+    ("a guaranteed pod by itself", f"kubepods/pod{POD}", POD),
+    ("a static pod by systemd", f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{HASH}.slice", HASH),
+    ("a static pod by itself", f"kubepods/burstable/pod{HASH}", HASH),
+    ("a slice that only ends like a pod's", f"machine.slice/machine-pod{SLICE}.slice", None),
     ("the pods' slice", "kubepods.slice/kubepods-burstable.slice", None),
+    ("the pods' slice below another", f"kubelet.slice/kubelet-kubepods.slice/{NESTED}.slice", None),
+    ("the pods' folder", "kubepods/burstable", None),
     ("an id with a space", r"system.slice/a\x20b.service", None),
 ]  # fmt: skip
 
@@ -44,6 +56,41 @@ PATHS: list[tuple[str, str, str | None]] = [
 def test_a_control_group_is_an_instance_by_its_name(name: str, path: str, instance_id: str | None) -> None:
     """The table of `streams.agent.instances.units`."""
     assert instance_of(path, VENDOR) == instance_id, name
+
+
+NODE = {
+    "systemd": (
+        f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{SLICE}.slice",
+        f"kubepods.slice/kubepods-pod{HASH}.slice",
+    ),
+    "systemd, nested": (
+        f"kubelet.slice/kubelet-kubepods.slice/{NESTED}.slice/{NESTED}-pod{SLICE}.slice",
+        f"kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-pod{HASH}.slice",
+    ),
+    "cgroupfs": (f"kubepods/burstable/pod{POD}", f"kubepods/pod{HASH}"),
+}
+HOST = (
+    "init.scope", "user.slice/user-1000.slice/user@1000.service/app.slice/proxy.service", "system.slice/cron.service",
+    "system.slice/containerd.service", "system.slice/kubelet.service", f"system.slice/crio-conmon-{CONTAINER}.scope",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("driver", NODE)
+def test_of_a_node_only_pods_are_instances(tree: Tree, driver: str) -> None:
+    """Not the host's services, without any folder of units, nor a pod's containers."""
+    for path in (*HOST, *NODE[driver]):
+        tree.group(path)
+    for pod in NODE[driver]:
+        tree.group(f"{pod}/cri-containerd-{CONTAINER}.scope")
+        tree.group(f"{pod}/{CONTAINER}")
+    found = dict(find_instances(tree.groups, (), pods_only=True))
+    assert found == dict(zip((POD, HASH), (tree.groups / pod for pod in NODE[driver]), strict=True))
+
+
+def test_a_pattern_holds_beside_pods() -> None:
+    """The operator has named it."""
+    pattern = re.compile("containerd")
+    assert instance_of("system.slice/containerd.service", (), [pattern], pods_only=True) == "containerd.service"
 
 
 def test_the_operators_pattern_comes_first() -> None:
