@@ -119,6 +119,18 @@ def test_a_machine_that_was_taken_meanwhile_is_chosen_again(alike: bool) -> None
     assert None not in found.machines
 
 
+def test_a_machine_that_was_taken_meanwhile_is_none_of_the_batch() -> None:
+    """What is chosen again may go to another machine, though all are to be on one."""
+    small = fleet(*(machine(f"m{n}", cpu=100.0, memory=1e12, usage={"cpu": 0, "memory": 0}) for n in range(4)))
+    view = LedgerView()
+    steps = plan_steps(unlike(20, machines_max=1), RankingInputs(small.snapshot, view, PROFILE, small.now_s))
+    next(steps)
+    view.apply(instance_of(request(id="large", cpu=100.0, expected={"cpu": 100.0}), "m0", small.now_s))
+    _, found = finish(steps)
+    assert len({*found.machines} - {None}) == 1
+    assert "m0" not in found.machines
+
+
 def test_a_dry_run_of_many_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """It reserves nothing, so each step proposes anew what was chosen before."""
     monkeypatch.setattr(reuse, "UNLIKE_STEP", 2)

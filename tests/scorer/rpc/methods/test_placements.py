@@ -168,3 +168,9 @@ def test_every_instance_has_an_id(params: dict[str, Any], ids: list[str], single
     batch = drain(read_batch(params, "q"))
     assert ([request.id for request in batch.requests], batch.single) == (ids, single)
     assert len(batch.digests) == len(ids)
+
+
+@pytest.mark.parametrize(("count", "pauses"), [(199, 0), (200, 1), (399, 1), (400, 2)])
+def test_a_long_list_is_read_in_steps(count: int, pauses: int) -> None:
+    """Of 200 instances each."""
+    assert sum(1 for _ in read_batch({"instances": [{"cpu": 1}] * count}, "q")) == pauses
