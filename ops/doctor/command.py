@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import textwrap
 import time
 from collections import Counter
@@ -19,6 +20,7 @@ from redis.retry import Retry
 
 from ops.doctor.findings import (
     Finding,
+    capacity_findings,
     clock_findings,
     machine_findings,
     name_findings,
@@ -35,6 +37,7 @@ from schemas.process.connections import KafkaSettings
 from schemas.process.settings import load_settings, setting
 from schemas.process.terminal import screen
 from schemas.process.version import product_version
+from schemas.resources import RESOURCES
 from schemas.tables.alignment import aligned
 from schemas.values.numbers import counted
 from schemas.values.partition_count import partition_count
@@ -182,6 +185,7 @@ class Inspection:
         found: list[Finding] = []
         ages: dict[str, float] = {}
         skews: dict[str, float] = {}
+        cores: dict[str, float] = {}
         reader = read_windows(server, self._names, partitions)
         for partition, problem in reader.problems.items():
             remedy = "the stream app rebuilds it: is it running?"
@@ -189,9 +193,10 @@ class Inspection:
         tables = [windows.whole() for windows in reader.windows]
         now_s = int(seconds)
         for table in tables:
-            at, skew = aligned(table, "at"), aligned(table, "skew")
+            at, skew, capacity = aligned(table, "at"), aligned(table, "skew"), aligned(table, "capacity")
             for row, name in enumerate(table.machines):
                 skews[name] = float(skew[row]) if skew is not None else 0.0
+                cores[name] = float(capacity[RESOURCES.index("cpu"), row]) if capacity is not None else math.nan
                 ages[name] = now_s - float(at[row]) + skews[name] if at is not None else 0.0
         facts: dict[str, Any] = {}
         for partition in range(partitions):
@@ -206,6 +211,7 @@ class Inspection:
         placed = self._placed_on()
         silent = set(facts) - set(ages)
         found += machine_findings(ages, silent, set(said_of) - {DEFAULT}, placed)
+        found += capacity_findings(cores)
         found += name_findings(taken, {name: one.host_id for name, one in agents.items()}, ages, placed)
         return found + clock_findings(offset_s, skews)
 

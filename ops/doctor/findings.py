@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from schemas.rpc.envelope import CLOCK_OFF_S
+from schemas.tables.learned import CAPACITY_MOST
 from schemas.values.durations import duration
 from schemas.values.hosts import host_id
 from schemas.values.redis_settings import not_appended
@@ -143,6 +145,20 @@ def machine_findings(
     if not ages_s:
         return [*found, Finding("agents", "error", "no machine has data", "start agents, and `windward stream`")]
     return found or [Finding("agents", "good", f"{len(known)} machines, all with fresh data")]
+
+
+def capacity_findings(cores: Mapping[str, float]) -> list[Finding]:
+    """Return the findings on the cores that machines say they have: one with far more than the others may lie."""
+    known = [value for value in cores.values() if math.isfinite(value)]
+    most = CAPACITY_MOST * statistics.median(known) if known else math.inf
+    beyond = sorted((name for name, value in cores.items() if value > most), key=lambda name: -cores[name])
+    if not beyond:
+        return []
+    count = "1 machine has" if len(beyond) == 1 else f"{len(beyond)} machines have"
+    return [
+        Finding("machines", "warning", f"{count} over {CAPACITY_MOST:g} times the median cores: {some(beyond)}",
+                "look at that agent; an operator's `capacity` replaces what it says (docs/operating.md)")
+    ]  # fmt: skip
 
 
 def name_findings(

@@ -12,6 +12,8 @@ from msgspec import Meta
 
 FACTOR_MIN, FACTOR_MAX = 0.05, 1.5
 """The bounds of a factor."""
+CAPACITY_MOST = 16.0
+"""The largest capacity that is believed of a machine, in medians of the fleet."""
 
 
 class Sums(msgspec.Struct, kw_only=True):

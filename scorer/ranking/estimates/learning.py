@@ -19,6 +19,10 @@ A factor is published only with enough evidence, and bounded to 0.05-1.5.
 A kind's difference from the others is fitted to what the common factor does not explain. It is shrunk toward 0 by
 ridge regression with a prior deviation of `PRIOR`. It is published where it is more than `SIGNIFICANT` errors from 0.
 
+Usage that a machine cannot have is no evidence: more than its capacity, or than `CAPACITY_MOST` times the fleet's
+median capacity, whatever its agent says that it has. So what one agent makes up moves the factor no more than a large
+machine does.
+
 Rejected: the ratio of sums y / x, which counts all load as use by the instances; a fit with the time of day.
 """
 
@@ -31,7 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.resources import RESOURCES
-from schemas.tables.learned import FACTOR_MAX, FACTOR_MIN, Learned, Sums
+from schemas.tables.learned import CAPACITY_MOST, FACTOR_MAX, FACTOR_MIN, Learned, Sums
 from scorer.ledger.view.leavers import Leavers
 from scorer.ledger.view.slots import PlacedInstances, code_of_kind
 from scorer.ledger.view.view import LedgerView
@@ -47,6 +51,8 @@ ERROR_MAX = 0.2
 """The largest standard error of a factor that is published."""
 NOTHING = 1e-9
 """The part of the evidence that is rounding."""
+ABOVE_CAPACITY = 1.05
+"""How far above its capacity a machine's usage may be measured."""
 PRIOR = 0.2
 SIGNIFICANT = 3.0
 KINDS_MAX = 64
@@ -60,7 +66,7 @@ class Observation:
     end: Floats
     """[M] Where each machine's window ends; NaN where it is not fully covered."""
     usage: Floats
-    """[R, M] Mean usage less the explicit expected usage of the instances that give one."""
+    """[R, M] Mean usage less the explicit expected usage of the instances that give one; NaN where it is impossible."""
     asked: Floats
     """[R, M] What the other instances ask, by the share of the window in which each ran."""
     asked_by_kind: Mapping[str, Floats]
@@ -97,7 +103,17 @@ def observe(snapshot: Snapshot, ledger: LedgerView, kinds: tuple[str, ...] = ())
                 by_kind[kind] = by_kind.get(kind, 0.0) + here
     covered: Bools = (windows.coverage >= 0.9) & snapshot.has_data
     end = np.where(covered, snapshot.column("end"), np.nan)
-    return Observation(end, windows.mean - said_of, asked, by_kind, hours, snapshot.names, said_of)
+    possible = windows.mean <= ABOVE_CAPACITY * believed_capacity(snapshot.capacity)
+    usage = np.where(possible, windows.mean - said_of, np.nan)
+    return Observation(end, usage, asked, by_kind, hours, snapshot.names, said_of)
+
+
+def believed_capacity(capacity: Floats) -> Floats:
+    """Return capacities [R, M], at most `CAPACITY_MOST` times the median of the resource; inf where none is known."""
+    known = [row[np.isfinite(row)] for row in capacity]
+    most = [CAPACITY_MOST * float(np.median(row)) if row.size else np.inf for row in known]
+    believed: Floats = np.fmin(capacity, np.array(most)[:, None])
+    return believed
 
 
 def _placed(ledger: LedgerView, index: Mapping[str, int]) -> PlacedInstances:

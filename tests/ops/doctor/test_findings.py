@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ops.doctor.command import report
 from ops.doctor.findings import (
     Finding,
+    capacity_findings,
     clock_findings,
     machine_findings,
     name_findings,
@@ -66,6 +67,8 @@ def unwell(**changes: Any) -> list[Finding]:
         pytest.param(machine_findings({"a": 5.0}, [], [], {"x": 3}), "warning", "3 instances are on 1 machines",
                      "--machine x", id="instances on a ghost"),
         pytest.param(machine_findings({}, [], [], {}), "error", "no machine has data", "start agents", id="nothing"),
+        pytest.param(capacity_findings({"a": 32.0, "b": 32.0, "c": 1e6, "d": 400.0}), "warning",
+                     "1 machine has over 16 times the median cores: c", "operator's `capacity`", id="a liar"),
         pytest.param(name_findings([], {"a": "h1", "b": "h2"}, {"a": 5.0, "b": 5.0}, {}), "good", "no name of 2", "",
                      id="names"),
         pytest.param(name_findings(["a"], {}, {"a": 5.0}, {}), "error", "two live hosts send as 'a'",

@@ -85,6 +85,19 @@ def test_a_kind_that_differs_has_a_factor_of_its_own_and_one_that_does_not_has_n
     assert series(4, 0.5).kinds == {}
 
 
+@pytest.mark.parametrize(
+    ("cores", "used", "counts"),
+    [(10, 9, True), (10, 10.5, True), (10, 20, False), (160, 150, True), (1e6, 150, True), (1e6, 170, False)],
+)
+def test_usage_that_a_machine_cannot_have_is_no_evidence(cores: float, used: float, counts: bool) -> None:
+    """By its capacity, of which at most 16 times the fleet's median of 10 cores is believed; its neighbours count."""
+    others = [machine(f"m{n}", 10, usage={"cpu": 5}) for n in range(4)]
+    offline = fleet(machine("a", cores, usage={"cpu": used}), *others, windows_s=[3600])
+    seen = observe(offline.snapshot, offline.ledger)
+    assert seen is not None
+    assert np.isfinite(seen.usage[0]).tolist() == [counts, True, True, True, True]
+
+
 def test_windows_that_overlap_teach_nothing() -> None:
     """Of two observations less than a window apart no machine counts."""
     first = observation(0.0, np.full(40, 1.0), np.full(40, 1.0))
