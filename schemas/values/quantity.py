@@ -8,14 +8,14 @@ import re
 from schemas.resources import ABOUT
 
 _SUFFIXES = {
-    "m": 1e-3, "": 1.0,
-    "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
-    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50,
+    "n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0,
+    "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+    "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60,
 }  # fmt: skip
 
 
 def parse_quantity(value: float | str) -> float:
-    """Return the amount in base units; decimal suffixes k M G T P, binary Ki Mi Gi Ti Pi, ``m`` for thousandths.
+    """Return the amount in base units; decimal suffixes n u m k M G T P E, binary Ki Mi Gi Ti Pi Ei.
 
     >>> parse_quantity("500m"), parse_quantity("10G"), parse_quantity("1Ki"), parse_quantity(2)
     (0.5, 10000000000.0, 1024.0, 2.0)
@@ -23,7 +23,7 @@ def parse_quantity(value: float | str) -> float:
     Raises ValueError for anything that is not a finite amount of zero or more.
     """
     if isinstance(value, str):
-        digits = value.strip().rstrip("kKMGTPmi")
+        digits = value.strip().rstrip("nukKMGTPEmi")
         suffix = value.strip()[len(digits) :]
         try:
             amount = float(digits) * _SUFFIXES[suffix]
@@ -42,7 +42,7 @@ def _why(text: str) -> str:
     if not found:
         return ""
     meant = found[2].removesuffix("B").removesuffix("b")
-    meant = next((each for each in _SUFFIXES if each and each.lower() == meant.lower() and each not in "mK"), "")
+    meant = next((each for each in _SUFFIXES if each and each.lower() == meant.lower() and each not in "numK"), "")
     hint = f"; did you mean {found[1]}{meant}?" if meant else ""
     return f": suffixes are k M G T P, Ki Mi Gi Ti Pi and m for thousandths{hint}"
 

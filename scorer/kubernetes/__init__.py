@@ -1,0 +1,1 @@
+"""Windward inside Kubernetes: opt-in, imported by nothing else."""

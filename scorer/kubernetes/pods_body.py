@@ -1,0 +1,177 @@
+"""A pod as the API server gives it: the few fields that are read, and what it requests in all.
+
+Own narrow structs are decoded in 0.01 ms a pod, the types of a client library in 0.1 to 2 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from schemas.values.quantity import parse_quantity
+
+Amounts = dict[str, str | float]
+"""Quantities by resource name, as they are written."""
+CONFIG_HASH = "kubernetes.io/config.hash"
+
+
+class _Body(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """A part of a body; fields that are not read are passed over."""
+
+
+class Owner(_Body, frozen=True):
+    """What made a pod."""
+
+    kind: str = ""
+    name: str = ""
+    controller: bool = False
+
+
+class Meta(_Body, frozen=True):
+    """The metadata of a pod."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[Owner, ...] = ()
+
+
+class Amounted(_Body, frozen=True):
+    """What a container or a whole pod asks for."""
+
+    requests: Amounts | None = None
+    limits: Amounts | None = None
+
+
+class Container(_Body, frozen=True):
+    """A container; one that starts first and goes on running (``restart_policy`` Always) is a sidecar."""
+
+    name: str = ""
+    resources: Amounted = Amounted()
+    restart_policy: str = ""
+
+
+class Spec(_Body, frozen=True):
+    """What a pod shall be."""
+
+    node_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: Amounts | None = None
+    resources: Amounted | None = None
+
+
+class ContainerStatus(_Body, frozen=True):
+    """What a container has now; while it is resized not what it asks for."""
+
+    name: str = ""
+    resources: Amounted | None = None
+    allocated_resources: Amounts | None = None
+
+
+class Condition(_Body, frozen=True):
+    """One condition of a pod."""
+
+    type: str = ""
+    reason: str = ""
+
+
+class Status(_Body, frozen=True):
+    """What a pod is."""
+
+    phase: str = ""
+    qos_class: str = ""
+    start_time: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(_Body, frozen=True):
+    """One pod."""
+
+    metadata: Meta = Meta()
+    spec: Spec = Spec()
+    status: Status = Status()
+
+
+class ListMeta(_Body, frozen=True):
+    """Where a list ends: from its version on one watches, with ``continue_`` one gets its next page."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class PodList(_Body, frozen=True):
+    """One page of pods."""
+
+    metadata: ListMeta = ListMeta()
+    items: tuple[Pod, ...] = ()
+
+
+read_list = msgspec.json.Decoder(PodList).decode
+"""Return the page in an answer. Raises msgspec.DecodeError."""
+read_pod = msgspec.json.Decoder(Pod).decode
+"""Return the pod in a body. Raises msgspec.DecodeError."""
+
+
+def requests_of(pod: Pod) -> dict[str, float]:
+    """Return what a pod requests in all, as kube-scheduler counts it; a resource that is named nowhere is left out.
+
+    The larger of what runs together (containers and sidecars) and of each other init container with the sidecars
+    started before it, and the overhead; what is said of the whole pod is taken for its containers. A container that is
+    resized counts with the larger of what it has and asks for; with what it has, if its node can never give it more.
+    """
+    infeasible = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in pod.status.conditions)
+    now = {each.name: each for each in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
+
+    def of(one: Container) -> dict[str, float]:
+        asked, status = _read(one.resources.requests), now.get(one.name)
+        if status is None or status.resources is None:
+            return asked
+        has = _most(_read(status.resources.requests), _read(status.allocated_resources))
+        return has if infeasible else _most(asked, has)
+
+    running = _sum([of(one) for one in pod.spec.containers])
+    sidecars: dict[str, float] = {}
+    starting: dict[str, float] = {}
+    for one in pod.spec.init_containers:
+        if one.restart_policy == "Always":
+            sidecars = _sum([sidecars, of(one)])
+            starting = _most(starting, sidecars)
+        else:
+            starting = _most(starting, _sum([sidecars, of(one)]))
+    whole = _read(pod.spec.resources.requests if pod.spec.resources else None)
+    return _sum([_most(_sum([running, sidecars]), starting) | whole, _read(pod.spec.overhead)])
+
+
+def limits_of(pod: Pod) -> dict[str, float]:
+    """Return the limits of a pod: of the whole pod, or the sum where every running container has one."""
+    sidecars = [one for one in pod.spec.init_containers if one.restart_policy == "Always"]
+    each = [_read(one.resources.limits) for one in (*pod.spec.containers, *sidecars)]
+    everywhere = set[str]().union(*each[:1]).intersection(*each)
+    whole = _read(pod.spec.resources.limits if pod.spec.resources else None)
+    found = {name: amount for name, amount in _sum(each).items() if name in everywhere} | whole
+    overhead = _read(pod.spec.overhead)
+    return {name: amount + overhead.get(name, 0.0) for name, amount in found.items()}
+
+
+def _read(amounts: Amounts | None) -> dict[str, float]:
+    return {name: parse_quantity(amount) for name, amount in amounts.items()} if amounts else {}
+
+
+def _sum(some: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for amounts in some:
+        for name, amount in amounts.items():
+            found[name] = found.get(name, 0.0) + amount
+    return found
+
+
+def _most(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    return {name: max(one.get(name, 0.0), other.get(name, 0.0)) for name in one.keys() | other.keys()}

@@ -1,0 +1,1 @@
+"""Tests of Windward inside Kubernetes."""

@@ -1,0 +1,69 @@
+"""What pods request in all, by kube-scheduler's rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from scorer.kubernetes.pods_body import limits_of, read_list, read_pod, requests_of
+
+GI = 2.0**30
+
+
+def container(cpu: str = "", memory: str = "", **other: Any) -> dict[str, Any]:
+    """Return a container that requests so much."""
+    asked = {name: amount for name, amount in (("cpu", cpu), ("memory", memory)) if amount}
+    return {"name": "a", "image": "x", "resources": {"requests": asked}} | other
+
+
+RESIZED = {"name": "a", "resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "1500m"}}
+NEVER = {"conditions": [{"type": "PodResizePending", "reason": "Infeasible", "status": "True"}]}
+REQUESTS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, float]]] = [
+    # name, spec, status, requests
+    ("nothing is said", {"containers": [{"name": "a", "resources": {}}]}, {}, {}),
+    ("a given nothing", {"containers": [container("0")]}, {}, {"cpu": 0.0}),
+    ("containers add up", {"containers": [container("500m", "1Gi"), container("2")]}, {}, {"cpu": 2.5, "memory": GI}),
+    ("a larger start", {"containers": [container("1")], "initContainers": [container("3")]}, {}, {"cpu": 3.0}),
+    ("a smaller start", {"containers": [container("1")], "initContainers": [container("0.5")] * 3}, {}, {"cpu": 1.0}),
+    ("a sidecar runs, too",
+     {"containers": [container("1")], "initContainers": [container("2", restartPolicy="Always")]}, {}, {"cpu": 3.0}),
+    ("a start counts with the sidecars before it, not with those after it",
+     {"containers": [container("1")],
+      "initContainers": [container("1", restartPolicy="Always"), container("4"),
+                         container("2", restartPolicy="Always")]}, {}, {"cpu": 5.0}),
+    ("overhead", {"containers": [container("1")], "overhead": {"cpu": "250m", "memory": "1Gi"}}, {},
+     {"cpu": 1.25, "memory": GI}),
+    ("the whole pod's", {"containers": [container("1", "1Gi")], "resources": {"requests": {"cpu": "4"}},
+                         "overhead": {"cpu": "1"}}, {}, {"cpu": 5.0, "memory": GI}),
+    ("growing", {"containers": [container("2")]}, {"containerStatuses": [RESIZED]}, {"cpu": 2.0}),
+    ("shrinking", {"containers": [container("0.5")]}, {"containerStatuses": [RESIZED]}, {"cpu": 1.5}),
+    ("it can never grow", {"containers": [container("9")]}, {"containerStatuses": [RESIZED]} | NEVER, {"cpu": 1.5}),
+    ("small and large units", {"containers": [container("100000000n", "1E")]}, {}, {"cpu": 0.1, "memory": 1e18}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "spec", "status", "wanted"), REQUESTS)
+def test_requests(name: str, spec: dict[str, Any], status: dict[str, Any], wanted: dict[str, float]) -> None:
+    """Of containers, sidecars, starts, overhead and resizes."""
+    pod = read_pod(msgspec.json.encode({"kind": "Pod", "spec": spec, "status": status}))
+    assert requests_of(pod) == pytest.approx(wanted), name
+
+
+def test_limits_are_known_where_every_container_has_one() -> None:
+    """One without a limit may use all there is; what is said of the whole pod holds."""
+    both = [{"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}, {"resources": {"limits": {"cpu": "2"}}}]
+    spec = {"containers": both, "initContainers": [{"resources": {}}], "overhead": {"cpu": "1"}}
+    assert limits_of(read_pod(msgspec.json.encode({"spec": spec}))) == {"cpu": 4.0}
+    spec["resources"] = {"limits": {"memory": "8Gi"}}
+    assert limits_of(read_pod(msgspec.json.encode({"spec": spec}))) == {"cpu": 4.0, "memory": 8 * GI}
+    assert limits_of(read_pod(b"{}")) == {}
+
+
+def test_a_page_says_where_it_ends() -> None:
+    """Its version and the mark of the next page; the last page has no mark."""
+    page = read_list(b'{"metadata":{"resourceVersion":"7","continue":"abc"},"items":[{"metadata":{"uid":"u"}}]}')
+    assert (page.metadata.resource_version, page.metadata.continue_) == ("7", "abc")
+    assert [pod.metadata.uid for pod in page.items] == ["u"]
+    assert read_list(b'{"metadata":{"resourceVersion":"7"},"items":[]}').metadata.continue_ == ""

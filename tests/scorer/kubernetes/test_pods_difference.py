@@ -1,0 +1,175 @@
+"""What pods and the ledger's records of a cluster make of each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from scorer.kubernetes.pods_body import Pod, read_pod
+from scorer.kubernetes.pods_difference import Changes, Reading, changes, event, instance, kind_of
+from scorer.ledger.record.instance import Instance
+
+HOW = Reading("east")
+HASH = "3b6e1c0f9a8d7e6f5a4b3c2d1e0f9a8b"
+
+
+def pod(uid: str = "a", node: str = "n1", phase: str = "Running", cpu: str = "1", **metadata: Any) -> Pod:
+    """Return a pod as the API server gives it."""
+    return _pod({"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
+                {"phase": phase, "startTime": "1970-01-01T00:01:40Z"}, uid, **metadata)  # fmt: skip
+
+
+def _pod(spec: dict[str, Any], status: dict[str, Any], uid: str = "a", **metadata: Any) -> Pod:
+    about = {"name": f"pod-{uid}", "namespace": "shop", "uid": uid, "managedFields": [{}]} | metadata
+    return read_pod(msgspec.json.encode({"metadata": about, "spec": spec, "status": status}))
+
+
+def static(uid: str, node: str) -> Pod:
+    """Return a static pod's mirror."""
+    return pod(uid, node, name=f"etcd-{node}", annotations={"kubernetes.io/config.hash": HASH})
+
+
+def record(one: Pod, instance_id: str = "", **other: Any) -> Instance:
+    """Return the ledger's record of a pod."""
+    return msgspec.structs.replace(instance(one, instance_id or one.metadata.uid, HOW), **other)
+
+
+def said(found: Changes) -> dict[str, list[str]]:
+    """Return the ids by what is to be done; only what there is."""
+    all_of = {
+        "confirm": [f"{one.id} {one.machine}" for one in found.to_ledger.added],
+        "correct": [f"{old.id} {what}" for old, _, what in found.to_ledger.changed],
+        "release": [one.id for one in found.to_ledger.gone],
+        "refused": list(found.refused),
+    }
+    return {name: ids for name, ids in all_of.items() if ids}
+
+
+ELSE = {"labels": {"kubernetes": "west"}}
+TABLE: list[tuple[str, list[Pod], list[Instance], dict[str, list[str]]]] = [
+    # name, pods, records, what is to be done
+    ("nothing", [], [], {}),
+    ("bound", [pod()], [], {"confirm": ["a n1"]}),
+    ("not bound", [pod(node="")], [], {}),
+    ("bound, not yet started", [pod(phase="Pending")], [], {"confirm": ["a n1"]}),
+    ("the same", [pod()], [record(pod())], {}),
+    ("being deleted", [pod(deletionTimestamp="2026-01-01T00:00:00Z")], [record(pod())], {}),
+    ("succeeded", [pod(phase="Succeeded")], [record(pod())], {"release": ["a"]}),
+    ("failed", [pod(phase="Failed")], [record(pod())], {"release": ["a"]}),
+    ("gone", [], [record(pod())], {"release": ["a"]}),
+    ("a known end", [], [record(pod(), state="released")], {}),
+    ("back after its end", [pod()], [record(pod(), state="expired")], {"confirm": ["a n1"]}),
+    ("reserved, then bound there", [pod()], [record(pod(), state="reserved")],
+     {"correct": ["a reserved is confirmed"]}),
+    ("reserved, binding under way", [pod(node="")], [record(pod(), state="reserved")], {}),
+    ("reserved, bound elsewhere", [pod(node="n2")], [record(pod(), state="reserved")],
+     {"correct": ["a machine 'n1' is 'n2', reserved is confirmed"]}),
+    ("of another cluster", [], [record(pod(), **ELSE)], {}),
+    ("of no cluster", [], [record(pod(), labels={})], {}),
+    ("another cluster has its id", [pod()], [record(pod(), **ELSE)], {"refused": ["a"]}),
+    ("another cluster had its id", [pod()], [record(pod(), state="released", **ELSE)], {"confirm": ["a n1"]}),
+    ("cannot be counted", [pod(cpu="9E")], [], {"refused": ["a"]}),
+    ("cannot be counted any more", [pod(cpu="9E")], [record(pod())], {"refused": ["a"]}),
+    ("a node without a name for us", [pod(node="n 1"), pod("b")], [], {"confirm": ["b n1"], "refused": ["a"]}),
+    ("static", [static("u", "n1")], [], {"confirm": [f"{HASH} n1"]}),
+    ("static, the same", [static("v", "n1")], [record(static("u", "n1"), HASH)], {}),
+    ("static, one hash on two nodes", [static("u", "n1"), static("v", "n2")], [],
+     {"confirm": [f"{HASH} n1", "v n2"]}),
+    ("static, in another order", [static("v", "n2"), static("u", "n1")],
+     [record(static("u", "n1"), HASH), record(static("v", "n2"))], {}),
+    ("static, another cluster has the hash", [static("u", "n1")], [record(static("u", "n1"), HASH, **ELSE)],
+     {"confirm": ["u n1"]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "pods", "records", "wanted"), TABLE)
+def test_a_full_list(name: str, pods: list[Pod], records: list[Instance], wanted: dict[str, list[str]]) -> None:
+    """Over the records of this cluster only."""
+    assert said(changes(pods, {one.id: one for one in records}, HOW)) == wanted, name
+
+
+EVENTS: list[tuple[str, str, Pod, list[Instance], dict[str, list[str]]]] = [
+    # name, event, pod, records, what is to be done
+    ("bound", "MODIFIED", pod(), [record(pod("b"))], {"confirm": ["a n1"]}),
+    ("seen again", "ADDED", pod(), [record(pod())], {}),
+    ("not bound yet", "ADDED", pod(node=""), [record(pod(), state="reserved")], {}),
+    ("ended", "MODIFIED", pod(phase="Failed"), [record(pod()), record(pod("b"))], {"release": ["a"]}),
+    ("deleted", "DELETED", pod(), [record(pod()), record(pod("b"))], {"release": ["a"]}),
+    ("deleted before it was bound", "DELETED", pod(node=""), [record(pod(), state="reserved")], {"release": ["a"]}),
+    ("deleted, of another cluster", "DELETED", pod(), [record(pod(), **ELSE)], {}),
+    ("static, deleted, another node's has the hash", "DELETED", static("v", "n2"),
+     [record(static("u", "n1"), HASH), record(static("v", "n2"))], {"release": ["v"]}),
+    ("static, another node's has the hash", "ADDED", static("v", "n2"), [record(static("u", "n1"), HASH)],
+     {"confirm": ["v n2"]}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "kind", "one", "records", "wanted"), EVENTS)
+def test_an_event(name: str, kind: str, one: Pod, records: list[Instance], wanted: dict[str, list[str]]) -> None:
+    """It concerns its own pod alone."""
+    assert said(event(kind, one, {each.id: each for each in records}, HOW)) == wanted, name
+
+
+def test_a_resize_is_corrected() -> None:
+    """To the amounts that the pod now has."""
+    (correction,) = event("MODIFIED", pod(cpu="2"), {"a": record(pod())}, HOW).to_ledger.changed
+    assert (correction[0].amounts[0], correction[1].amounts[0]) == (1.0, 2.0)
+
+
+def test_an_instance_is_confirmed_since_the_pod_started() -> None:
+    """With the labels that are kept, and where it is from."""
+    found = instance(pod(labels={"app": "web", "secret": "x"}), "a", HOW)
+    assert (found.id, found.machine, found.state, found.started_at) == ("a", "n1", "confirmed", 100.0)
+    assert found.labels == {"app": "web", "namespace": "shop", "pod": "pod-a", "kubernetes": "east"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotations", "wanted"),
+    [
+        ({}, {}, "prod"),
+        ({"qos": "BestEffort"}, {}, "free"),
+        ({"priority": -5}, {}, "batch"),
+        ({"priority": 2_000_001_000, "priorityClassName": "system-node-critical"}, {}, "prod"),
+        ({"priority": 7_000, "priorityClassName": "koord-mid"}, {}, "mid"),
+        ({"priority": 5}, {"windward.io/class": "batch"}, "batch"),
+        ({"priority": 5}, {"windward.io/class": "urgent"}, "prod"),
+        ({"priorityClassName": "night"}, {"windward.io/class": "prod"}, "batch"),
+    ],
+)
+def test_the_class(spec: dict[str, Any], annotations: dict[str, str], wanted: str) -> None:
+    """By the operator's table, the annotation, Koordinator's name, quality of service, priority."""
+    how = Reading("east", classes={"night": "batch"})
+    status = {"qosClass": spec.pop("qos", "Burstable"), "phase": "Running"}
+    one = _pod({"nodeName": "n1"} | spec, status, annotations=annotations)
+    assert instance(one, "a", how).priority_class == wanted
+
+
+def test_annotations_and_extended_resources() -> None:
+    """Of what Kubernetes has no field for; a wrong annotation does not lose the pod."""
+    asked = {"requests": {"cpu": "1", "windward.io/nic": "5M", "nvidia.com/gpu": "1"}}
+    spec = {"nodeName": "n1", "containers": [{"resources": asked}]}
+    notes = {"windward.io/expected-cpu": "300m"}
+    found = instance(_pod(spec, {}, annotations=notes), "a", HOW)
+    assert (found.amounts[0], 5e6 in found.amounts, found.expected[0]) == (1.0, True, 0.3)
+    assert instance(_pod(spec, {}, annotations=notes | {"windward.io/nic": "1G"}), "a", HOW).amounts != found.amounts
+    assert instance(_pod(spec, {}, annotations={"windward.io/nic": "lots"}), "a", HOW).amounts == found.amounts
+
+
+@pytest.mark.parametrize(
+    ("owner", "wanted"),
+    [
+        ([], ""),
+        ([{"kind": "ReplicaSet", "name": "web-5d4f", "controller": True}], "shop/web"),
+        ([{"kind": "ReplicaSet", "name": "web-own", "controller": True}], "shop/web-own"),
+        ([{"kind": "StatefulSet", "name": "db", "controller": True}], "shop/db"),
+        ([{"kind": "Job", "name": "backup-29012345", "controller": True}], "shop/backup"),
+        ([{"kind": "Node", "name": "n1", "controller": True}], "shop/etcd"),
+        ([{"kind": "StatefulSet", "name": "db"}], ""),
+    ],
+)
+def test_the_kind_is_the_owner(owner: list[dict[str, Any]], wanted: str) -> None:
+    """Without the hash of a roll-out, the minute of a run, the node of a static pod."""
+    about = {"name": "etcd-n1", "labels": {"pod-template-hash": "5d4f"}, "ownerReferences": owner}
+    assert kind_of(pod(**about)) == wanted
