@@ -73,6 +73,9 @@ SOCKET_TIMEOUT_S = 4.0
 QUEUE_MAX = 10_000
 """When more queries wait than this, the client takes its own back at once."""
 _RETRY_PAUSE_S = 0.05
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+_IDS_SINCE = 1_735_689_600
+"""The second from which ids count: 2025."""
 _FRESH_S = 1.0
 _QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
 
@@ -478,6 +481,34 @@ class _Step(NamedTuple):
     wait_s: float
 
 
+def instance_id(now_s: float, drawn: bytes) -> str:
+    """Return an id of 14 characters: six of the second, by which ids sort, and eight of five drawn bytes (40 bits).
+
+    The digits are of base 32, in the order of their characters: 0-9 and a-z without i, l, o, u. Six last until 2059.
+
+    >>> instance_id(1_790_000_000.0, bytes(5))
+    '1ksdg000000000'
+    """
+    second, chance = int(now_s) - _IDS_SINCE, int.from_bytes(drawn, "big")
+    number = (second % (1 << 30)) << 40 | chance
+    return "".join(_DIGITS[number >> shift & 31] for shift in range(65, -5, -5))
+
+
+def _named(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the parameters of a placement with an id for each instance that was given none.
+
+    The id is drawn here, before the query is first sent: sent again, it asks for the same instance.
+    """
+    given = params.get("instances")
+    if "instances" not in params:
+        return params if params.get("id") else {**params, "id": instance_id(time.time(), os.urandom(5))}
+    if not isinstance(given, (list, tuple)) or not all(isinstance(one, Mapping) for one in given):
+        return params
+    base = instance_id(time.time(), os.urandom(5))
+    named = [one if one.get("id") else {**one, "id": f"{base}-{number}"} for number, one in enumerate(given, 1)]
+    return {**params, "instances": named}
+
+
 class _Call:
     """One call, without I/O: its steps, commands, reply key and deadline."""
 
@@ -489,6 +520,8 @@ class _Call:
             raise WindwardError(
                 "INVALID_ARGUMENT", f"query_id: {self.id[:200]!r} is not 1 to 128 of A-Z a-z 0-9 . _ : @ + -"
             )
+        if method == "place" and not query_id:  # with an id of the caller's the answer to the same query is the same
+            params = _named(params)
         self.queries = f"{prefix}:v1:queries"
         self.reply = f"{prefix}:v1:reply:{self.id}"
         self.timeout_s = timeout_s

@@ -11,12 +11,14 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 import redis
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas.client_results import with_results
 from schemas.rpc.envelope import Error, Reply
 from schemas.rpc.parameters import RPC
 from scorer import client as client_module
-from scorer.client import AsyncClient, AsyncPlacement, Client, Placement, WindwardError
+from scorer.client import AsyncClient, AsyncPlacement, Client, Placement, WindwardError, _Call, instance_id
 
 
 def test_it_imports_nothing_of_ours(tmp_path: Path) -> None:
@@ -87,6 +89,33 @@ def test_a_query_that_cannot_be_answered_now_is_sent_again(
             client.call("health", {})
         assert refused.value.code == code
     assert (len(queries), len(set(queries))) == (sent, 1)
+
+
+@given(st.floats(1.75e9, 2.7e9), st.floats(1.0, 1e8), *[st.binary(min_size=5, max_size=5)] * 2)
+def test_ids_of_instances_sort_by_time(at_s: float, later_s: float, first: bytes, second: bytes) -> None:
+    """Fourteen characters; of one second they differ by what was drawn, all 40 bits of it."""
+    early, late = instance_id(at_s, first), instance_id(at_s + later_s, second)
+    assert early < late
+    assert len(early) == len(late) == 14
+    assert (instance_id(at_s, second) == early) == (first == second)
+
+
+@pytest.mark.parametrize(
+    ("params", "ids"),
+    [({"cpu": 1}, [""]), ({"id": "a"}, ["a"]), ({"id": ""}, [""]), ({"instances": 3}, None), ({"instances": [3]}, None),
+     ({"instances": [{"cpu": 1}, {"id": "b"}, {}]}, ["-1", "b", "-3"])],
+)  # fmt: skip
+def test_an_instance_without_an_id_gets_one_before_it_is_sent(params: dict[str, Any], ids: list[str] | None) -> None:
+    """A short one; what is no list of objects goes to the scorer as it is, which says so."""
+    sent = msgspec.json.decode(_Call("p", "place", params, 1.0, "").query)["params"]
+    assert msgspec.json.decode(_Call("p", "place", params, 1.0, "mine").query)["params"] == params
+    assert msgspec.json.decode(_Call("p", "rank", params, 1.0, "").query)["params"] == params
+    if ids is None:
+        assert sent == params
+        return
+    found = [one["id"] for one in sent.get("instances", [sent])]
+    assert len({*found}) == len(found)
+    assert [one if one in ("a", "b") else one[14:] for one in found] == ids
 
 
 def test_a_password_is_not_shown() -> None:
