@@ -18,7 +18,7 @@ from typing import Any
 
 from schemas.json_schema import TYPES, schema_file
 from schemas.names import Names
-from schemas.rpc.envelope import DEADLINE_MAX_S, REPLY_TTL_S, VERSION, Code
+from schemas.rpc.envelope import DEADLINE_MAX_S, REPLY_BYTES, REPLY_TTL_S, VERSION, Code
 from schemas.rpc.parameters import RPC
 
 FILE = "asyncapi.v1.json"
@@ -113,7 +113,7 @@ def _channels() -> Schema:
         },
         "replies": {
             "address": names.reply("{id}"),
-            "description": f"A list of one answer, kept for {REPLY_TTL_S} s.",
+            "description": f"A list of one answer, kept for {REPLY_TTL_S} s, shorter above {REPLY_BYTES // 1024} KiB.",
             "parameters": prefix
             | {"id": {"location": "$message.payload#/id", "description": "the query's id, which the reply repeats"}},
             "messages": replies | {"error": {"$ref": "#/components/messages/error"}},

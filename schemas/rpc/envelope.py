@@ -13,6 +13,9 @@ from msgspec import Meta
 
 VERSION = 1
 REPLY_TTL_S = 60
+"""How long an answer is kept for its caller; a long one is kept shorter (`reply_ttl_s`)."""
+REPLY_BYTES = 65_536
+"""The longest answer that is kept so long."""
 DEADLINE_S = 60.0
 """How long a query without a deadline is valid after a scorer first takes it."""
 DEADLINE_MAX_S = 3600.0
@@ -60,3 +63,15 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ok: bool
     result: msgspec.Raw | None = None
     error: Error | None = None
+
+
+def reply_ttl_s(size: int) -> int:
+    """Return how long an answer of so many bytes is kept: 60 s up to 64 KiB, then as much shorter as it is longer.
+
+    So answers that nobody reads hold 4 MB times their number a second, or twice the bytes answered in a second where
+    they are longer than 2 MB. A caller waits for its answer and takes it at once; 2 s are for a connection that breaks.
+
+    >>> reply_ttl_s(1_000), reply_ttl_s(131_072), reply_ttl_s(50_000_000)
+    (60, 30, 2)
+    """
+    return max(2, REPLY_TTL_S * REPLY_BYTES // max(size, REPLY_BYTES))

@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 import redis
 
-from schemas.rpc.envelope import DEADLINE_MAX_S, DEADLINE_S, REPLY_TTL_S, Query, Reply
+from schemas.rpc.envelope import DEADLINE_MAX_S, DEADLINE_S, Query, Reply, reply_ttl_s
 from scorer.metrics import Metrics
 from scorer.rpc.query import read_query, refusal
 from scorer.rpc.replies import LATER, Replies, Service
@@ -200,7 +200,8 @@ class Rpc:
 
     def _send(self, reply: Reply) -> list[Command]:
         key = self._names.reply(reply.id)
-        return [("LPUSH", key, _encode(reply)), ("EXPIRE", key, REPLY_TTL_S)]
+        text = _encode(reply)
+        return [("LPUSH", key, text), ("EXPIRE", key, reply_ttl_s(len(text)))]
 
     def _shed_load(self, count: int) -> None:
         """Refuse the newest queries beyond the limit, at once."""

@@ -11,7 +11,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from schemas.rpc.envelope import Query
+from schemas.rpc.envelope import Query, Reply
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
 from scorer.rpc.loop import Rpc
@@ -116,6 +116,15 @@ def test_no_query_is_valid_for_ever(deadline: float, bounded: float) -> None:
     found = rpc._bound(Query(id="x", method="place", deadline=deadline))
     assert isinstance(found, Query)
     assert found.deadline == bounded
+
+
+@pytest.mark.parametrize(("size", "kept_s"), [(10, 60), (65_000, 60), (131_072, 29), (1_000_000, 3), (9_000_000, 2)])
+def test_a_long_answer_that_nobody_takes_is_kept_shorter(size: int, kept_s: int) -> None:
+    """So what one caller leaves unread is bounded by its rate, whatever it asks for."""
+    rpc = Rpc(cast("Any", Wire(threading.Event(), [])), cast("Any", Service()), Metrics(), SETTINGS, ServerClock())
+    pushed, expires = rpc._send(Reply(id="x", ok=True, result=msgspec.Raw(b'"' + b"a" * size + b'"')))
+    assert pushed[0] == "LPUSH"
+    assert expires == ("EXPIRE", pushed[1], kept_s)
 
 
 class Slow(Service):
