@@ -3,7 +3,8 @@
 At most ``connections_max`` connections are open. One more closes the one that has been idle longest, so that a scrape
 is answered however many idle connections others hold. A connection without a complete request for ``timeout_s`` is
 closed, and so is one whose reader takes nothing of an answer for as long. An answer is one socket write, as far as the
-socket accepts it.
+socket accepts it. Where more than ``unsent_bytes_max`` wait for their readers, those that wait longest are closed
+before the next answer is made.
 
 waitress was chosen over http.server (a thread for each connection, no limit, no timeout). It was also chosen over
 cheroot (a worker waits for each connection's request, so a few idle ones stop all scrapes). It does not support TLS;
@@ -31,6 +32,7 @@ WsgiApplication = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
 
 CONNECTIONS_MAX = 32
 TIMEOUT_S = 10
+UNSENT_BYTES_MAX = 64 * 2**20
 THREADS = 2
 _REQUEST_BYTES_MAX = 16_384
 _OWN_DESCRIPTORS = 2
@@ -106,6 +108,7 @@ class _Server(TcpWSGIServer):  # type: ignore[misc]
 
     channel_class = _Channel
     connections_max = CONNECTIONS_MAX
+    unsent_bytes_max = UNSENT_BYTES_MAX
     context: ssl.SSLContext | None = None
 
     def maintenance(self, now: float) -> None:
@@ -121,6 +124,20 @@ class _Server(TcpWSGIServer):  # type: ignore[misc]
             idle = [channel for channel in self.active_channels.values() if not channel.requests]
             if idle:
                 min(idle, key=lambda channel: channel.last_activity).handle_close()
+
+    def make_room(self) -> None:
+        """Close the connections whose answers wait longest, while more waits than may; called by a worker."""
+        waiting = [channel for channel in list(self.active_channels.values()) if channel.total_outbufs_len]
+        beyond = self.unsent_bytes() - self.unsent_bytes_max
+        for channel in sorted(waiting, key=lambda channel: channel.last_activity):
+            if beyond <= 0:
+                return
+            beyond -= channel.total_outbufs_len
+            self.trigger.pull_trigger(channel.handle_close)
+
+    def unsent_bytes(self) -> int:
+        """Return the bytes of answers that no reader has taken yet."""
+        return sum(channel.total_outbufs_len for channel in list(self.active_channels.values()))
 
 
 class PageServer:
@@ -138,13 +155,18 @@ class PageServer:
         context: ssl.SSLContext | None = None,
         connections_max: int = CONNECTIONS_MAX,
         timeout_s: int = TIMEOUT_S,
+        unsent_bytes_max: int = UNSENT_BYTES_MAX,
     ) -> None:
+        def bounded(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+            self._server.make_room()
+            return application(environ, start_response)
+
         for name in ("waitress", "waitress.queue"):
             logging.getLogger(name).setLevel(logging.ERROR)  # many connections must not cause many log lines
         self._sockets: dict[int, Any] = {}
         try:
             self._server = _Server(
-                application,
+                bounded,
                 map=self._sockets,
                 adj=Adjustments(
                     host=host, port=port, ident="windward", threads=THREADS, backlog=128,
@@ -158,7 +180,7 @@ class PageServer:
             wasyncore.close_all(self._sockets)
             why = getattr(error, "strerror", None) or error
             raise SettingsError(f"metrics_port: cannot listen on {host}:{port}: {why}") from None
-        self._server.connections_max = connections_max
+        self._server.connections_max, self._server.unsent_bytes_max = connections_max, unsent_bytes_max
         if context is not None:
             self._server.context, self._server.channel_class = context, _TlsChannel
         self._thread = Thread(target=self._server.run, name="pages", daemon=True)
@@ -168,6 +190,11 @@ class PageServer:
     def port(self) -> int:
         """The port it listens on, also when ``port`` was 0."""
         return int(self._server.effective_port)
+
+    @property
+    def unsent_bytes(self) -> int:
+        """The bytes of answers that no reader has taken yet."""
+        return self._server.unsent_bytes()
 
     def stop(self) -> None:
         """Close all connections and end the threads."""

@@ -198,6 +198,30 @@ def test_a_connection_that_asks_nothing_is_closed(hurried: PageServer, slowly: b
         assert 0.9 < time.monotonic() - started < 8
 
 
+def test_readers_that_do_not_read_hold_a_bounded_amount() -> None:
+    """Those that wait longest are closed before another answer is made; one that reads has its whole page."""
+    page, most = 16 * 2**20, 40 * 2**20
+
+    def big(_: object, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("Content-Length", str(page))])
+        return [b"x" * page]
+
+    server = PageServer(big, "127.0.0.1", 0, unsent_bytes_max=most)
+    held, highest = [], 0
+    try:
+        for _ in range(12):
+            held.append(socket.create_connection(("127.0.0.1", server.port)))
+            held[-1].sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert held[-1].recv(1)
+            highest = max(highest, server.unsent_bytes)
+        assert len(ask(server.port, "/")[2]) == page
+    finally:
+        for one in held:
+            one.close()
+        server.stop()
+    assert highest <= most + 2 * page
+
+
 def test_a_connection_is_kept_between_scrapes(hurried: PageServer) -> None:
     """Within the timeout the same one serves again; then it is closed."""
     with socket.create_connection(("127.0.0.1", hurried.port), 5) as connection:
