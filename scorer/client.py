@@ -509,6 +509,13 @@ def _named(params: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**params, "instances": named}
 
 
+def _for_now(refusal: WindwardError, before: WindwardError | None) -> WindwardError:
+    """Return a refusal after which the query is sent again; raise any other, or what led to a passed deadline."""
+    if refusal.code == "UNAVAILABLE" and refusal.retryable:
+        return refusal
+    raise before if before and refusal.code == "DEADLINE_EXCEEDED" else refusal
+
+
 class _Call:
     """One call, without I/O: its steps, commands, reply key and deadline."""
 
@@ -566,9 +573,7 @@ class _Call:
                     try:
                         return self.result(answers[-1][1])
                     except WindwardError as error:
-                        if error.code != "UNAVAILABLE" or not error.retryable:
-                            raise
-                        sent, unavailable = False, error
+                        sent, unavailable = False, _for_now(error, unavailable)
                 elif len(answers) > 1 and answers[0] > QUEUE_MAX:
                     break
             if not sent:

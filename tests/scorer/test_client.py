@@ -62,7 +62,13 @@ def test_sentinels_and_clusters_are_refused_by_name(url: str) -> None:
 
 @pytest.mark.parametrize(
     ("code", "retryable", "sent"),
-    [("UNAVAILABLE", True, 3), ("UNAVAILABLE", False, 1), ("RESOURCE_EXHAUSTED", True, 1), ("INTERNAL", False, 1)],
+    [
+        ("UNAVAILABLE", True, 3),
+        ("UNAVAILABLE", False, 1),
+        ("RESOURCE_EXHAUSTED", True, 1),
+        ("DEADLINE_EXCEEDED", True, 1),
+        ("INTERNAL", False, 1),
+    ],
 )
 def test_a_query_that_cannot_be_answered_now_is_sent_again(
     code: Any, retryable: bool, sent: int, monkeypatch: pytest.MonkeyPatch
@@ -89,6 +95,19 @@ def test_a_query_that_cannot_be_answered_now_is_sent_again(
             client.call("health", {})
         assert refused.value.code == code
     assert (len(queries), len(set(queries))) == (sent, 1)
+
+
+def test_why_a_deadline_passed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that was refused for now, and then taken too late, failed for what it was refused for."""
+    errors = [
+        Error(code="UNAVAILABLE", message="full", retryable=True),
+        Error(code="DEADLINE_EXCEEDED", message="late"),
+    ]
+    answers = [msgspec.json.encode(Reply(id="q", ok=False, error=error)) for error in errors]
+    client = Client()
+    monkeypatch.setattr(client, "_do", lambda step: [1, (b"key", answers.pop(0))] if step.commands else [])
+    with pytest.raises(WindwardError, match="full"):
+        client.call("health", {})
 
 
 @given(st.floats(1.75e9, 2.7e9), st.floats(1.0, 1e8), *[st.binary(min_size=5, max_size=5)] * 2)
