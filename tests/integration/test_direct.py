@@ -77,7 +77,7 @@ def test_a_query_is_answered(
     with DirectClient(where, PREFIX, 20.0, **more) as direct:
         for params in ({"cpu": 2.5, "labels": {"a": "ä"}}, {"long": "x" * 300_000}):
             answering(database)
-            assert direct.call("place", params) == params
+            assert direct.call("rank", params) == params
 
 
 def failure(kind: type[Any], url: str, timeout_s: float, **more: str) -> tuple[str, str, bool]:
