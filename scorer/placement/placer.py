@@ -20,7 +20,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.continuation import without_id
-from scorer.placement.choosing.plan import Plan
+from scorer.placement.choosing.plan import Plan, by_kind
 from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.offers.offer import as_of, candidates, expected_change
@@ -174,6 +174,7 @@ class Placing:
                 placement.missing.clear()
             return lost
         lost, first, size = [], 0, FIRST_STEP
+        pending = [position for kind in by_kind(placement.asked, pending) for position in kind]
         while first < len(pending):
             started = time.perf_counter()
             part = pending[first : first + size]

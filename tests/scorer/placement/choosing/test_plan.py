@@ -15,7 +15,7 @@ from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing import shortlist
 from scorer.placement.choosing.copies import place_identical
-from scorer.placement.choosing.plan import expand, plan
+from scorer.placement.choosing.plan import by_kind, expand, plan
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import Profile
@@ -108,15 +108,23 @@ def test_identical_instances_go_where_one_at_a_time_goes(
 
 
 @settings(max_examples=effort(40, 400), deadline=None)
-@given(described=fleets(), many=st.lists(asks, min_size=2, max_size=8))
-def test_unlike_instances_go_where_one_at_a_time_goes(described: dict[str, Any], many: list[dict[str, Any]]) -> None:
-    """A list of unlike instances is placed as singles are, and the ledger is as before afterwards."""
-    requests = [request(**asked) for asked in many]
+@given(
+    described=fleets(),
+    kinds=st.lists(asks, min_size=1, max_size=4),
+    order=st.lists(st.integers(0, 3), min_size=2, max_size=12),
+)
+def test_unlike_instances_go_kind_by_kind_where_one_at_a_time_goes(
+    described: dict[str, Any], kinds: list[dict[str, Any]], order: list[int]
+) -> None:
+    """A list of unlike instances is placed as singles are, kind by kind; the ledger is as before afterwards."""
+    requests = [request(**kinds[kind % len(kinds)], id=f"i{number}") for number, kind in enumerate(order)]
     offline = read_fleet(described)
     before = dict(offline.ledger.instances)
     together = planned(requests, offline, PROFILES.choose())
     assert offline.ledger.instances == before
-    assert together == one_at_a_time(requests, read_fleet(described), PROFILES.choose())
+    turns = [position for kind in by_kind(requests, range(len(requests))) for position in kind]
+    singles = one_at_a_time([requests[position] for position in turns], read_fleet(described), PROFILES.choose())
+    assert together == [machine for _, machine in sorted(zip(turns, singles, strict=True))]
 
 
 NINE_TO_THE_THRESHOLD = {
@@ -260,3 +268,13 @@ def test_a_request_for_many_becomes_single_ones() -> None:
     assert [each.id for each in expand(asked)] == ["web-1", "web-2", "web-3"]
     assert {each.count for each in expand(asked)} == {1}
     assert [each.id for each in expand(request(count=2))] == ["", ""]
+
+
+def test_the_next_kind_sees_the_instances_of_the_kind_before() -> None:
+    """Two kinds in turn, of which three together fill a machine: none goes where there is no room left."""
+    described = {"machines": [machine(f"m{n}", 8, 64e9, usage={"cpu": 0, "memory": 0}) for n in range(3)]}
+    requests = [request(cpu=2 + number % 2, memory=1e9, id=f"i{number}") for number in range(8)]
+    together = planned(requests, read_fleet(described), PROFILES.choose("kubernetes"))
+    turns = [0, 2, 4, 6, 1, 3, 5, 7]
+    singles = one_at_a_time([requests[n] for n in turns], read_fleet(described), PROFILES.choose("kubernetes"))
+    assert together == [found for _, found in sorted(zip(turns, singles, strict=True))]
