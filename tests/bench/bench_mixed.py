@@ -231,7 +231,7 @@ class DecisionsAlone:
     @property
     def snapshot(self) -> Any:
         """The snapshot that decisions are made on."""
-        return self._parts.inputs.latest.snapshot
+        return self._parts.current.snapshot
 
     def fold(self, samples: int) -> Figures:
         """Return what a sample costs a worker, to fold and to write; so many come at once."""
