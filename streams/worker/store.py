@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from redis.exceptions import ResponseError, WatchError
+from redis.exceptions import RedisError, ResponseError, WatchError
 
 from schemas.names import Names
 from schemas.process.version import product_version
@@ -184,8 +184,10 @@ class Store:
                     log.error("store.base.lost", extra={"values": {"partition": number}})
                     partition.changed, partition.base = True, None
                 return int(lost)
-            except WatchError:
+            except WatchError as error:
                 partition.forget_written()
+                if isinstance(error.__context__, RedisError):  # redis-py says so too where the connection was lost
+                    raise error.__context__ from None
                 raise StateAheadError(f"partition {number} was written by another worker") from None
             except ResponseError as error:
                 partition.forget_written()

@@ -112,7 +112,7 @@ def measure(machines: int, turns: int, probes: int) -> Figures:
     found["worker bytes"] = (psutil.Process().memory_info().rss - before) / machines
     del worker
     with decisions_alone(machines, whole=True) as alone:
-        with redis.Redis.from_url(alone.url) as client:
+        with redis.Redis.from_url(alone.url, socket_timeout=60) as client:
             found["redis bytes"] = sum(client.memory_usage(key, samples=0) for key in client.scan_iter()) / machines
         found |= medians([alone("mixed", DECISIONS) for _ in range(turns + 1)][1:])
         found |= medians([alone.fold(SAMPLES) for _ in range(turns + 1)][1:])

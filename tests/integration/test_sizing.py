@@ -50,7 +50,7 @@ class Server:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.client = redis.Redis.from_url(url)
+        self.client = redis.Redis.from_url(url, socket_timeout=60)
         self.wire = Wire({"url": url})
 
     def used(self) -> int:
@@ -108,7 +108,7 @@ def of_machine(server: Server) -> float:
     partition.forget_written()
 
     async def save() -> None:
-        client = Redis.from_url(server.url)
+        client = Redis.from_url(server.url, socket_timeout=60)
         await Store(client, NAMES).save(partition, time.time())
         await client.aclose()
 
@@ -124,7 +124,7 @@ def of_usage(server: Server) -> float:
         partition.usage.apply([(f"machine-{first:05d}.example", report)], partition.table.zone.day_numbers)
 
     async def save() -> None:
-        client = Redis.from_url(server.url)
+        client = Redis.from_url(server.url, socket_timeout=60)
         await Store(client, NAMES).save(partition, time.time())
         await client.aclose()
 

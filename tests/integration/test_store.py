@@ -64,6 +64,26 @@ def with_store(valkey: Valkey, names: Names, work: Callable[[Store], Awaitable[N
     asyncio.run(run())
 
 
+def test_a_server_that_is_too_slow_is_no_other_worker(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+    """A write that is not answered in time is tried again, as one that another worker was faster with is not."""
+    state = partition()
+    take(state, encode(sample("a", 1)), recorded_at=START + 20)
+
+    async def run() -> None:
+        async with Redis.from_url(valkey.url, socket_timeout=0.2) as client:
+            store = Store(client, names)
+            server.execute_command("CLIENT", "PAUSE", "60000", "WRITE")
+            try:
+                with pytest.raises(redis.TimeoutError):
+                    await store.save(state, START)
+            finally:
+                server.execute_command("CLIENT", "UNPAUSE")
+            await store.save(state, START)
+            assert not state.unwritten
+
+    asyncio.run(run())
+
+
 def test_an_hour_stays_as_long_as_a_peak_may_ask_for_it(valkey: Valkey, names: Names, server: redis.Redis) -> None:
     """A worker that starts at the end of a day still knows how the day before began: 48 hours back."""
     state = partition()
