@@ -1,6 +1,6 @@
 """Shell: queries off the list, answers onto theirs.
 
-    LPUSH queries ──> BLMOVE ──> taken:<scorer> ──> handler ──> LPUSH reply:<id> + EXPIRE + LREM taken, one write
+    LPUSH queries ──> BLMOVE ──> taken:<scorer> ──> handler ──> LPUSH, LTRIM, EXPIRE reply:<id>; LREM taken: one write
 
 One turn of the loop is one round trip. One write has the last answer, the command that takes the next query, and the
 reads that bring the ledger up to date. While the server works, the scorer prepares the next decision.
@@ -41,6 +41,8 @@ _BLOCK_S = 0.25
 STOP_S = 2.0
 """How long a scorer that ends goes on answering long queries."""
 _FIRST_TAKEN_S = 86_400
+REPLIES_MAX = 4
+"""Answers kept under one id, the newest: a caller that repeats one for ever and reads none holds no more."""
 _MARK_MORE_S = 60
 """How much longer than its deadline the mark of a query is kept after the answer; 1,000 a second without one: 16 MB."""
 
@@ -201,7 +203,7 @@ class Rpc:
     def _send(self, reply: Reply) -> list[Command]:
         key = self._names.reply(reply.id)
         text = _encode(reply)
-        return [("LPUSH", key, text), ("EXPIRE", key, reply_ttl_s(len(text)))]
+        return [("LPUSH", key, text), ("LTRIM", key, 0, REPLIES_MAX - 1), ("EXPIRE", key, reply_ttl_s(len(text)))]
 
     def _shed_load(self, count: int) -> None:
         """Refuse the newest queries beyond the limit, at once."""

@@ -122,9 +122,16 @@ def test_no_query_is_valid_for_ever(deadline: float, bounded: float) -> None:
 def test_a_long_answer_that_nobody_takes_is_kept_shorter(size: int, kept_s: int) -> None:
     """So what one caller leaves unread is bounded by its rate, whatever it asks for."""
     rpc = Rpc(cast("Any", Wire(threading.Event(), [])), cast("Any", Service()), Metrics(), SETTINGS, ServerClock())
-    pushed, expires = rpc._send(Reply(id="x", ok=True, result=msgspec.Raw(b'"' + b"a" * size + b'"')))
+    pushed, _, expires = rpc._send(Reply(id="x", ok=True, result=msgspec.Raw(b'"' + b"a" * size + b'"')))
     assert pushed[0] == "LPUSH"
     assert expires == ("EXPIRE", pushed[1], kept_s)
+
+
+def test_an_id_that_is_repeated_for_ever_holds_a_few_answers() -> None:
+    """The newest: whoever asks again and waits gets one of them."""
+    rpc = Rpc(cast("Any", Wire(threading.Event(), [])), cast("Any", Service()), Metrics(), SETTINGS, ServerClock())
+    pushed, trimmed, _ = rpc._send(Reply(id="x", ok=True, result=msgspec.Raw(b"1")))
+    assert trimmed == ("LTRIM", pushed[1], 0, 3)
 
 
 class Slow(Service):
