@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -36,6 +37,13 @@ HOPPING_MESSAGES = 2_000
 def publish(kafka: str, prefix: str, machines: int, messages: int) -> None:
     """Put the messages of one stretch of time on the topic: every machine once a slot, in time order."""
     ensure_topics(TopicSettings(kafka=kafka, prefix=prefix))
+    publish_slots(kafka, prefix, machines, messages)
+
+
+def publish_slots(
+    kafka: str, prefix: str, machines: int, messages: int, may_go_on: Callable[[int], bool] = lambda _: True
+) -> None:
+    """Do the same on a topic that is there; after every slot wait until ``may_go_on(messages sent)``."""
     pattern = make_samples(min(machines, 500), 1)
     rng = random.Random(1)
     now = time.time()
@@ -43,6 +51,8 @@ def publish(kafka: str, prefix: str, machines: int, messages: int) -> None:
     with KafkaProducer(bootstrap_servers=kafka, enable_idempotence=False, acks=1, linger_ms=20) as producer:
         for k in range(messages):
             slot, m = divmod(k, machines)
+            while m == 0 and not may_go_on(k):
+                time.sleep(0.02)
             sample = msgspec.structs.replace(
                 rng.choice(pattern),
                 machine=f"machine-{m:05d}",

@@ -5,7 +5,8 @@
 
 kube-scheduler 1.34 with its default plugins looks at its adaptive share of the nodes, by its own code on its own cache
 (`kube_scheduler/main.go`): no API server, no binding, no heartbeats of nodes. Windward looks at all machines with the
-default profile. *Alone* is a decision of the service with its share of reading flushes, *at work* all that the scorer
+default profile. *Ranking* is what corresponds: all machines ranked, with the share of reading flushes. *Alone* is a
+whole decision of the service, from query to answer: it reserves and explains, too. *At work* is all that the scorer
 does for a placement under the mixed load: threads, other calls, encoding, its loop (`tests.bench.bench_mixed`).
 
 Prints for plain and for mixed requests both costs in us, and the ratio of kube-scheduler's to ours with its interval.
@@ -46,11 +47,13 @@ def main() -> int:
         closing(Side(HERE, "tests.bench.bench_mixed:mixed_load", machines=given.machines)) as at_work,
     ):
         for kind, words in KINDS.items():
-            theirs, ours = [], {"alone": [], "at work": []}
+            theirs, ours = [], {"ranking": [], "alone": [], "at work": []}
             for turn in range(given.pairs + 1):
                 cost = of_kube_scheduler(given.program, given.machines, *words)
+                decided = alone.ask(kind=kind, decisions=DECISIONS)
                 of_turn = {
-                    "alone": alone.ask(kind=kind, decisions=DECISIONS)["both"],
+                    "ranking": decided["ranking"],
+                    "alone": decided["both"],
                     "at work": at_work.ask(kind=kind, seconds=SECONDS)["scorer"],
                 }
                 if turn:

@@ -27,7 +27,7 @@ import multiprocessing
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -200,10 +200,29 @@ class DecisionsAlone:
         self._writer = self._loop.run_until_complete(begin(self._store._redis, self._store, machines, whole=whole))
         self._arriving = round(machines / INTERVAL_S * FLUSH_S)
         self._turns = self._queries = 0
+        self._ranked_s = 0.0
+        """Processor time of all rankings so far."""
+        reuse = self._service._placements._reuse
+        reuse.rank = self._timed(reuse.rank)
+
+    def _timed(self, rank: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **named: Any) -> Any:
+            started = time.process_time()
+            try:
+                return rank(*args, **named)
+            finally:
+                self._ranked_s += time.process_time() - started
+
+        return timed
 
     def __call__(self, kind: str, decisions: int) -> Figures:
-        """Return the figures of so many decisions, and of the flushes between them."""
+        """Return the figures of so many decisions, and of the flushes between them.
+
+        ``both``: a decision, from query to answer, and its share of reading flushes; ``ranking``: of that the ranking
+        alone, with the same share.
+        """
         self._turns += 1
+        self._ranked_s = 0.0
         requests, flush_s, decision_s = Requests(kind, self._turns), [], []
         for number in range(decisions):
             if number % FLUSH_EVERY == 0:
@@ -215,7 +234,9 @@ class DecisionsAlone:
             params = requests.draw() | {"id": f"{self._turns}-{number}", "ttl_s": 1.0, "top": 1}
             decision_s.append(self.place_s(params))
         decision, flush = 1e6 * fmean(decision_s), 1e6 * fmean(flush_s)
-        return {"decision": decision, "flush": flush, "both": decision + flush / FLUSH_EVERY}
+        share = flush / FLUSH_EVERY
+        ranking = 1e6 * self._ranked_s / decisions + share
+        return {"decision": decision, "flush": flush, "both": decision + share, "ranking": ranking}
 
     def place_s(self, params: dict[str, Any]) -> float:
         """Return the processor time of a placement."""
