@@ -10,8 +10,8 @@ It keeps the columns that it made. What is computed from them is kept elsewhere 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Iterable, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -166,7 +166,8 @@ class Snapshot:
         if chosen is None:
             if window_s != LONGEST_COVERED and window_s not in self.windows_s:
                 raise KeyError(window_s)
-            chosen = self._chosen[window_s] = choose_windows(self.window, self.windows_s, window_s, len(self))
+            read = partial(_window, self.columns, self.windows_s)  # of the snapshot's own method it would be a cycle
+            chosen = self._chosen[window_s] = choose_windows(read, self.windows_s, window_s, len(self))
         return chosen
 
     def window(self, name: str, place: int) -> Floats:
@@ -174,9 +175,13 @@ class Snapshot:
 
         Without any window it holds the values of machines without data.
         """
-        return self.columns.get(name, self.windows_s[place] if self.windows_s else 0)
+        return _window(self.columns, self.windows_s, name, place)
 
     @staticmethod
     def picked(name: str, windows: ChosenWindows) -> Floats:
         """Return any other W column at the chosen windows: ``max`` [R, M], ``percentile`` [R, Q, M], ..."""
         return windows.picked(name)
+
+
+def _window(columns: Columns, windows_s: Sequence[int], name: str, place: int) -> Floats:
+    return columns.get(name, windows_s[place] if windows_s else 0)
