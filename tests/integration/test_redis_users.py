@@ -282,6 +282,42 @@ def test_a_user_may_do_nothing_else(server: int, user: str, command: tuple[str, 
         client.execute_command(*command)
 
 
+WRITERS = {
+    NAMES.ledger("instances"): {"scorer", "operator"}, NAMES.ledger("leases"): {"scorer", "operator", "rebalancer"},
+    NAMES.windows(0): {"stream"}, NAMES.state(0): {"stream"}, NAMES.operator: {"operator"},
+    NAMES.queries: {"deployer", "operator", "mover", "scorer"}, NAMES.decisions: {"scorer"},
+    NAMES.moves_fence: {"rebalancer"}, NAMES.reply("x"): {"scorer", "deployer", "operator", "mover"},
+    NAMES.ledger_marker: {"scorer", "operator"}, "foreign": set(), "other:v1:{ledger}:instances": set(),
+}  # fmt: skip
+"""Who may change what; callers and the scorer take off the lists of queries and answers, which is a write."""
+
+
+def test_every_command_of_the_server_for_every_user(server: int, admin: redis.Redis) -> None:
+    """Whatever writes a key is refused to all but its writers; nothing but a write and a read of keys is allowed."""
+    harmless = {"ping", "hello", "auth", "select", "client", "info", "time", "eval", "evalsha", "publish", "subscribe",
+                "reset", "quit", "multi", "exec", "discard", "watch", "unwatch"}  # fmt: skip
+    commands = admin.command()
+    tries = []
+    for name, about in commands.items():
+        words = [name] if not about.get("subcommands") else []
+        arguments = ["1"] * max(abs(about["arity"]) - 1, 0)
+        if words and about["first_key_pos"] > 0:
+            for key in WRITERS:
+                filled = [key if at + 1 == about["first_key_pos"] else one for at, one in enumerate(arguments)]
+                writes = "write" in about["flags"]
+                tries += [(user, name, key, filled) for user in USERS if writes]
+        elif name not in harmless:
+            tries += [(user, name, "", arguments) for user in USERS]
+    pipe = admin.pipeline(transaction=False)
+    for user, name, _, arguments in tries:
+        pipe.execute_command("ACL", "DRYRUN", user, name, *arguments)
+    answers = pipe.execute(raise_on_error=False)
+    allowed = [one[:3] for one, answer in zip(tries, answers, strict=True) if answer in (b"OK", "OK", True)]
+    assert len(tries) > 5_000
+    assert [one for one in allowed if one[0] not in WRITERS.get(one[2], set())] == []
+    assert {user for user, _, key in allowed if key == NAMES.ledger("leases")} == WRITERS[NAMES.ledger("leases")]
+
+
 def test_nobody_gets_in_without_a_password(server: int) -> None:
     """Nor with another user's; a file that was not given one is refused by the server."""
     for wrong in ("", "PASSWORD_SHA256", password("stream")):

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 
 SCRIPTS = ("reserve", "confirm", "update", "release", "expire", "correct", "lease", "repair", "rename")
+ALONE = ("lease",)
+"""Those without what the others share: they neither begin the ledger nor end what is due."""
 
 _LUA = Path(__file__).parent / "lua"
 _COMMENT = re.compile(r"--\[\[.*?\]\]|(?<!\S)--.*?$", re.DOTALL | re.MULTILINE)
@@ -25,7 +27,8 @@ def script_text(name: str, **constants: str) -> str:
     """Return a transition's script; ``constants`` are put in instead of those in ``ledger.lua`` with these names."""
     shared, own = (_COMMENT.sub("", (_LUA / f"{part}.lua").read_text()) for part in ("ledger", name))
     values = {**dict(_CONSTANT.findall(shared + own)), "SCRIPT": f"'{name}'", **constants}
-    text = _with_functions(*(_CONSTANT.sub("", part) for part in (shared, own)))
+    shared, own = (_CONSTANT.sub("", part) for part in (shared, own))
+    text = own if name in ALONE else _with_functions(shared, own)
     text = _NAME.sub(lambda found: values.get(found[0], found[0]), text)
     return re.sub(r"\n\s*\n", "\n", text).lstrip()
 

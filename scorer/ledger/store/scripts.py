@@ -75,7 +75,7 @@ class Ledger:
         parts = "head instances expiry machines counts clusters log ended queries leases leavers moving"
         self._keys = tuple(names.ledger(part) for part in parts.split())
         self.head, self.instances, self.expiry, self.machines, self.counts, self.clusters = self._keys[:6]
-        self.log, self.ended, self.queries, _, self._leavers, self.moving = self._keys[6:]
+        self.log, self.ended, self.queries, self._leases, self._leavers, self.moving = self._keys[6:]
         self.checked = names.ledger("checked")
         """String: what the last check found, JSON (`scorer.background.checker.LastCheck`)."""
         self._common = (log_length, max(1, round(remember_s)))
@@ -95,13 +95,17 @@ class Ledger:
     ) -> list[Any]:
         number = drawn or self._draw()
         call = (len(self._keys), *self._keys, int(dry_run), *self._common, number, *arguments)
+        return _unpacked(self._call(script, *call, meanwhile=meanwhile))  # type: ignore[no-any-return]
+
+    def _call(self, script: str, *call: str | bytes | float, meanwhile: Callable[[], None] | None = None) -> Any:
+        """Run a script on this number of keys, keys and arguments; return its result as the server gave it."""
         (result,) = self.wire.ask([("EVALSHA", self._digests[script], *call)], meanwhile=meanwhile)
         if isinstance(result, redis.exceptions.NoScriptError):
             (result,) = self.wire.ask([("EVAL", self._scripts[script], *call)])
         if isinstance(result, redis.ResponseError):
             word, _, found = str(result).partition(" ")
             raise UnknownFormat(self.head, found) if word == "LEDGERFORMAT" else result
-        return _unpacked(result)  # type: ignore[no-any-return]
+        return result
 
     def open(self) -> None:
         """Begin the ledger where there is none, as any script does; raises UnknownFormat."""
@@ -375,8 +379,11 @@ class Ledger:
 
     def lease(self, name: str, holder: str, lasts_s: float) -> tuple[int | None, str]:
         """Take or renew a lease, or give it up (0 s); return its number, or None and the name of its holder."""
-        kind, what = self._run("lease", False, name, holder, lasts_s)[3]
-        return (int(what), holder) if kind == "held" else (None, what)
+        (number,) = self.wire.one("HMGET", self.head, "format")
+        if number not in (None, _FORMAT):
+            raise UnknownFormat(self.head, shortened(number.decode(errors="replace")))
+        kind, what = self._call("lease", 1, self._leases, name, holder, lasts_s)
+        return (int(what), holder) if kind == b"held" else (None, what.decode())
 
     def repair(self, number: int, wrong: Difference) -> str:
         """Replace the sums of a machine or cluster, or write an instance again (repair.lua); return the result."""

@@ -1,19 +1,26 @@
 --[[ Take, keep or give up a lease: it is held for work that only one daemon may do at a time.
 
-ARGV[5] name of the lease
-ARGV[6] the holder that asks
-ARGV[7] for how many seconds; 0 gives it up
+It stands alone, without ledger.lua, and writes this key only: a daemon that proposes and changes no instance needs no
+right to write one.
+
+KEYS[1] leases (ledger.lua, KEYS[10])
+ARGV[1] name of the lease
+ARGV[2] the holder that asks
+ARGV[3] for how many seconds; 0 gives it up
 
 Result: {"held", number} or {"elsewhere", holder}. The number rises by one whenever the lease changes hands, and when a
 holder takes it again after it had run out. A script that is given an older number refuses to write (is_fenced): its
 caller was frozen, or cut off, and another has taken its place. ]]
-local NAME = ARGV[5]
-local HOLDER = ARGV[6]
-local LASTS_S = ARGV[7]
+local LEASES = KEYS[1]
+local NAME = ARGV[1]
+local HOLDER = ARGV[2]
+local LASTS_S = ARGV[3]
+local time = CLOCK
+local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
 local found = redis.call('HMGET', LEASES, NAME .. ' number', NAME .. ' holder', NAME .. ' until')
 local number, held = tonumber(found[1] or '0'), found[3] and tonumber(found[3]) > now
-if held and found[2] ~= HOLDER then return answer({'elsewhere', found[2]}) end
+if held and found[2] ~= HOLDER then return {'elsewhere', found[2]} end
 if not held then number = number + 1 end
 redis.call('HSET', LEASES, NAME .. ' number', string.format('%.0f', number), NAME .. ' holder', HOLDER,
   NAME .. ' until', string.format('%.6f', now + tonumber(LASTS_S)))
-return answer({'held', string.format('%.0f', number)})
+return {'held', string.format('%.0f', number)}
