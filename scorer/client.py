@@ -32,7 +32,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Required, TypedDict, TypeVar, Unpack
 from urllib.parse import urlsplit
 
 import msgspec
@@ -158,6 +158,168 @@ class Result(msgspec.Struct, kw_only=True):
     def items(self) -> list[tuple[str, Any]]:
         """Return names with values."""
         return [(name, getattr(self, name)) for name in self.__struct_fields__]
+
+
+# ---- made by `python -m schemas.client_results`: the keywords of the methods
+
+
+class PreferenceFields(TypedDict, total=False):
+    """Prefer machines that ``selector`` matches, by ``weight``."""
+
+    selector: Required[str]
+    weight: float
+
+
+class AffinityFields(TypedDict, total=False):
+    """Be near, or far from, instances whose labels match ``instances``, on machines of one ``topology`` label value."""
+
+    instances: Required[Mapping[str, str]]
+    topology: str
+
+
+class TolerationFields(TypedDict, total=False):
+    """Tolerate a taint: the key (empty: any), the value (None: any), the effect (None: any)."""
+
+    key: str
+    value: str | None
+    effect: Literal["avoid", "refuse"] | None
+
+
+class RequestFields(TypedDict, total=False):
+    """One instance, or ``count`` identical ones. Everything is optional: an empty request is best effort."""
+
+    ports: Sequence[int]
+    role: str
+    cluster_masters: int
+    """Masters the whole cluster has or will have."""
+    labels: Mapping[str, str]
+    cluster: str
+    kind: str
+    """What is learned from instances of the same kind."""
+    cpu: float | str | None
+    memory: float | str | None
+    nic: float | str | None
+    disk: float | str | None
+    limits: Mapping[str, float | str]
+    """Limits by resource name."""
+    expected: Mapping[str, float | str]
+    """Expected usage by resource name, where known."""
+    maxmemory: float | str
+    id: str
+    """The deployer's id; repeating it repeats the answer."""
+    priority_class: Literal["batch", "free", "mid", "prod"]
+    """Class."""
+    data_labels: Sequence[str]
+    """Images or data sets it uses."""
+    machine: str
+    selector: str
+    prefer: Sequence[PreferenceFields]
+    affinity: Sequence[AffinityFields]
+    anti_affinity: Sequence[AffinityFields]
+    tolerations: Sequence[TolerationFields]
+    profile: str
+    window_s: int
+    """Window to score by; 0: as the profile says."""
+    count: int
+    top: int
+    """How many machines the answer lists."""
+    explain: bool
+    dry_run: bool
+    ttl_s: float
+    """Lifetime of the reservation."""
+    all_or_nothing: bool
+    machines_max: int
+    """At most so many different machines; 0: any."""
+    machines_min: int
+    """At least so many different machines."""
+
+
+class ConfirmFields(TypedDict, total=False):
+    """The parameters of ``confirm``."""
+
+    machine: str
+    started_at: float
+    generation: int | None
+    move: int | None
+    dry_run: bool
+
+
+class UpdateFields(TypedDict, total=False):
+    """The parameters of ``update``: the given fields change, the others stay. Each resource is a field."""
+
+    cpu: float | str | None
+    memory: float | str | None
+    nic: float | str | None
+    disk: float | str | None
+    ports: Sequence[int] | None
+    role: str | None
+    cluster_masters: int | None
+    labels: Mapping[str, str] | None
+    machine: str | None
+    move: bool
+    ttl_s: float
+    cancel_move: bool
+    maxmemory: float | str | None
+    limits: Mapping[str, float | str] | None
+    expected: Mapping[str, float | str] | None
+    swap_role_with: str
+    selector: str | None
+    prefer: Sequence[PreferenceFields] | None
+    affinity: Sequence[AffinityFields] | None
+    anti_affinity: Sequence[AffinityFields] | None
+    tolerations: Sequence[TolerationFields] | None
+    profile: str
+    generation: int | None
+    dry_run: bool
+
+
+class ReleaseFields(TypedDict, total=False):
+    """The parameters of ``release``."""
+
+    machine: str
+    generation: int | None
+    dry_run: bool
+
+
+class CapacityFields(RequestFields, total=False):
+    """The parameters of ``capacity``: those of a request, whose ``count``, ``top`` and ``explain`` do nothing."""
+
+    by: str
+
+
+class MachinesFields(TypedDict, total=False):
+    """The parameters of ``machines``."""
+
+    names: Sequence[str]
+    labels: Mapping[str, str]
+    profile: str
+    window_s: int
+    after: str
+    limit: int
+
+
+class InstancesFields(TypedDict, total=False):
+    """The parameters of ``instances``; all that are given must match."""
+
+    id: str
+    machine: str
+    state: Literal["", "confirmed", "reserved"]
+    cluster: str
+    role: str
+    kind: str
+    labels: Mapping[str, str]
+    after: str
+    limit: int
+
+
+class PlaceFields(RequestFields, total=False):
+    """The keywords of ``place``."""
+
+    instances: Sequence[RequestFields]
+    """Unlike requests, one an instance."""
+
+
+# ---- end of what is made
 
 
 # ---- made by `python -m schemas.client_results`: the Structs of `schemas.rpc.results`
@@ -796,17 +958,17 @@ class Client(Server):
         """
         return _read(object, self._result(method, params, timeout_s, query_id))
 
-    def place(self, *, timeout_s: float | None = None, **request: object) -> Placement:
+    def place(self, *, timeout_s: float | None = None, **request: Unpack[PlaceFields]) -> Placement:
         """Choose a machine and reserve it; the keywords are the request's fields (`schemas.rpc.request.Request`).
 
-        A list of unlike requests is placed by ``place(instances=[{...}, {...}])``, one after the other.
+        A list of unlike requests is placed by ``place(instances=[{...}, {...}])``, alike ones one after the other.
         """
         answer = self._ask(Placement, "place", request, timeout_s)
         answer._of(self)
         return answer
 
     @contextlib.contextmanager
-    def placed(self, **request: Any) -> Iterator[Placement]:
+    def placed(self, *, timeout_s: float | None = None, **request: Unpack[PlaceFields]) -> Iterator[Placement]:
         """Place, and at the end of the ``with`` confirm what was placed, or release it when the block raised.
 
             with scorer.placed(id="orders-7", cpu=2, memory="10G") as placement:
@@ -816,7 +978,7 @@ class Client(Server):
         An error of releasing is noted on the block's own error, which is raised again. ``machine`` is None, and nothing
         is confirmed, when no machine fits.
         """
-        answer = self.place(**request)
+        answer = self.place(timeout_s=timeout_s, **request)
         try:
             yield answer
         except BaseException as error:
@@ -829,31 +991,31 @@ class Client(Server):
         for one in answer.placed:
             one.confirm()
 
-    def rank(self, *, timeout_s: float | None = None, **request: object) -> RankResult:
+    def rank(self, *, timeout_s: float | None = None, **request: Unpack[RequestFields]) -> RankResult:
         """Rank the machines for a request; changes nothing."""
         return self._ask(RankResult, "rank", request, timeout_s)
 
-    def confirm(self, id: str, *, timeout_s: float | None = None, **more: object) -> ConfirmResult:  # noqa: A002
+    def confirm(self, id: str, *, timeout_s: float | None = None, **more: Unpack[ConfirmFields]) -> ConfirmResult:  # noqa: A002
         """Say that a reserved instance runs."""
         return self._ask(ConfirmResult, "confirm", {"id": id, **more}, timeout_s)
 
-    def update(self, id: str, *, timeout_s: float | None = None, **changes: object) -> UpdateResult:  # noqa: A002
+    def update(self, id: str, *, timeout_s: float | None = None, **changes: Unpack[UpdateFields]) -> UpdateResult:  # noqa: A002
         """Move, resize or change the role of a confirmed instance."""
         return self._ask(UpdateResult, "update", {"id": id, **changes}, timeout_s)
 
-    def release(self, id: str, *, timeout_s: float | None = None, **more: object) -> ReleaseResult:  # noqa: A002
+    def release(self, id: str, *, timeout_s: float | None = None, **more: Unpack[ReleaseFields]) -> ReleaseResult:  # noqa: A002
         """End an instance or give a reservation back."""
         return self._ask(ReleaseResult, "release", {"id": id, **more}, timeout_s)
 
-    def capacity(self, *, timeout_s: float | None = None, **request: object) -> CapacityResult:
+    def capacity(self, *, timeout_s: float | None = None, **request: Unpack[CapacityFields]) -> CapacityResult:
         """Count how many more instances of a kind fit; changes nothing. ``by`` counts by a label, or by ``machine``."""
         return self._ask(CapacityResult, "capacity", request, timeout_s)
 
-    def instances(self, *, timeout_s: float | None = None, **query: object) -> InstancesResult:
+    def instances(self, *, timeout_s: float | None = None, **query: Unpack[InstancesFields]) -> InstancesResult:
         """List the ledger's instances."""
         return self._ask(InstancesResult, "instances", query, timeout_s)
 
-    def machines(self, *, timeout_s: float | None = None, **query: object) -> MachinesResult:
+    def machines(self, *, timeout_s: float | None = None, **query: Unpack[MachinesFields]) -> MachinesResult:
         """List the machines as the scorer sees them."""
         return self._ask(MachinesResult, "machines", query, timeout_s)
 
@@ -939,16 +1101,18 @@ class AsyncClient(Server):
         """Return the result of one query as plain data; the errors are those of `Client.call`."""
         return _read(object, await self._result(method, params, timeout_s, query_id))
 
-    async def place(self, *, timeout_s: float | None = None, **request: object) -> AsyncPlacement:
+    async def place(self, *, timeout_s: float | None = None, **request: Unpack[PlaceFields]) -> AsyncPlacement:
         """As `Client.place`."""
         answer = await self._ask(AsyncPlacement, "place", request, timeout_s)
         answer._of(self)
         return answer
 
     @contextlib.asynccontextmanager
-    async def placed(self, **request: Any) -> AsyncIterator[AsyncPlacement]:
+    async def placed(
+        self, *, timeout_s: float | None = None, **request: Unpack[PlaceFields]
+    ) -> AsyncIterator[AsyncPlacement]:
         """As `Client.placed`, with ``async with``."""
-        answer = await self.place(**request)
+        answer = await self.place(timeout_s=timeout_s, **request)
         try:
             yield answer
         except BaseException as error:
@@ -961,31 +1125,31 @@ class AsyncClient(Server):
         for one in answer.placed:
             await one.confirm()
 
-    async def rank(self, *, timeout_s: float | None = None, **request: object) -> RankResult:
+    async def rank(self, *, timeout_s: float | None = None, **request: Unpack[RequestFields]) -> RankResult:
         """As `Client.rank`."""
         return await self._ask(RankResult, "rank", request, timeout_s)
 
-    async def confirm(self, id: str, *, timeout_s: float | None = None, **more: object) -> ConfirmResult:  # noqa: A002
+    async def confirm(self, id: str, *, timeout_s: float | None = None, **more: Unpack[ConfirmFields]) -> ConfirmResult:  # noqa: A002
         """As `Client.confirm`."""
         return await self._ask(ConfirmResult, "confirm", {"id": id, **more}, timeout_s)
 
-    async def update(self, id: str, *, timeout_s: float | None = None, **changes: object) -> UpdateResult:  # noqa: A002
+    async def update(self, id: str, *, timeout_s: float | None = None, **changes: Unpack[UpdateFields]) -> UpdateResult:  # noqa: A002
         """As `Client.update`."""
         return await self._ask(UpdateResult, "update", {"id": id, **changes}, timeout_s)
 
-    async def release(self, id: str, *, timeout_s: float | None = None, **more: object) -> ReleaseResult:  # noqa: A002
+    async def release(self, id: str, *, timeout_s: float | None = None, **more: Unpack[ReleaseFields]) -> ReleaseResult:  # noqa: A002
         """As `Client.release`."""
         return await self._ask(ReleaseResult, "release", {"id": id, **more}, timeout_s)
 
-    async def capacity(self, *, timeout_s: float | None = None, **request: object) -> CapacityResult:
+    async def capacity(self, *, timeout_s: float | None = None, **request: Unpack[CapacityFields]) -> CapacityResult:
         """As `Client.capacity`."""
         return await self._ask(CapacityResult, "capacity", request, timeout_s)
 
-    async def instances(self, *, timeout_s: float | None = None, **query: object) -> InstancesResult:
+    async def instances(self, *, timeout_s: float | None = None, **query: Unpack[InstancesFields]) -> InstancesResult:
         """As `Client.instances`."""
         return await self._ask(InstancesResult, "instances", query, timeout_s)
 
-    async def machines(self, *, timeout_s: float | None = None, **query: object) -> MachinesResult:
+    async def machines(self, *, timeout_s: float | None = None, **query: Unpack[MachinesFields]) -> MachinesResult:
         """As `Client.machines`."""
         return await self._ask(MachinesResult, "machines", query, timeout_s)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -113,7 +113,7 @@ def _meant(scorer: Client, method: str, settings: StepSettings) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _listed(scorer: Client, state: str) -> list[InstanceRow]:
+def _listed(scorer: Client, state: Literal["", "reserved"]) -> list[InstanceRow]:
     """Return all live instances in a state, page by page."""
     rows: list[InstanceRow] = []
     more = True
