@@ -1,15 +1,17 @@
-"""What the client has of `schemas.rpc`: ``python -m schemas.client_results`` writes it there.
+"""What the client has of ours: ``python -m schemas.client_results`` writes it there.
 
-The client is one file that imports nothing of ours, so it has a copy of the Structs of `schemas.rpc.results`, between
-two comments. In the copy every Struct is a ``Result`` of the client, which is read like a mapping, too, and all rows
-are decoded. Above it are the keywords of each method, a TypedDict made from the JSON Schema of its parameters: an
-editor completes them, and a type checker finds a keyword that there is not. A test checks that both are current.
+The client is one file that imports nothing of ours, so it has copies, each part between two comments: of the Structs of
+`schemas.rpc.results`, and of `schemas.process.redis_url`. In the copy every Struct is a ``Result`` of the client, which
+is read like a mapping, too, and all rows are decoded. Above them are the keywords of each method, a TypedDict made from
+the JSON Schema of its parameters: an editor completes them, and a type checker finds a keyword that there is not. A
+test checks that all are current.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -18,12 +20,13 @@ from typing import Any
 import msgspec
 
 import schemas
+from schemas.process import redis_url
 from schemas.resources import RESOURCES
 from schemas.rpc import results
 from schemas.rpc.parameters import RPC
 
 CLIENT = Path(schemas.__file__).parents[1] / "scorer" / "client.py"
-BEGIN = "# ---- made by `python -m schemas.client_results`: the Structs of `schemas.rpc.results`\n"
+BEGIN = "# ---- made by `python -m schemas.client_results`: `schemas.process.redis_url`, `schemas.rpc.results`\n"
 END = "# ---- end of what is made\n"
 KEYWORDS = "# ---- made by `python -m schemas.client_results`: the keywords of the methods\n"
 _NAMES = {"Request": "RequestFields", "MachineList": "MachinesFields"}
@@ -102,16 +105,22 @@ def _typed(schema: dict[str, Any]) -> str:
     return _SIMPLE[schema["type"]]
 
 
+def client_redis_url() -> str:
+    """Return the constants and functions of `schemas.process.redis_url`, without what comes before them."""
+    return re.split(r"^from urllib.*\n\n", inspect.getsource(redis_url), flags=re.MULTILINE)[1]
+
+
 def with_results(client: str) -> str:
-    """Return the text of the client with the keywords and these Structs, each between two comments."""
-    for begin, text in ((KEYWORDS, client_keywords()), (BEGIN, client_results())):
+    """Return the text of the client with the keywords and these copies, each between two comments."""
+    copies = f"{client_redis_url()}\n\n{client_results()}"
+    for begin, text in ((KEYWORDS, client_keywords()), (BEGIN, copies)):
         before, _, rest = client.partition(begin)
         client = f"{before}{begin}\n\n{text}\n\n{END}{rest.partition(END)[2]}"
     return client
 
 
 def main() -> int:
-    """Write the Structs into the client."""
+    """Write the copies into the client."""
     CLIENT.write_text(with_results(CLIENT.read_text()))
     return 0
 

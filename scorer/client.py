@@ -33,7 +33,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Required, TypedDict, TypeVar, Unpack
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -322,7 +322,80 @@ class PlaceFields(RequestFields, total=False):
 # ---- end of what is made
 
 
-# ---- made by `python -m schemas.client_results`: the Structs of `schemas.rpc.results`
+# ---- made by `python -m schemas.client_results`: `schemas.process.redis_url`, `schemas.rpc.results`
+
+
+SENTINEL_S = 0.5
+"""How long to wait for one sentinel; then the next is asked."""
+SENTINEL_PORT = 26379
+_CLIENT = re.compile(r"<redis\.\S*client\.Redis\(.*?\bhost=([^,)]+),port=(\d+).*?\)>\)>\)>")
+"""How redis-py shows a sentinel, with all its arguments."""
+
+
+class Sentinels(NamedTuple):
+    """What a URL of a server behind sentinels says."""
+
+    hosts: Sequence[tuple[str, int]]
+    name: str
+    """The name under which they watch the server."""
+    server: str
+    """The URL of the server as redis-py reads it, with ``localhost`` in place of the host."""
+
+
+def sentinels_in(url: str) -> Sentinels | None:
+    """Return what a URL says of sentinels; None for a URL of one server. Raises ValueError.
+
+    >>> sentinels_in("redis+sentinel://a:1,b/main/2")
+    Sentinels(hosts=[('a', 1), ('b', 26379)], name='main', server='redis://localhost/2')
+    >>> sentinels_in("redis://a")
+    """
+    scheme, middle, rest = url.partition("+sentinel://")
+    if not middle:
+        return None
+    authority, _, path = rest.partition("/")
+    user, at, hosts = authority.rpartition("@")
+    path, question, options = path.partition("?")
+    name, _, database = path.partition("/")
+    split = [urlsplit(f"//{host}") for host in hosts.split(",")]
+    whole = name and "#" not in rest and all(one.hostname and not one.query for one in split)
+    if scheme not in ("redis", "rediss") or not whole:
+        raise ValueError("expected redis+sentinel://HOST:PORT,HOST:PORT/NAME/DATABASE")
+    addresses = [(str(one.hostname), one.port or SENTINEL_PORT) for one in split]
+    return Sentinels(addresses, unquote(name), f"{scheme}://{user}{at}localhost/{database}{question}{options}")
+
+
+def connected(
+    kind: Any, url: str, *, sentinel_username: str = "", sentinel_password: str = "", **arguments: Any
+) -> Any:
+    """Return ``kind.from_url(url, **arguments)`` of redis-py, sync or asyncio, of a server behind sentinels, too.
+
+    Each connection asks them where the server is now; one is dropped when its server is no longer the primary. User and
+    password of the sentinels may also be options of the URL. Raises ValueError for a URL that cannot be read.
+    """
+    found = sentinels_in(url)
+    if found is None:
+        return kind.from_url(url, **arguments)
+    from importlib import import_module
+
+    from redis.backoff import NoBackoff
+    from redis.connection import parse_url
+
+    package = kind.__module__.removesuffix(".client")
+    given = {"sentinel_username": sentinel_username, "sentinel_password": sentinel_password}
+    given |= arguments | parse_url(found.server)
+    own = {part: given.pop(f"sentinel_{part}") or None for part in ("username", "password")}
+    given["ssl"] = bool(given.pop("connection_class", None))
+    del given["host"]
+    own |= {name: value for name, value in given.items() if name.startswith("ssl")}
+    own |= {"socket_timeout": SENTINEL_S, "socket_connect_timeout": SENTINEL_S, "protocol": 2}
+    own["retry"] = import_module(f"{package}.retry").Retry(NoBackoff(), 0)
+    sentinels = import_module(f"{package}.sentinel").Sentinel(found.hosts, sentinel_kwargs=own)
+    return sentinels.master_for(found.name, redis_class=kind, **given)
+
+
+def in_words(error: Exception) -> str:
+    """Return an error of redis-py for people: a sentinel is its host and port."""
+    return _CLIENT.sub(r"\1:\2", str(error))
 
 
 class Refusal(Result, kw_only=True):
@@ -623,7 +696,7 @@ class Refused(Exception):
 
 
 _NOT_NOW = re.compile(
-    "-?(MISCONF|READONLY|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|TRYAGAIN) |.*: -(READONLY|MISCONF) "
+    "-?(MISCONF|READONLY|NOREPLICAS|LOADING|BUSY|UNBLOCKED|MASTERDOWN|CLUSTERDOWN|TRYAGAIN) |.*: -(READONLY|MISCONF) "
 )
 
 
@@ -819,7 +892,7 @@ def _failure(error: redis.RedisError) -> Exception:
         return NotNow(str(error))  # redis-py takes their word off the text
     if isinstance(error, (redis.AuthenticationError, redis.ResponseError)):
         return refusal(str(error))
-    return Away(str(error)) if isinstance(error, (redis.ConnectionError, redis.TimeoutError)) else error
+    return Away(in_words(error)) if isinstance(error, (redis.ConnectionError, redis.TimeoutError)) else error
 
 
 def _arguments(more: Mapping[str, Any]) -> dict[str, Any]:
@@ -835,12 +908,14 @@ def _where(url: str) -> str:
     Raises WindwardError.
     """
     scheme, given, _ = url.partition("://")
-    if not given or scheme not in ("redis", "rediss", "unix"):
+    if not given or scheme not in ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel"):
         raise WindwardError(
-            "INVALID_ARGUMENT", "url: expected redis://, rediss:// or unix://; "
-            "a sentinel or cluster is not supported: name one server, or a proxy that follows the master",
+            "INVALID_ARGUMENT", "url: expected redis://, rediss://, unix:// or redis+sentinel://; "
+            "a cluster is not supported: name one server, or one behind sentinels",
         )  # fmt: skip
     try:
+        if found := sentinels_in(url):
+            return f"{scheme}://{','.join(f'{host}:{port}' for host, port in found.hosts)}/{found.name}"
         parts = urlsplit(url)
         where = parts.path if scheme == "unix" else f"{parts.hostname or 'localhost'}:{parts.port or 6379}"
     except (ValueError, TypeError):
@@ -851,7 +926,7 @@ def _where(url: str) -> str:
 def _made(kind: Any, url: str, arguments: Mapping[str, Any]) -> Any:
     """Return redis-py's client; raises WindwardError for a URL that it cannot read."""
     try:
-        return kind.from_url(url, **arguments)
+        return connected(kind, url, **arguments)
     except ValueError:
         raise WindwardError("INVALID_ARGUMENT", "url: not a URL that can be parsed") from None
 
@@ -935,7 +1010,8 @@ class Client(Server):
     """A deployer's side of the RPC. Safe to share between threads; each call takes a connection of its own.
 
     ``url`` and the keyword arguments are those of ``redis.Redis.from_url`` (``username``, ``password``,
-    ``ssl_ca_certs``, ...); ``timeout_s`` is the default deadline of a call.
+    ``ssl_ca_certs``, ...); ``timeout_s`` is the default deadline of a call. A server behind sentinels is
+    ``redis+sentinel://HOST:PORT,HOST:PORT/NAME/DATABASE``; ``sentinel_username`` and ``sentinel_password`` are theirs.
     """
 
     def __init__(

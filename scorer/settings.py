@@ -56,7 +56,7 @@ class LedgerSettings(RedisSettings):
         }  # fmt: skip
 
     def ledger_arguments(self) -> dict[str, Any]:
-        """Return the arguments of ``redis.Redis.from_url`` for the ledger."""
+        """Return the arguments of `schemas.process.redis_url.connected` for the ledger."""
         return self.redis_arguments(self.ledger_url)
 
 

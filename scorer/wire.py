@@ -17,10 +17,15 @@ from redis import exceptions
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from schemas.process.redis_url import connected
+
 Command = tuple[str | bytes | int | float, ...]
 
 ANSWER_S = 5.0
 """How long to wait for an answer, beyond a blocking command's own time."""
+
+LOOK_S = 0.5
+"""After so long without an answer the sentinels, if any, are asked whether the server is still the primary."""
 
 AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
 """The errors of a server that cannot be reached: wait and try again."""
@@ -39,18 +44,34 @@ def refuses_for_now(error: Exception) -> bool:
     return isinstance(error, kinds) or (isinstance(error, redis.ResponseError) and bool(_NOT_NOW.match(str(error))))
 
 
+def check_primary(connection: Any) -> None:
+    """Raise one of `AWAY` for a connection to a server that is, or was found to be, no longer the primary.
+
+    A host that lost its power, or a process that stands still, closes no connection. A server without sentinels passes.
+    """
+    if behind_sentinels(connection):
+        now = connection.connection_pool.get_master_address()
+        if now != (connection.host, connection.port):
+            raise redis.ConnectionError(f"the primary is {now[0]}:{now[1]}, not {connection.host}:{connection.port}")
+
+
+def behind_sentinels(connection: Any) -> bool:
+    """Return whether sentinels know where the server of a connection is."""
+    return hasattr(connection, "connection_pool")
+
+
 class Wire:
     """A connection that opens when it is first used and closes on the first failure."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
-        self._client = redis.Redis.from_url(
+        self._client = connected(
+            redis.Redis,
             **arguments,
             protocol=2,
             socket_timeout=ANSWER_S,
             socket_connect_timeout=2.0,
             socket_keepalive=True,
             retry=Retry(NoBackoff(), 0),
-            single_connection_client=False,
         )
         self._connection: Any = None
         self._unread = 0
@@ -109,6 +130,12 @@ class Wire:
     @staticmethod
     def _read(connection: Any, timeout_s: float) -> Any:
         try:
+            while timeout_s > LOOK_S and behind_sentinels(connection):
+                try:
+                    return connection.read_response(timeout=LOOK_S, disconnect_on_error=False)
+                except redis.TimeoutError:
+                    check_primary(connection)
+                    timeout_s -= LOOK_S
             return connection.read_response(timeout=timeout_s)
         except redis.BusyLoadingError:
             raise

@@ -15,6 +15,7 @@ from redis.backoff import NoBackoff
 
 from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
+from schemas.process.redis_url import connected
 from schemas.process.settings import load_settings
 from streams.agent.quiet import quieten
 from streams.worker.app import StreamApp
@@ -39,8 +40,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 async def _run(settings: StreamSettings) -> int:
     # Every write is complete and may be repeated, and the app repeats it itself: no retries inside the client.
-    redis = Redis.from_url(
-        **settings.redis_arguments(), socket_timeout=10, socket_connect_timeout=5, retry=Retry(NoBackoff(), 0)
+    redis = connected(
+        Redis, **settings.redis_arguments(), socket_timeout=10, socket_connect_timeout=5, retry=Retry(NoBackoff(), 0)
     )
     stream = StreamApp(settings, redis)
     stop = asyncio.Event()

@@ -24,12 +24,14 @@ URLS = [
     f"redis://h/0?password={SECRET}", f"redis://:{SECRET}@h/0", f"redis://u:{SECRET}@h:1/x", f"redis://h:{SECRET}/0",
     f"redis://u:{SECRET[:4]}/{SECRET}@h/0", f"redis://:{SECRET}@[::1", f"redis://h?p%61ssword={SECRET}",
     f"redis://h?Password={SECRET}", f"u:{SECRET}@h:6379", f"{SECRET}://h", f"http://u:{SECRET}@h",
-    f"redis+sentinel://u:{SECRET}@h/m", f"redis://h?socket_timeout={SECRET}", f"redis://h?db={SECRET}",
+    f"redis+sentinel://u:{SECRET}@h/m", f"redis+sentinel://h:{SECRET}/m", f"redis+sentinel://h/m/{SECRET}",
+    f"redis+sentinel://h/m/0?sentinel_password={SECRET}", f"redis+sentinel://h,u:{SECRET}@h/m#{SECRET}",
+    f"redis://h?socket_timeout={SECRET}", f"redis://h?db={SECRET}",
     f"redis://h/{SECRET}", f"redis://u/{SECRET}@h:6379/0", f"unix://u:{SECRET}@/run/s", f"redis://:{SECRET}\n@h",
     f"redis://h:1#{SECRET}:x@", f"unix:///s?password={SECRET}",
 ]  # fmt: skip
 BROKERS = [f"u:{SECRET}@b", f"kafka://u:{SECRET}@b:x", f"SASL://u:{SECRET}@b:9092:"]
-SECRETS = ("redis_password", "kafka_sasl_password")
+SECRETS = ("redis_password", "redis_sentinel_password", "kafka_sasl_password")
 
 
 @pytest.fixture(autouse=True)

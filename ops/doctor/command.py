@@ -34,6 +34,7 @@ from schemas.messages.sample import MachineFacts
 from schemas.messages.worker import read_worker
 from schemas.names import Names
 from schemas.process.connections import KafkaSettings
+from schemas.process.redis_url import connected, in_words
 from schemas.process.settings import load_settings, setting
 from schemas.process.terminal import screen
 from schemas.process.version import product_version
@@ -125,7 +126,12 @@ class Inspection:
             except redis.RedisError as error:
                 return [
                     *found,
-                    Finding("Redis", "error", f"{self._settings.redis_url}: {error}", "start it, or give --redis-url"),
+                    Finding(
+                        "Redis",
+                        "error",
+                        f"{self._settings.redis_url}: {in_words(error)}",
+                        "start it, or give --redis-url",
+                    ),
                 ]
             for look in (self._servers, self._machines, self._scorers):
                 try:
@@ -139,10 +145,9 @@ class Inspection:
         return found + version_findings(self._versions)
 
     def _connect(self, arguments: dict[str, Any]) -> redis.Redis:
-        retry = Retry(NoBackoff(), 0)
-        return redis.Redis.from_url(
-            **arguments, socket_connect_timeout=CONNECT_S, socket_timeout=self._settings.timeout, retry=retry
-        )
+        timeouts = {"socket_connect_timeout": CONNECT_S, "socket_timeout": self._settings.timeout}
+        found: redis.Redis = connected(redis.Redis, **arguments, **timeouts, retry=Retry(NoBackoff(), 0))
+        return found
 
     def _broker(self) -> list[Finding]:
         import logging
@@ -167,7 +172,7 @@ class Inspection:
                 try:
                     found += self._server("ledger's Redis", ledger, holds_ledger=True)
                 except redis.RedisError as error:
-                    said = f"{self._settings.ledger_url}: {error}"
+                    said = f"{self._settings.ledger_url}: {in_words(error)}"
                     found.append(Finding("ledger's Redis", "error", said, "start it, or give --ledger-url"))
         return found
 

@@ -34,6 +34,7 @@ from ops.stack.settings import StackSettings
 from ops.stack.supervisor import Supervisor
 from schemas.names import SLOT_S
 from schemas.process.connections import KafkaSettings, PipelineSettings
+from schemas.process.redis_url import connected, in_words
 from streams.worker.topics import TopicSettings, ensure_topics
 
 READY_DEADLINE_S = 60.0
@@ -113,13 +114,13 @@ class Stack(StartedByWith):
             return
         arguments = self.settings.redis_arguments()
         try:
-            with redis.Redis.from_url(
-                **arguments, socket_connect_timeout=REDIS_DEADLINE_S, socket_timeout=REDIS_DEADLINE_S,
+            with connected(
+                redis.Redis, **arguments, socket_connect_timeout=REDIS_DEADLINE_S, socket_timeout=REDIS_DEADLINE_S,
                 retry=Retry(NoBackoff(), 0),
             ) as server:  # fmt: skip
                 server.ping()
         except redis.RedisError as error:
-            raise LocalError(f"redis_url: {self.redis_url} cannot be used: {error}") from None
+            raise LocalError(f"redis_url: {self.redis_url} cannot be used: {in_words(error)}") from None
 
     def _start_servers(self) -> None:
         if not self.kafka:

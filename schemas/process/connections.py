@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from msgspec import Meta
 
 from schemas.names import Names
+from schemas.process.redis_url import sentinels_in
 from schemas.process.settings import SettingsError, setting
 
 if TYPE_CHECKING:
@@ -134,20 +135,21 @@ def _check_redis_url(given: str) -> None:
     Raises ValueError.
     """
     scheme = given.partition("://")[0] if "://" in given else ""
-    if scheme not in ("redis", "rediss", "unix"):
-        kind = next((kind for kind in ("sentinel", "cluster") if kind in scheme), "")
+    if scheme not in ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel"):
         raise ValueError(
-            "redis_url: expected a redis://, rediss:// or unix:// URL"
-            + (f"; a {kind} is not supported: name one server, or a proxy that follows the master" if kind else "")
+            "redis_url: expected a redis://, rediss://, unix:// or redis+sentinel:// URL"
+            + "; a cluster is not supported: name one server, or one behind sentinels" * ("cluster" in scheme)
         )
     try:
-        url = urlsplit(given)
+        behind = sentinels_in(given)
+        url = urlsplit(behind.server if behind else given)
         _ = url.port  # read on demand, and only then refused
         options = parse_qs(url.query, keep_blank_values=True)
         for value in (value for name in _NUMBERS for value in options.get(name, ())):
             float(value)
     except ValueError:
-        raise ValueError("redis_url: not a URL that can be parsed: expected redis://HOST:PORT/DATABASE") from None
+        form = "redis+sentinel://HOST:PORT,HOST:PORT/NAME" if "+" in scheme else "redis://HOST:PORT"
+        raise ValueError(f"redis_url: not a URL that can be parsed: expected {form}/DATABASE") from None
     if url.password or url.fragment or any("pass" in option.lower() for option in options):
         raise ValueError("redis_url: holds a password; give it as WINDWARD_REDIS_PASSWORD instead")
     if url.scheme != "unix" and url.path.strip("/") and not url.path.strip("/").isdecimal():
@@ -160,9 +162,15 @@ class RedisSettings(CommonSettings):
 
     GROUP: ClassVar[str] = "Redis"
 
-    redis_url: str = setting("redis://127.0.0.1:6379/0", "server: redis://, rediss:// or unix:// URL without password")
+    redis_url: str = setting(
+        "redis://127.0.0.1:6379/0",
+        "server: redis://, rediss:// or unix:// URL without password; behind sentinels: "
+        "redis+sentinel://HOST:PORT,HOST:PORT/NAME/DATABASE",
+    )
     redis_username: str | None = setting(None, "ACL user")
     redis_password: str | None = setting(None, "password", secret=True)
+    redis_sentinel_username: str | None = setting(None, "ACL user of the sentinels")
+    redis_sentinel_password: str | None = setting(None, "password of the sentinels", secret=True)
     redis_tls_ca_file: str | None = setting(None, "PEM file with the authorities to trust")
     redis_tls_cert_file: str | None = setting(None, "PEM file with this client's certificate")
     redis_tls_key_file: str | None = setting(None, "PEM file with this client's key")
@@ -172,13 +180,22 @@ class RedisSettings(CommonSettings):
         _check_files(self, "redis")
 
     def redis_arguments(self, url: str = "") -> dict[str, Any]:
-        """Return the arguments of ``redis.Redis.from_url``, sync or asyncio, without timeouts or retries.
+        """Return the arguments of `schemas.process.redis_url.connected`, without timeouts or retries.
 
         ``url`` names another server that is reached in the same way.
         Raises SettingsError for files that hold no certificate or key.
         """
-        given = {"url": url or self.redis_url, "username": self.redis_username, "password": self.redis_password}
-        if (url or self.redis_url).startswith("rediss://"):
+        given: dict[str, Any] = {
+            "url": url or self.redis_url,
+            "username": self.redis_username,
+            "password": self.redis_password,
+        }
+        if "+sentinel://" in given["url"]:
+            given |= {
+                "sentinel_username": self.redis_sentinel_username,
+                "sentinel_password": self.redis_sentinel_password,
+            }
+        if given["url"].startswith(("rediss://", "rediss+")):
             _ssl_context("redis", self.redis_tls_ca_file, self.redis_tls_cert_file, self.redis_tls_key_file)
             given |= {
                 "ssl_ca_certs": self.redis_tls_ca_file,

@@ -16,7 +16,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from schemas.names import Names
-from scorer.wire import ANSWER_S, AWAY
+from schemas.process.redis_url import connected
+from scorer.wire import ANSWER_S, AWAY, check_primary
 
 log = logging.getLogger("windward.scorer")
 
@@ -30,9 +31,8 @@ class WakeUps:
     """A subscription, with a connection of its own that opens at the first wait and again after a failure."""
 
     def __init__(self, arguments: dict[str, Any], names: Names, stopping: threading.Event) -> None:
-        self._client = redis.Redis.from_url(
-            **arguments, protocol=2, socket_timeout=ANSWER_S, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0)
-        )
+        timeouts = {"socket_timeout": ANSWER_S, "socket_connect_timeout": 2.0}
+        self._client = connected(redis.Redis, **arguments, **timeouts, protocol=2, retry=Retry(NoBackoff(), 0))
         self._channel = names.changed
         self._stopping = stopping
         self._messages: Any = None
@@ -43,13 +43,14 @@ class WakeUps:
         deadline = time.monotonic() + LOOK_S
         try:
             if self._messages is None:
-                self._messages = self._client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
+                self._messages = self._client.pubsub(ignore_subscribe_messages=True)
                 self._messages.subscribe(self._channel)
                 return None  # what was written before is looked for once
             while not self._stopping.is_set() and (left := deadline - time.monotonic()) > 0:
                 message = self._messages.get_message(timeout=min(left, STOP_S))
                 if message is not None:
                     return self._waiting(message)
+            check_primary(self._messages.connection)
         except redis.ResponseError as error:
             if not self._refused:
                 log.warning("scorer.wake_ups.refused", extra={"values": {"error": str(error)}})

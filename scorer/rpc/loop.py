@@ -27,6 +27,7 @@ from typing import Any
 import msgspec
 import redis
 
+from schemas.process.redis_url import in_words
 from schemas.rpc.envelope import DEADLINE_MAX_S, DEADLINE_S, Query, Reply, reply_ttl_s
 from scorer.metrics import Metrics
 from scorer.rpc.query import read_query, refusal
@@ -89,7 +90,7 @@ class Rpc:
                 self._bounded.clear()
                 self._metrics.ready.set(0)
                 if not self._pause_s:
-                    log.warning("scorer.redis.away", extra={"values": {"error": _in_words(error)}})
+                    log.warning("scorer.redis.away", extra={"values": {"error": _told(error)}})
                 self._pause_s = min(1.0, self._pause_s * 2 or 0.05)
                 stop.wait(self._pause_s)
 
@@ -239,7 +240,7 @@ class Rpc:
                 raise redis.ConnectionError(f"{self._names.queries}: {error}")
 
 
-def _in_words(error: Exception) -> str:
+def _told(error: Exception) -> str:
     if isinstance(error, redis.exceptions.MovedError | redis.exceptions.ClusterCrossSlotError):
         return "this is a node of a Redis Cluster, which is not supported: name a single server or a proxy"
-    return str(error)
+    return in_words(error)

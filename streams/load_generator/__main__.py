@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from schemas.process.redis_url import connected
 from schemas.process.settings import SettingsError, load_settings
 from streams.agent.__main__ import begin, stop_event
 from streams.load_generator.loop import Fleet
@@ -68,7 +69,7 @@ def watch(settings: FleetSettings, source: Source) -> LedgerWatch | None:
 
     from streams.load_generator.ledger import ANSWER_S, LedgerWatch
 
-    server = redis.Redis.from_url(**settings.redis_arguments(), socket_timeout=2 * ANSWER_S)
+    server = connected(redis.Redis, **settings.redis_arguments(), socket_timeout=2 * ANSWER_S)
     found = LedgerWatch(server, settings.names, source.machines)
     found.start()
     return found

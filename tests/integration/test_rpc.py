@@ -812,7 +812,7 @@ def test_windows_and_ledger_come_and_go_apart(names: Names, tmp_path: Path) -> N
     ("options", "word"),
     [
         (("--redis-url", "http://x"), "redis_url"),
-        (("--redis-url", "redis+sentinel://h:26379/main"), "a sentinel is not supported"),
+        (("--redis-url", "redis+sentinel://h:26379"), "redis+sentinel://HOST:PORT,HOST:PORT/NAME"),
         (("--redis-url", "redis+cluster://h:7000"), "a cluster is not supported"),
         (("--redis-url", "redis://a:1,b:2/0"), "redis_url"),
         (("--ledger-url", "nonsense"), "ledger_url"),

@@ -11,6 +11,7 @@ import msgspec
 
 from schemas.names import Names
 from schemas.process.failures import print_failure
+from schemas.process.redis_url import connected, in_words
 from schemas.process.settings import SettingsError
 from schemas.process.tables import Screen
 from schemas.process.terminal import screen
@@ -127,7 +128,8 @@ def server(settings: ClientSettings) -> redis.Redis:
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    return redis.Redis.from_url(**settings.redis_arguments(), retry=Retry(NoBackoff(), 0))
+    found: redis.Redis = connected(redis.Redis, **settings.redis_arguments(), retry=Retry(NoBackoff(), 0))
+    return found
 
 
 @contextmanager
@@ -149,7 +151,7 @@ def unreachable(where: str, error: Exception, command: str, settings: ClientSett
     import redis
 
     what = where if isinstance(error, redis.ResponseError) else f"no connection to {where}"
-    return report(WindwardError("UNAVAILABLE", f"{what}: {error}"), command, settings)
+    return report(WindwardError("UNAVAILABLE", f"{what}: {in_words(error)}"), command, settings)
 
 
 def one_id(given: Sequence[str], command: str) -> str:

@@ -23,7 +23,7 @@ _READ_BYTES = 1 << 16
 
 
 def can_reach(arguments: Mapping[str, Any]) -> bool:
-    """Return whether this module supports these arguments of ``redis.Redis.from_url``.
+    """Return whether this module supports these arguments of `schemas.process.redis_url.connected`.
 
     >>> can_reach({"url": "redis://127.0.0.1:6379/0"}), can_reach({"url": "unix:///run/redis.sock"})
     (True, True)
