@@ -69,7 +69,7 @@ VERSION = 1
 POLL_S = 2.0
 """The longest single blocking read."""
 SOCKET_TIMEOUT_S = 4.0
-"""A connection without an answer for so long is given up."""
+"""A connection without an answer for so long is given up: twice the longest read."""
 QUEUE_MAX = 10_000
 """When more queries wait than this, the client takes its own back at once."""
 _RETRY_PAUSE_S = 0.05
@@ -1121,7 +1121,7 @@ class Client(Server):
         connection = self._connection()
         try:
             connection.send_packed_command([_packed(step.commands)], check_health=False)
-            answers = [connection.read_response(timeout=step.wait_s + SOCKET_TIMEOUT_S) for _ in step.commands]
+            answers = [connection.read_response(timeout=SOCKET_TIMEOUT_S) for _ in step.commands]
         except BaseException:
             connection.disconnect()  # an unread answer must not be mistaken for that of another call
             self._redis.connection_pool.release(connection)
@@ -1150,6 +1150,8 @@ class Client(Server):
             while True:
                 self._redis.connection_pool.release(self._idle.pop()[0])
         self._redis.close()
+        if sentinels := getattr(self._redis.connection_pool, "sentinel_manager", None):
+            sentinels.close()
 
     def __enter__(self) -> Client:
         return self
@@ -1276,6 +1278,8 @@ class AsyncClient(Server):
     async def aclose(self) -> None:
         """Close the connections."""
         await self._redis.aclose()
+        if sentinels := getattr(self._redis.connection_pool, "sentinel_manager", None):
+            await sentinels.aclose()
 
     async def __aenter__(self) -> AsyncClient:
         return self

@@ -16,6 +16,8 @@ import hypothesis
 import pytest
 import redis
 from _pytest.doctest import DoctestModule
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from xdist.scheduler import LoadScopeScheduling
 
 from ops.stack.servers.process import free_port
@@ -98,10 +100,12 @@ def start_valkey(port: int, directory: Path, *options: str) -> subprocess.Popen[
     with (directory / "valkey.log").open("ab") as log:
         process = subprocess.Popen([valkey_binary(), *arguments, *persistence, *options], stdout=log, stderr=log)
     deadline = time.monotonic() + 20
-    with redis.Redis(port=port) as client:
+    with redis.Redis(port=port, retry=Retry(NoBackoff(), 0)) as client:
         while True:
             try:
                 client.ping()
+            except redis.AuthenticationError:
+                return process
             except redis.RedisError:
                 if process.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError((directory / "valkey.log").read_text()) from None
