@@ -381,9 +381,9 @@ def connected(
     from redis.connection import parse_url
 
     package = kind.__module__.removesuffix(".client")
-    given = {"sentinel_username": sentinel_username, "sentinel_password": sentinel_password}
-    given |= arguments | parse_url(found.server)
-    own = {part: given.pop(f"sentinel_{part}") or None for part in ("username", "password")}
+    given: dict[str, Any] = {"sentinel_username": sentinel_username, "sentinel_password": sentinel_password}
+    given |= arguments | parse_url(found.server)  # type: ignore[no-untyped-call]
+    own: dict[str, Any] = {part: given.pop(f"sentinel_{part}") or None for part in ("username", "password")}
     given["ssl"] = bool(given.pop("connection_class", None))
     del given["host"]
     own |= {name: value for name, value in given.items() if name.startswith("ssl")}

@@ -145,8 +145,14 @@ class Inspection:
         return found + version_findings(self._versions)
 
     def _connect(self, arguments: dict[str, Any]) -> redis.Redis:
-        timeouts = {"socket_connect_timeout": CONNECT_S, "socket_timeout": self._settings.timeout}
-        found: redis.Redis = connected(redis.Redis, **arguments, **timeouts, retry=Retry(NoBackoff(), 0))
+        retry = Retry(NoBackoff(), 0)
+        found: redis.Redis = connected(
+            redis.Redis,
+            **arguments,
+            socket_connect_timeout=CONNECT_S,
+            socket_timeout=self._settings.timeout,
+            retry=retry,
+        )
         return found
 
     def _broker(self) -> list[Finding]:

@@ -31,8 +31,10 @@ class WakeUps:
     """A subscription, with a connection of its own that opens at the first wait and again after a failure."""
 
     def __init__(self, arguments: dict[str, Any], names: Names, stopping: threading.Event) -> None:
-        timeouts = {"socket_timeout": ANSWER_S, "socket_connect_timeout": 2.0}
-        self._client = connected(redis.Redis, **arguments, **timeouts, protocol=2, retry=Retry(NoBackoff(), 0))
+        self._client = connected(
+            redis.Redis, **arguments, protocol=2, socket_timeout=ANSWER_S, socket_connect_timeout=2.0,
+            retry=Retry(NoBackoff(), 0),
+        )  # fmt: skip
         self._channel = names.changed
         self._stopping = stopping
         self._messages: Any = None
