@@ -130,6 +130,10 @@ class Names:
     scorers = _Key("scorers")
     """Sorted set: scorer name to the time of its last heartbeat."""
 
+    def processes(self, what: str) -> str:
+        """Hash: the running processes of one kind, such as ``stream``, by name (`schemas.messages.process`)."""
+        return self.key("processes", what)
+
     def reply(self, query_id: str) -> str:
         """List: the one answer to a query, with a lifetime."""
         return self.key("reply", query_id)

@@ -8,9 +8,11 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
+from schemas.process.presence import Presence, page_of
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.signals import handle_signals
 from schemas.process.version import product_version
@@ -75,6 +77,9 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
     def refused(error: Exception) -> None:
         log.warning("scorer.profiles.refused", extra={"values": {"error": str(error)}})
 
+    def state() -> tuple[bool, dict[str, Any]]:
+        return current.ready, {"scorer": scorer, "degraded": current.degraded, "clock_ahead_s": ahead_s()}
+
     handle_signals(stop, read_again, refused)
     pages = None
     if settings.metrics_port:
@@ -82,16 +87,19 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
             current.metrics.registry,
             settings.metrics_host,
             settings.metrics_port,
-            lambda: (current.ready, {"scorer": scorer, "degraded": current.degraded, "clock_ahead_s": ahead_s()}),
+            state,
             fleet=settings.prefix,
         )
     values = {"scorer": scorer, "profile": settings.profile, "prefix": settings.names.prefix}
     log.info("scorer.start", extra={"values": values})
+    page = page_of(settings.metrics_host, settings.metrics_port)
+    presence = Presence("scorer", settings.names, settings.redis_arguments(), name=scorer, page=page, ready=state)
     try:
-        parts.refresher.look()
-        for thread in parts.background:
-            thread.start()
-        parts.rpc.run(stop)
+        with presence:
+            parts.refresher.look()
+            for thread in parts.background:
+                thread.start()
+            parts.rpc.run(stop)
     finally:
         for thread in reversed(parts.background):
             thread.stop()

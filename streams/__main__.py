@@ -15,6 +15,7 @@ from redis.backoff import NoBackoff
 
 from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
+from schemas.process.presence import Presence, page_of
 from schemas.process.redis_url import connected
 from schemas.process.settings import load_settings
 from streams.agent.quiet import quieten
@@ -47,6 +48,11 @@ async def _run(settings: StreamSettings) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    presence = Presence(
+        "stream", settings.names, settings.redis_arguments(), ready=stream.ready,
+        page=page_of(settings.metrics_host, settings.metrics_port), tell_clock=stream.tell_clock,
+    )  # fmt: skip
+    presence.start()
     pages = None
     if settings.metrics_port:
         pages = serve_pages(
@@ -58,6 +64,7 @@ async def _run(settings: StreamSettings) -> int:
     await asyncio.wait({stopping, waiting}, return_when=asyncio.FIRST_COMPLETED)
     if stop.is_set():
         waiting.cancel()
+        await asyncio.to_thread(presence.stop)
         await redis.aclose()
         return 0
     running = asyncio.ensure_future(stream.app.start())
@@ -75,6 +82,7 @@ async def _run(settings: StreamSettings) -> int:
         log.warning("stream.stop.failed", extra={"values": {"error": repr(error)}})
     for task in (running, stopping, crashed):
         task.cancel()
+    await asyncio.to_thread(presence.stop, goodbye=not broke)
     await redis.aclose()
     if pages is not None:
         pages.stop()

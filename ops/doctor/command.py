@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import textwrap
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -24,12 +25,13 @@ from ops.doctor.findings import (
     clock_findings,
     machine_findings,
     name_findings,
+    process_findings,
     redis_findings,
-    scorer_clock_findings,
     scorer_findings,
     version_findings,
 )
 from schemas.messages.operator import DEFAULT
+from schemas.messages.process import KINDS, Process, read_processes, running
 from schemas.messages.sample import MachineFacts
 from schemas.messages.worker import read_worker
 from schemas.names import Names
@@ -69,6 +71,9 @@ class DoctorSettings(KafkaSettings, ClientSettings, LedgerSettings):
 
 
 CONNECT_S = 2.0
+ANSWER_S_MAX = 2.5
+"""The longest wait for one answer: a frozen process must not keep the report for longer than 10 s in all."""
+BROKER_S_MAX = 7.0
 _PAGE = 10_000
 _MARKS = {"good": "ok", "note": "note", "warning": "WARNING", "error": "ERROR"}
 SETTINGS = DoctorSettings
@@ -116,10 +121,29 @@ class Inspection:
         self._settings = settings
         self._names: Names = settings.names
         self._versions: dict[str, list[str]] = {"this command": [product_version()]}
+        self.processes: dict[str, dict[str, Process]] = {}
+        """By kind and name, as their heartbeats say; those that run."""
+        self.health: dict[str, HealthResult] = {}
+        """The answers of the scorers, by name."""
+        self._scorer_error: WindwardError | None = None
 
     def findings(self) -> list[Finding]:
-        """Run all checks; Redis first, since the others need it."""
-        found = self._broker() if self._settings.broker else []
+        """Run all checks, the broker's beside those of Redis."""
+        of_broker: list[Finding] = []
+        asking = threading.Thread(target=lambda: of_broker.extend(self._broker()), daemon=True)
+        if not self._settings.broker:
+            return self._of_redis()
+        asking.start()
+        until = time.monotonic() + BROKER_S_MAX
+        found = self._of_redis()
+        asking.join(max(0.0, until - time.monotonic()))
+        if not of_broker:
+            said = f"{self._settings.kafka}: no answer for {BROKER_S_MAX:g} s"
+            of_broker = [Finding("Kafka", "error", said, "look at the broker: it is frozen or overloaded")]
+        return of_broker + found
+
+    def _of_redis(self) -> list[Finding]:
+        found: list[Finding] = []
         with self._connect(self._settings.redis_arguments()) as server:
             try:
                 server.ping()
@@ -133,7 +157,7 @@ class Inspection:
                         "start it, or give --redis-url",
                     ),
                 ]
-            for look in (self._servers, self._machines, self._scorers):
+            for look in (self._servers, self._running, self._machines, self._scorers):
                 try:
                     found += look(server)
                 except redis.exceptions.NoPermissionError as error:
@@ -150,10 +174,14 @@ class Inspection:
             redis.Redis,
             **arguments,
             socket_connect_timeout=CONNECT_S,
-            socket_timeout=self._settings.timeout,
+            socket_timeout=self._answer_s,
             retry=retry,
         )
         return found
+
+    @property
+    def _answer_s(self) -> float:
+        return min(self._settings.timeout, ANSWER_S_MAX)
 
     def _broker(self) -> list[Finding]:
         import logging
@@ -185,8 +213,23 @@ class Inspection:
     def _server(self, area: str, server: redis.Redis, *, holds_ledger: bool) -> list[Finding]:
         info: Any = server.info()
         wrong = _warnings(area, wrong_settings(info))
-        found = redis_findings(area, info, holds_ledger=holds_ledger, open_to_all=_open_to_all(server))
+        where = server.get_connection_kwargs()
+        local = "path" in where or where.get("host") in ("127.0.0.1", "localhost", "::1")
+        found = redis_findings(area, info, holds_ledger=holds_ledger, open_to_all=_open_to_all(server), local=local)
         return wrong + [one for one in found if not (wrong and one.level == "good")]
+
+    def _running(self, server: redis.Redis) -> list[Finding]:
+        """Return the findings on each kind of process, from the heartbeats."""
+        now_s = float(server.time()[0])
+        found: list[Finding] = []
+        for what in KINDS:
+            fields: Any = server.hgetall(self._names.processes(what))
+            known = read_processes(fields)
+            self.processes[what] = running(known, now_s)
+            found += process_findings(what, known, now_s)
+            if versions := [one.version for one in self.processes[what].values()]:
+                self._versions[what] = versions
+        return found
 
     def _machines(self, server: redis.Redis) -> list[Finding]:
         before = time.time()
@@ -227,16 +270,12 @@ class Inspection:
         return found + clock_findings(offset_s, skews)
 
     def _workers(self, server: redis.Redis, partitions: int) -> set[str]:
-        """Note the versions of the stream workers; return the machines whose name two live hosts use."""
+        """Return the machines whose name two live hosts use."""
         taken: set[str] = set()
-        versions = []
         for partition in range(partitions):
             (stored,) = cast("list[bytes | None]", server.hmget(self._names.state(partition), "worker"))
             if (worker := read_worker(stored)) is not None:
-                versions.append(worker.version)
                 taken |= worker.name_taken.keys()
-        if versions:
-            self._versions["stream"] = versions
         return taken
 
     def _placed_on(self) -> Mapping[str, int]:
@@ -248,17 +287,17 @@ class Inspection:
                     found = client.instances(limit=_PAGE, after=rows[-1].id)
                     rows += found.instances
                 return Counter(row.machine for row in rows)
-        except WindwardError:
-            return {}  # `_scorers` reports the error
+        except WindwardError as error:
+            self._scorer_error = error  # `_scorers` reports it, and asks no more
+            return {}
 
     def _scorers(self, server: redis.Redis) -> list[Finding]:
         waiting = int(server.llen(self._names.queries))
+        scorers = len(self.processes.get("scorer", ())) or 1
+        answers = self.health
         try:
-            scorers = int(server.zcard(self._names.scorers))
-        except redis.exceptions.NoPermissionError:
-            scorers = 1
-        answers: dict[str, HealthResult] = {}
-        try:
+            if self._scorer_error is not None:
+                raise self._scorer_error
             with self._client() as client:
                 for _ in range(min(100, 4 * scorers) or 1):  # whichever scorer is free answers
                     answer = client.health()
@@ -267,13 +306,11 @@ class Inspection:
                         break
         except WindwardError as error:
             return [Finding("scorer", "error", error.message, "start `windward scorer`")]
-        self._versions["scorer"] = [one.version for one in answers.values()]
-        clocks = scorer_clock_findings({name: one.clock_ahead_s for name, one in answers.items()})
-        return scorer_findings(next(iter(answers.values())), scorers, waiting) + clocks
+        return scorer_findings(next(iter(answers.values())), scorers, waiting)
 
     def _client(self) -> Client:
         settings = self._settings
-        return Client(prefix=settings.prefix, timeout_s=settings.timeout, **settings.redis_arguments())
+        return Client(prefix=settings.prefix, timeout_s=self._answer_s, **settings.redis_arguments())
 
 
 def _warnings(area: str, problems: Iterable[str], otherwise: str = "") -> list[Finding]:

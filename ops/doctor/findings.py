@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from schemas.messages.process import Process, missing, running
 from schemas.rpc.envelope import CLOCK_OFF_S
 from schemas.tables.learned import CAPACITY_MOST
 from schemas.values.durations import duration
@@ -23,6 +24,8 @@ from scorer.client import HealthResult
 
 Level = Literal["good", "note", "warning", "error"]
 STALE_S = 60.0
+LATE_S = 25.0
+"""A machine is silent after so long, or 2.5 times the median age where agents send more seldom, but after `STALE_S`."""
 SKEW_S_MAX = 5.0
 """Learned skew above this is not corrected: it counts as age."""
 MEMORY_SHARE_MAX = 0.9
@@ -52,9 +55,11 @@ def some(names: Collection[str]) -> str:
 
 
 def redis_findings(
-    area: str, info: Mapping[str, Any], *, holds_ledger: bool, open_to_all: bool | None = None
+    area: str, info: Mapping[str, Any], *, holds_ledger: bool, open_to_all: bool | None = None, local: bool = False
 ) -> list[Finding]:
     """Return the findings from INFO of a server: persistence (for a ledger), memory, rights (``open_to_all``).
+
+    ``local``: the server is reached by loopback or a socket, as that of `windward up`; then open rights are no fault.
 
     >>> [f.level for f in redis_findings("Redis", {"redis_version": "7.2.0", "aof_enabled": 1}, holds_ledger=True)]
     ['good']
@@ -75,10 +80,9 @@ def redis_findings(
         said = f"{info['evicted_keys']} keys were evicted"
         found.append(Finding(area, "warning", said, "set maxmemory-policy noeviction"))
     if open_to_all:
-        found.append(
-            Finding(area, "warning", "every client may do everything: the default user has no password",
-                    "give each process a user of its own: docs/security.md")
-        )  # fmt: skip
+        said = "every client may do everything: the default user has no password"
+        do = "give each process a user of its own: docs/security.md"
+        found.append(Finding(area, "note" if local else "warning", said, do))
     version = f"{info.get('valkey_version') or info.get('redis_version', 'of unknown version')}"
     return found or [Finding(area, "good", f"version {version}, {used / 1e6:.0f} MB used")]
 
@@ -100,13 +104,31 @@ def clock_findings(offset_s: float | None, skews_s: Mapping[str, float]) -> list
     return found or [Finding("clocks", "good", f"{len(skews_s)} machines and this host agree")]
 
 
-def scorer_clock_findings(ahead_s: Mapping[str, float]) -> list[Finding]:
-    """Return the findings on the clocks of the scorers' hosts, by scorer."""
-    return [
-        Finding("clocks", "warning", f"the clock of scorer {scorer} is {ahead:+.1f} s from that of Redis",
-                "run NTP there; it answers by the clock of Redis meanwhile")
-        for scorer, ahead in sorted(ahead_s.items()) if abs(ahead) > CLOCK_OFF_S
+def process_findings(what: str, processes: Mapping[str, Process], now_s: float) -> list[Finding]:
+    """Return the findings on the processes of one kind, from their heartbeats; one that was never started is no fault.
+
+    >>> process_findings("record", {}, 100.0)[0].found
+    'not started'
+    """
+    live, gone = running(processes, now_s), missing(processes, now_s)
+    others = f"; {len(live)} more run" if live else ""
+    found = [
+        Finding(what, "warning" if live else "error",
+                f"not running: {name} (process {one.pid} of {one.host}), silent for {duration(now_s - one.at)}{others}",
+                f"start `windward {what}` there; its log says why it ended, or `kill -CONT {one.pid}` wakes it")
+        for name, one in gone.items()
     ]  # fmt: skip
+    for name, one in live.items():
+        if not one.ready:
+            said = ", ".join(f"{key}: {value}" for key, value in one.details.items())
+            found.append(Finding(what, "warning", f"{name} runs and is not ready: {said}", "read its log"))
+        if abs(one.clock_ahead_s) > CLOCK_OFF_S:
+            said = f"the clock of {what} {name} is {one.clock_ahead_s:+.1f} s from that of Redis"
+            found.append(Finding("clocks", "warning", said, "run NTP there; it goes on meanwhile"))
+    if not live:
+        return found or [Finding(what, "good", "not started")]
+    good = Finding(what, "good", f"{len(live)} running: {some(sorted(live))}")
+    return found if any(one.area == what for one in found) else [good, *found]
 
 
 def machine_findings(
@@ -118,13 +140,14 @@ def machine_findings(
     operators' entries; ``placed_on``: instances by machine, as the ledger has them.
     """
     found = []
-    stale = sorted((name for name, age in ages_s.items() if age > STALE_S), key=lambda name: -ages_s[name])
+    most_s = min(STALE_S, max(LATE_S, 2.5 * statistics.median(ages_s.values()))) if ages_s else STALE_S
+    stale = sorted((name for name, age in ages_s.items() if age > most_s), key=lambda name: -ages_s[name])
     if stale:
         oldest = duration(ages_s[stale[0]])
         all_of = len(stale) == len(ages_s)
         found.append(
             Finding("agents", "error" if all_of else "warning",
-                    f"{len(stale)} of {len(ages_s)} machines have stale data, up to {oldest} old: {some(stale)}",
+                    f"{len(stale)} of {len(ages_s)} silent: {some(stale)}, for up to {oldest}",
                     "look at the broker and `windward stream`" if all_of else "look at the agents there: systemctl "
                     "status windward-agent")
         )  # fmt: skip

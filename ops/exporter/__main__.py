@@ -14,6 +14,7 @@ from ops.exporter.selection import Selection
 from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Reader
 from schemas.process.logs import configure_logs
+from schemas.process.presence import Presence, page_of
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.signals import handle_signals
 from schemas.process.version import product_version
@@ -54,14 +55,14 @@ def run(settings: ExporterSettings, profiles: Profiles) -> int:
         log.warning("exporter.profiles.refused", extra={"values": {"error": str(error)}})
 
     handle_signals(stop, read_again, refused)
-    scheme = "https" if settings.metrics_tls_cert_file else "http"
-    page = f"{scheme}://{settings.metrics_host}:{settings.metrics_port}/metrics"
-    log.info("exporter.start", extra={"values": {"page": page, "prefix": settings.names.prefix}})
+    page = page_of(settings.metrics_host, settings.metrics_port, tls=bool(settings.metrics_tls_cert_file))
+    log.info("exporter.start", extra={"values": {"page": f"{page}/metrics", "prefix": settings.names.prefix}})
     if settings.exposed and not (settings.metrics_tls_cert_file and settings.metrics_username):
         wanted = "metrics_tls_cert_file, metrics_username"
         log.warning("exporter.page.open", extra={"values": {"host": settings.metrics_host, "settings": wanted}})
     try:
-        stop.wait()
+        with Presence("exporter", settings.names, settings.redis_arguments(), page=page):
+            stop.wait()
     finally:
         server.stop()
         reader.close()

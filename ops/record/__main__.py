@@ -18,6 +18,7 @@ from ops.record.samples import Samples
 from ops.record.settings import RecordSettings
 from ops.record.state import State
 from schemas.process.pages import serve_pages
+from schemas.process.presence import Presence, page_of
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.version import product_version
 from scorer.ledger.store.scripts import Ledger
@@ -62,8 +63,10 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         )
     values = {"folder": str(settings.record_dir), "prefix": settings.names.prefix, "goes_on": last is not None}
     log.info("record.start", extra={"values": values})
+    page = page_of(settings.metrics_host, settings.metrics_port)
     try:
-        recorder.run(stop)
+        with Presence("record", settings.names, settings.redis_arguments(), page=page, ready=recorder.ready):
+            recorder.run(stop)
     finally:
         wire.close()
         ledger_wire.close()

@@ -7,9 +7,11 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
+from schemas.process.presence import Presence, page_of
 from schemas.process.settings import load_settings
 from schemas.process.signals import handle_signals
 from schemas.process.version import product_version
@@ -58,17 +60,25 @@ def run(settings: RebalancerSettings, profile: Profile) -> int:
     def refused(error: Exception) -> None:
         log.warning("rebalancer.profile.refused", extra={"values": {"error": str(error)}})
 
+    def state() -> tuple[bool, dict[str, Any]]:
+        seen = {"name": settings.holder, "ledger_unsafe": daemon.server.unsafe, "clock_ahead_s": presence.ahead_s}
+        return daemon.well, seen
+
+    presence = Presence(
+        "rebalancer", settings.names, settings.redis_arguments(), name=settings.holder,
+        page=page_of(settings.metrics_host, settings.metrics_port), ready=state, tell_clock=metrics.clock_ahead.set,
+    )  # fmt: skip
     handle_signals(stop, read_again, refused)
     pages = None
     if settings.metrics_port:
-        state = lambda: (daemon.well, {"name": settings.holder, "ledger_unsafe": daemon.server.unsafe})  # noqa: E731
         pages = serve_pages(
             metrics.registry, settings.metrics_host, settings.metrics_port, state, fleet=settings.prefix
         )
     log.info("rebalancer.start", extra={"values": {"name": settings.holder, "profile": profile.name}})
     try:
-        while not stop.wait(daemon.turn(time.time())):
-            pass
+        with presence:
+            while not stop.wait(daemon.turn(time.time())):
+                pass
     finally:
         daemon.stop()
         fleet.close()

@@ -27,6 +27,9 @@ class Metrics:
         self.unsafe = Gauge(
             "windward_rebalancer_ledger_unsafe", "1 while the ledger's server appends to no file, or may evict", **of
         )
+        self.clock_ahead = Gauge(
+            "windward_rebalancer_clock_ahead_seconds", "How far this host's clock is ahead of Redis'", **of
+        )
         self.planned_at = Gauge("windward_rebalancer_round_timestamp_seconds", "When it planned last", **of)
         Info("windward_rebalancer_build", "Version of this process", **of).info({"version": version})
         for result in RESULTS:

@@ -114,6 +114,7 @@ class StreamApp:
             self.app.topic(names.rejects_topic, key_serializer="raw", value_serializer="raw"), self.metrics
         )
         self.clock = ClockWatch()
+        self.clock_ahead_s = 0.0
         self.reading = ReadingPlace(self.app, names.samples_topic, self.metrics)
         self.holdings = Holdings(self.store, self._table, self.reading.seek, self.health, self.metrics)
         self.topic = TopicWatch(settings, redis, self.health, self._topic_seen)
@@ -284,9 +285,15 @@ class StreamApp:
             "loaded": len(self.holdings.held),
             "rebalancing": bool(self.app.rebalancing),
             "clock": not self.clock.behind,
+            "clock_ahead_s": round(self.clock_ahead_s, 3),
         }
         yes = details["redis"] and details["broker"] and details["topic"] and self.holdings.complete
         return yes, details
+
+    def tell_clock(self, ahead_s: float) -> None:
+        """Note how far this host's clock is ahead of that of Redis; the worker goes on all the same."""
+        self.clock_ahead_s = ahead_s
+        self.metrics.clock_ahead.set(ahead_s)
 
     async def drain(self) -> None:
         """Write what is folded, before the process ends or another worker continues."""

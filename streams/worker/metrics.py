@@ -44,6 +44,9 @@ class Metrics:
             "Share of records refused for a time ahead of this worker's clock; over a half: this clock is behind",
             **of,
         )
+        self.clock_ahead = Gauge(
+            "windward_stream_clock_ahead_seconds", "How far this host's clock is ahead of Redis'; below 0: behind", **of
+        )
         self.lag_s = Gauge(
             "windward_stream_lag_seconds",
             "Age of the oldest message not folded; of the last one folded, while the broker is away",

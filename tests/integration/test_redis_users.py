@@ -16,9 +16,11 @@ import redis
 from ops.record.ledger_log import LedgerLog
 from ops.record.state import State
 from ops.stack.servers.broker import LocalBroker
+from schemas.messages.process import KINDS
 from schemas.messages.sample import MachineFacts
 from schemas.names import Names
 from schemas.process.connections import RedisSettings
+from schemas.process.presence import Presence
 from scorer.client import Client
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
@@ -115,6 +117,32 @@ def test_usage_by_instance_is_where_users_of_the_windows_may_go(server: int, adm
                 else:
                     with pytest.raises(redis.exceptions.NoPermissionError):
                         act()
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_a_process_writes_the_heartbeats_of_its_kind(server: int, admin: redis.Redis, user: str) -> None:
+    """No user writes those of another; the operator reads all of them."""
+    credentials = {"url": url(server), "username": user, "password": password(user)}
+    for what in KINDS:
+        presence = Presence(what, NAMES, credentials, name=f"{user}-1")
+        if what == user:
+            presence.beat()
+            assert admin.hexists(NAMES.processes(what), f"{user}-1")
+        else:
+            with pytest.raises(redis.exceptions.NoPermissionError):
+                presence.beat()
+        presence.stop()
+        assert not admin.exists(NAMES.processes(what))
+        with redis.Redis.from_url(**credentials) as client:
+            if user in (what, "operator"):
+                assert client.hgetall(NAMES.processes(what)) == {}
+            else:
+                with pytest.raises(redis.exceptions.NoPermissionError):
+                    client.hgetall(NAMES.processes(what))
+            for write in ("HSET", "HDEL"):
+                if user != what:
+                    with pytest.raises(redis.exceptions.NoPermissionError):
+                        client.execute_command(write, NAMES.processes(what), "a", *["x"] * (write == "HSET"))
 
 
 def test_a_deployer_reaches_every_method(server: int, admin: redis.Redis) -> None:

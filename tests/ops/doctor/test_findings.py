@@ -14,20 +14,28 @@ from ops.doctor.findings import (
     clock_findings,
     machine_findings,
     name_findings,
+    process_findings,
     redis_findings,
-    scorer_clock_findings,
     scorer_findings,
     version_findings,
 )
+from schemas.messages.process import Process
 from schemas.values.hosts import host_id
 from scorer.client import HealthResult
 
+NOW_S = 4000.0
 MACHINE_ID = "3d1219c7c4c5404aaa1f6d2a48adfda4"
 GOOD: dict[str, Any] = {"redis_version": "7.2.0", "aof_enabled": 1, "used_memory": 5e6, "maxmemory": 1e9}
 HEALTH = HealthResult(
     ready=True, scorer="s", version="1", uptime_s=9.0, machines=1, machines_with_data=1, newest_sample_age_s=1.0,
     windows_s=[300], instances=3, ledger_change=7, profiles=["windward"], profile="windward",
 )  # fmt: skip
+
+
+def process(silent_s: float, *, host: str = "h", **changes: Any) -> Process:
+    """A process whose last heartbeat is so long ago."""
+    values = {"started": 0.0, "at": NOW_S - silent_s, **changes}
+    return Process(host=host, pid=7, version="1", **{**values, "started": NOW_S - 1000.0 + values["started"]})
 
 
 def unwell(**changes: Any) -> list[Finding]:
@@ -56,11 +64,39 @@ def unwell(**changes: Any) -> list[Finding]:
         pytest.param(clock_findings(-3.0, {}), "warning", "-3.0 s", "NTP", id="own clock"),
         pytest.param(clock_findings(None, {"a": 0.0, "b": -6.0}), "warning", "1 machines are 5 s off or more: b", "NTP",
                      id="a machine's clock"),
-        pytest.param(scorer_clock_findings({"s1": 0.2, "s2": 10.0}), "warning", "scorer s2 is +10.0 s", "NTP",
-                     id="a scorer's clock"),
+        pytest.param(redis_findings("R", GOOD, holds_ledger=True, open_to_all=True, local=True), "note", "no password",
+                     "docs/security.md", id="open to this host"),
+        pytest.param(process_findings("record", {}, NOW_S), "good", "not started", "", id="never started"),
+        pytest.param(process_findings("stream", {"h-1": process(5.0)}, NOW_S), "good", "1 running: h-1", "", id="runs"),
+        pytest.param(process_findings("stream", {"h-1": process(21.0)}, NOW_S), "error",
+                     "not running: h-1 (process 7 of h), silent for 21s", "`kill -CONT 7` wakes it", id="frozen"),
+        pytest.param(process_findings("stream", {"h-1": process(40.0), "h-2": process(1.0, started=500.0)}, NOW_S),
+                     "warning", "silent for 40s; 1 more run", "start `windward stream`", id="one of two"),
+        pytest.param(process_findings("stream", {"h-1": process(40.0), "h-2": process(1.0, started=965.0)}, NOW_S),
+                     "good", "1 running: h-2", "", id="replaced"),
+        pytest.param(
+            process_findings(
+                "stream",
+                {"a-1": process(40.0, host="a"), "h-2": process(1.0, started=965.0)},
+                NOW_S,
+            ), "warning", "not running: a-1 (process 7 of a)", "start", id="another host's replaces none"),
+        pytest.param(
+            process_findings(
+                "stream", {"h-1": process(50.0), "h-2": process(40.0), "h-3": process(1.0, started=965.0)}, NOW_S
+            ), "warning", "not running: h-2", "start", id="one for two"),
+        pytest.param(process_findings("stream", {"h-1": process(3601.0)}, NOW_S), "good", "not started", "",
+                     id="gone for an hour"),
+        pytest.param(process_findings("stream", {"h-1": process(1.0, ready=False, details={"topic": False})}, NOW_S),
+                     "warning", "h-1 runs and is not ready: topic: False", "log", id="not ready"),
+        pytest.param(process_findings("rebalancer", {"h-1": process(1.0, clock_ahead_s=-9.0)}, NOW_S)[1:], "warning",
+                     "the clock of rebalancer h-1 is -9.0 s", "NTP", id="a process's clock"),
         pytest.param(machine_findings({"a": 5.0}, [], [], {"a": 2}), "good", "1 machines", "", id="machines"),
-        pytest.param(machine_findings({"a": 5.0, "b": 61.0}, [], [], {}), "warning", "1 of 2 machines have stale data",
+        pytest.param(machine_findings({"a": 5.0, "b": 61.0}, [], [], {}), "warning", "1 of 2 silent: b, for up to 1m",
                      "agents there", id="a stale agent"),
+        pytest.param(machine_findings({"a": 5.0, "b": 6.0, "c": 26.0}, [], [], {}), "warning", "1 of 3 silent: c",
+                     "agents there", id="an agent that just stopped"),
+        pytest.param(machine_findings({"a": 2.0, "b": 30.0, "c": 40.0}, [], [], {}), "good", "3 machines", "",
+                     id="agents that send once a minute"),
         pytest.param(machine_findings({"a": 500.0}, [], [], {}), "error", "1 of 1", "broker", id="all stale"),
         pytest.param(machine_findings({"a": 5.0}, [], ["a", "b"], {}), "warning", "1 machines with operators' rules",
                      "machines forget b", id="a ghost"),

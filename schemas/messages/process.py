@@ -1,0 +1,82 @@
+"""What a process says of itself every few seconds, for ``windward doctor``: that it runs, where, since when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+KINDS = ("stream", "scorer", "exporter", "record", "rebalancer")
+"""The processes that write heartbeats, as their commands are called; agents have no Redis."""
+
+BEAT_S = 5.0
+SILENT_S = 20.0
+"""A process without a heartbeat for so long does not run, or does nothing."""
+REMEMBERED_S = 3600.0
+"""How long a process that said no goodbye is known."""
+
+
+class Process(msgspec.Struct, frozen=True, kw_only=True):
+    """A field of the hash `schemas.names.Names.processes`, JSON; its name is the process's. Times are the server's."""
+
+    host: str
+    pid: int
+    version: str
+    started: float
+    at: float
+    clock_ahead_s: float = 0.0
+    """How far its host's clock is ahead of the server's."""
+    page: str = ""
+    """Address of its metrics and health pages; "" when it has none."""
+    ready: bool = True
+    details: dict[str, Any] = {}
+    """As its page ``/ready`` has them."""
+
+    def encode(self) -> bytes:
+        """Return the field's value."""
+        return msgspec.json.encode(self)
+
+
+def read_processes(fields: Mapping[bytes, bytes]) -> dict[str, Process]:
+    """Return the processes of one kind by name; what cannot be read is left out.
+
+    >>> one = Process(host="h", pid=7, version="1", started=0.0, at=5.0)
+    >>> read_processes({b"h-7": one.encode(), b"x": b"?"})["h-7"].pid
+    7
+    """
+    found = {}
+    for name, raw in fields.items():
+        try:
+            found[name.decode()] = msgspec.json.decode(raw, type=Process)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    return found
+
+
+def running(processes: Mapping[str, Process], now_s: float) -> dict[str, Process]:
+    """Return those with a recent heartbeat."""
+    return {name: one for name, one in processes.items() if now_s - one.at <= SILENT_S}
+
+
+def missing(processes: Mapping[str, Process], now_s: float) -> dict[str, Process]:
+    """Return those that fell silent within the hour, less those that another one replaced.
+
+    A process replaces one of its kind on its host when it started after the other's last heartbeat; each replaces one.
+
+    >>> old = Process(host="h", pid=7, version="1", started=0.0, at=50.0)
+    >>> new = Process(host="h", pid=8, version="1", started=52.0, at=100.0)
+    >>> list(missing({"h-7": old}, 100.0)), list(missing({"h-7": old, "h-8": new}, 100.0))
+    (['h-7'], [])
+    """
+    live = sorted(running(processes, now_s).values(), key=lambda one: one.started)
+    found = {}
+    for name, one in sorted(processes.items(), key=lambda item: item[1].at):
+        if not SILENT_S < now_s - one.at <= REMEMBERED_S:
+            continue
+        heir = next((new for new in live if new.host == one.host and new.started > one.at), None)
+        if heir is None:
+            found[name] = one
+        else:
+            live.remove(heir)
+    return found

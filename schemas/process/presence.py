@@ -1,0 +1,157 @@
+"""Heartbeats of a process in Redis, from a thread of their own: ``windward doctor`` names the one that stopped.
+
+    start -> every 5 s: ask the server's time, write one field -> orderly stop: remove it
+
+A process that is killed or frozen leaves its field, whose time grows old. Each kind of process has a hash of its own,
+so that no Redis user can write for another. A hash needs neither SCAN nor a script to be read. Redis away, or a user
+without the right, never stops the process: it is said once, and tried again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Self
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from schemas.messages.process import BEAT_S, REMEMBERED_S, Process, read_processes
+from schemas.names import Names
+from schemas.process.pages import Ready
+from schemas.process.redis_url import connected
+from schemas.process.version import product_version
+from schemas.rpc.envelope import CLOCK_OFF_S
+
+_TIMEOUT_S = 2.0
+UNREADY_S = 1.0
+"""Time between two heartbeats while the process is not ready: it may be at any moment."""
+_READING_S = 0.25
+"""A reading of the time that took longer is not used: this process, or the network, stood still."""
+
+
+def always_ready() -> tuple[bool, dict[str, Any]]:
+    """Return what `Presence` says of a process that has no state of its own."""
+    return True, {}
+
+
+class Presence(threading.Thread):
+    """Writes the heartbeats between ``start`` and `stop`, or inside ``with``.
+
+    ``arguments``: those of ``redis.Redis.from_url``. ``tell_clock``: called with how far this host's clock is ahead of
+    the server's; without it, a wrong clock is not logged either: the process does so itself.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        names: Names,
+        arguments: dict[str, Any],
+        *,
+        name: str = "",
+        page: str = "",
+        ready: Ready = always_ready,
+        tell_clock: Callable[[float], None] | None = None,
+    ) -> None:
+        super().__init__(name="presence", daemon=True)
+        self._log = logging.getLogger(f"windward.{what}")
+        self._key = names.processes(what)
+        self._field = name or f"{socket.gethostname()}-{os.getpid()}"
+        self._page, self._ready, self._tell_clock = page, ready, tell_clock
+        self._started_s = 0.0
+        self._said = ""
+        self.ahead_s = 0.0
+        """How far this host's clock was ahead of the server's at the last reading."""
+        self._stopping = threading.Event()
+        self._server: redis.Redis = connected(
+            redis.Redis, **arguments, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S, retry=Retry(NoBackoff(), 0)
+        )
+
+    @property
+    def clock_off(self) -> bool:
+        """Whether this host's clock is wrong by more than queries bear."""
+        return abs(self.ahead_s) > CLOCK_OFF_S
+
+    def run(self) -> None:
+        """Beat until `stop`."""
+        while not self._stopping.is_set():
+            try:
+                wait_s = BEAT_S if self.beat() else UNREADY_S
+                self._said = ""
+            except (redis.RedisError, OSError) as error:
+                wait_s = BEAT_S
+                if not self._said:
+                    log, self._said = self._log, str(error)
+                    log.warning("process.heartbeat.failed", extra={"values": {"error": self._said}})
+            self._stopping.wait(wait_s)
+
+    def beat(self) -> bool:
+        """Write one heartbeat; return whether it says that the process is ready.
+
+        The first one also removes the fields that nothing reads any more.
+        """
+        now_s = self._read_clock()
+        if not self._started_s:
+            known: Any = self._server.hgetall(self._key)
+            live = {name for name, one in read_processes(known).items() if now_s - one.at <= REMEMBERED_S}
+            if old := [name for name in known if name.decode(errors="replace") not in live]:
+                self._server.hdel(self._key, *old)
+            self._started_s = now_s
+        ready, details = self._ready()
+        said = Process(
+            host=socket.gethostname(), pid=os.getpid(), version=product_version(), started=self._started_s, at=now_s,
+            clock_ahead_s=round(self.ahead_s, 3), page=self._page, ready=ready, details=details,
+        )  # fmt: skip
+        self._server.hset(self._key, self._field, said.encode())
+        self._server.expire(self._key, 2 * round(REMEMBERED_S))
+        return ready
+
+    def _read_clock(self) -> float:
+        """Ask the server's time; say when this host's clock goes wrong, and when it is right again."""
+        asked_at = time.monotonic()
+        answer: Any = self._server.time()
+        server_s = int(answer[0]) + int(answer[1]) / 1e6
+        if time.monotonic() - asked_at <= _READING_S:
+            was_off, self.ahead_s = self.clock_off, time.time() - server_s
+            if self._tell_clock is not None:
+                self._tell_clock(self.ahead_s)
+                if self.clock_off != was_off:
+                    log, values = self._log, {"ahead_s": round(self.ahead_s, 3)}
+                    log.warning(
+                        "process.clock.off" if self.clock_off else "process.clock.right", extra={"values": values}
+                    )
+        return server_s
+
+    def stop(self, *, goodbye: bool = True) -> None:
+        """End the heartbeats; with ``goodbye`` the process is no longer expected to run."""
+        self._stopping.set()
+        if self.is_alive():
+            self.join(timeout=2 * _TIMEOUT_S)
+        with suppress(redis.RedisError, OSError):
+            if goodbye:
+                self._server.hdel(self._key, self._field)
+        self._server.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.stop(goodbye=kind is None)
+
+
+def page_of(host: str, port: int, *, tls: bool = False) -> str:
+    """Return the address of a process's pages; "" for port 0.
+
+    >>> page_of("127.0.0.1", 9465), page_of("::1", 9465, tls=True), page_of("127.0.0.1", 0)
+    ('http://127.0.0.1:9465', 'https://[::1]:9465', '')
+    """
+    if host in ("", "0.0.0.0", "::"):  # noqa: S104
+        host = socket.gethostname()
+    return f"http{'s' * tls}://{f'[{host}]' if ':' in host else host}:{port}" if port else ""
