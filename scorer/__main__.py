@@ -132,11 +132,11 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
     arguments, ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
     same_server = arguments == ledger_arguments
 
-    def ledger_on(wire: Wire) -> Ledger:
-        return Ledger(wire, settings.names, **settings.ledger_bounds())
+    def ledger_on(wire: Wire, acknowledged_by: int = 0) -> Ledger:
+        return Ledger(wire, settings.names, acknowledged_by=acknowledged_by, **settings.ledger_bounds())
 
     wire, metrics, latest, clock = Wire(arguments), Metrics(product_version(), METHODS), Latest(), ServerClock()
-    ledger = ledger_on(wire if same_server else Wire(ledger_arguments))
+    ledger = ledger_on(wire if same_server else Wire(ledger_arguments), settings.acknowledged_by)
     current = Current(Follower(ledger), latest, profiles, metrics, same_server, clock, clock.on_ledger)
     loader = Loader(Wire(arguments), settings.names, facts_s=FACTS_S)
     wake_ups = partial(WakeUps, arguments, settings.names)

@@ -88,6 +88,11 @@ class ScorerSettings(LedgerSettings):
     ledger_check_s: Annotated[float, Meta(ge=0, le=31 * 86_400)] = setting(
         3600.0, "seconds between two checks of the ledger's sums by any scorer; 0: only at start"
     )
+    acknowledged_by: Annotated[int, Meta(ge=0, le=100)] = setting(
+        0,
+        "replicas of the ledger's server that must have a change before it is answered; where they have not within "
+        "half a second, the answer is UNAVAILABLE, and the same query finds what became of it",
+    )
     attempts_max: Annotated[int, Meta(ge=1, le=1_000)] = setting(
         20, "how often a placement is tried again when other scorers changed its machines"
     )

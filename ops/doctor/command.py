@@ -27,6 +27,7 @@ from ops.doctor.findings import (
     name_findings,
     process_findings,
     redis_findings,
+    replication_findings,
     scorer_findings,
     version_findings,
 )
@@ -120,6 +121,7 @@ class Inspection:
     def __init__(self, settings: DoctorSettings) -> None:
         self._settings = settings
         self._names: Names = settings.names
+        self._replicas: int | None = None
         self._versions: dict[str, list[str]] = {"this command": [product_version()]}
         self.processes: dict[str, dict[str, Process]] = {}
         """By kind and name, as their heartbeats say; those that run."""
@@ -212,6 +214,8 @@ class Inspection:
 
     def _server(self, area: str, server: redis.Redis, *, holds_ledger: bool) -> list[Finding]:
         info: Any = server.info()
+        if holds_ledger:
+            self._replicas = info.get("connected_slaves")
         wrong = _warnings(area, wrong_settings(info))
         where = server.get_connection_kwargs()
         local = "path" in where or where.get("host") in ("127.0.0.1", "localhost", "::1")
@@ -306,7 +310,8 @@ class Inspection:
                         break
         except WindwardError as error:
             return [Finding("scorer", "error", error.message, "start `windward scorer`")]
-        return scorer_findings(next(iter(answers.values())), scorers, waiting)
+        replicated = replication_findings(self._replicas, min(one.ledger_acknowledged_by for one in answers.values()))
+        return scorer_findings(next(iter(answers.values())), scorers, waiting) + replicated
 
     def _client(self) -> Client:
         settings = self._settings

@@ -233,6 +233,25 @@ def version_findings(versions: Mapping[str, Sequence[str]]) -> list[Finding]:
     return [Finding("versions", "note", said, do)]
 
 
+def replication_findings(replicas: int | None, acknowledged_by: int) -> list[Finding]:
+    """Return the findings on the replicas of the ledger's server; None: how many there are is not known.
+
+    >>> [finding.level for count in (0, 1, 2) for finding in replication_findings(2, count)]
+    ['note']
+    """
+    if replicas is None:
+        return []
+    if acknowledged_by > replicas:
+        said = f"answers wait for {acknowledged_by} replicas of the ledger's server, which has {replicas}"
+        return [Finding("ledger", "error", said, "nothing is placed: start a replica, or lower --acknowledged-by")]
+    if replicas and not acknowledged_by:
+        said = (
+            f"the ledger has {replicas} replicas, and answers wait for none: a failover may lose acknowledged changes"
+        )
+        return [Finding("ledger", "note", said, "docs/ledger.md says what `windward scorer --acknowledged-by` keeps")]
+    return []
+
+
 def scorer_findings(health: HealthResult, scorers: int, waiting: int) -> list[Finding]:
     """Return the findings on a scorer, from its health and the queries that wait."""
     found = []

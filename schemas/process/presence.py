@@ -70,8 +70,9 @@ class Presence(threading.Thread):
         """How far this host's clock was ahead of the server's at the last reading."""
         self._stopping = threading.Event()
         self._server: redis.Redis = connected(
-            redis.Redis, **arguments, socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S, retry=Retry(NoBackoff(), 0)
-        )
+            redis.Redis, **arguments,
+            socket_timeout=_TIMEOUT_S, socket_connect_timeout=_TIMEOUT_S, retry=Retry(NoBackoff(), 0),
+        )  # fmt: skip
 
     @property
     def clock_off(self) -> bool:

@@ -302,5 +302,7 @@ class HealthResult(msgspec.Struct, frozen=True, kw_only=True):
     """Why nothing is placed on a ledger that was emptied; "" when instances are placed."""
     ledger_unsafe: str = ""
     """What endangers the ledger on its server (no append-only file, eviction); "" when nothing is known to."""
+    ledger_acknowledged_by: int = 0
+    """How many replicas of the ledger's server have a change before it is answered."""
     profiles: list[str]
     profile: str

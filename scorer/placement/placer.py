@@ -78,7 +78,7 @@ class Placing:
         ``digests``, ``calls``: by position, or empty. Only the script decides on an id that is live or has ended: it
         knows what the query did before, and the server's time.
 
-        Raises IdTaken, Conflict, Late, InvalidRequest.
+        Raises IdTaken, Conflict, Late, NotAcknowledged, InvalidRequest.
         """
         return drain(self.steps(requests, inputs, digests=digests, calls=calls, deadline=deadline))
 

@@ -12,7 +12,7 @@ from schemas.process.version import product_version
 from schemas.rpc import results
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
-from scorer.ledger.record.transition import FORMAT, UnknownFormat
+from scorer.ledger.record.transition import FORMAT, NotAcknowledged, UnknownFormat
 from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.scripts import Ledger
 from scorer.placement.choosing.reuse import Reuse
@@ -55,7 +55,7 @@ class ScorerService:
         self.current = current
         self._ledger = ledger
         self._checked, self._unsafe = checked, unsafe
-        self._scorer = settings.scorer
+        self._scorer, self._acknowledged_by = settings.scorer, settings.acknowledged_by
         self._version = product_version()
         self._decisions = DecisionLog(
             settings.names, settings.scorer, settings.decisions_length, settings.decisions_bytes
@@ -129,7 +129,7 @@ class ScorerService:
                 self._ledger.wire.close()
                 self.lost()
             raise
-        except (Conflict, UnknownFormat) as failure:
+        except (Conflict, NotAcknowledged, UnknownFormat) as failure:
             raise CallError("UNAVAILABLE", str(failure), retryable=True) from None
         finally:
             self._placements.count_reuse()
@@ -195,6 +195,7 @@ class ScorerService:
             ledger_check=self._checked(),
             ledger_unaccepted=self._marker.refusal,
             ledger_unsafe=self._unsafe(),
+            ledger_acknowledged_by=self._acknowledged_by,
             profiles=sorted(current.profiles.by_name),
             profile=current.profiles.default,
         )

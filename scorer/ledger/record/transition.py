@@ -36,6 +36,10 @@ class Damaged(UnknownFormat):
         )
 
 
+class NotAcknowledged(Exception):
+    """Too few replicas have a change: a failover may lose it. The same query finds what became of it."""
+
+
 class Candidate(NamedTuple):
     """A machine that an instance may go to, as the scorer saw it."""
 

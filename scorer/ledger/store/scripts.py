@@ -5,12 +5,17 @@ Nothing is retried here; every transition may be repeated by its caller. The in-
 methods.
 
 The ledger has a format number. One of another format is neither read nor written: `UnknownFormat`.
+
+With ``acknowledged_by`` a step of a query returns when so many replicas have it. WAIT looks at the last write of its
+own connection, and a step that is repeated writes nothing. So a SET goes before it: whatever is older is replicated
+first, whoever wrote it. Script, SET and WAIT are one round trip.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -29,6 +34,7 @@ from scorer.ledger.record.transition import (
     Change,
     Damaged,
     Difference,
+    NotAcknowledged,
     Outcome,
     Transition,
     UnknownFormat,
@@ -43,6 +49,11 @@ _RECORD = b"i"
 """The field of the log that has a record."""
 ENDED_MAX = 1_000_000
 """How many ended instances are kept by default."""
+
+_ACKNOWLEDGED = ("reserve", "confirm", "release", "update")
+"""The scripts that act for a query."""
+WAIT_S = 0.5
+"""How long to wait for replicas. For as long after a wait in vain none is waited for: other queries need answers."""
 
 _UNREADABLE = (msgspec.DecodeError, ValueError, TypeError)
 """What `read_record` raises for bytes that are no record."""
@@ -67,17 +78,22 @@ class Ledger:
         remember_s: float = 86_400.0,
         leavers_most: int = MOST,
         ended_max: int = ENDED_MAX,
+        acknowledged_by: int = 0,
         time_source: str = "redis.call('TIME')",
         draw: Callable[[], int] = drawn_number,
     ) -> None:
         self.wire = wire
         self._draw = draw
+        self._acknowledged_by = acknowledged_by
+        self._unwaited_until_s = 0.0
         parts = "head instances expiry machines counts clusters log ended queries leases leavers moving"
         self._keys = tuple(names.ledger(part) for part in parts.split())
         self.head, self.instances, self.expiry, self.machines, self.counts, self.clusters = self._keys[:6]
         self.log, self.ended, self.queries, self._leases, self._leavers, self.moving = self._keys[6:]
         self.checked = names.ledger("checked")
         """String: what the last check found, JSON (`scorer.background.checker.LastCheck`)."""
+        self._waited = names.ledger("waited")
+        """String: written before each WAIT; it says nothing."""
         self._common = (log_length, max(1, round(remember_s)))
         self.leavers_most = leavers_most
         """How many leavers are kept."""
@@ -95,17 +111,40 @@ class Ledger:
     ) -> list[Any]:
         number = drawn or self._draw()
         call = (len(self._keys), *self._keys, int(dry_run), *self._common, number, *arguments)
-        return _unpacked(self._call(script, *call, meanwhile=meanwhile))  # type: ignore[no-any-return]
+        wait = self._wait() if self._acknowledged_by and script in _ACKNOWLEDGED and not dry_run else ()
+        return _unpacked(self._call(script, *call, wait=wait, meanwhile=meanwhile))  # type: ignore[no-any-return]
 
-    def _call(self, script: str, *call: str | bytes | float, meanwhile: Callable[[], None] | None = None) -> Any:
+    def _call(
+        self,
+        script: str,
+        *call: str | bytes | float,
+        wait: Sequence[Command] = (),
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Any:
         """Run a script on this number of keys, keys and arguments; return its result as the server gave it."""
-        (result,) = self.wire.ask([("EVALSHA", self._digests[script], *call)], meanwhile=meanwhile)
+        result, *waited = self.wire.ask([("EVALSHA", self._digests[script], *call), *wait], meanwhile=meanwhile)
         if isinstance(result, redis.exceptions.NoScriptError):
-            (result,) = self.wire.ask([("EVAL", self._scripts[script], *call)])
+            result, *waited = self.wire.ask([("EVAL", self._scripts[script], *call), *wait])
         if isinstance(result, redis.ResponseError):
             word, _, found = str(result).partition(" ")
             raise UnknownFormat(self.head, found) if word == "LEDGERFORMAT" else result
+        if wait:
+            self._require(waited[-1])
         return result
+
+    def _wait(self) -> list[Command]:
+        wait_s = WAIT_S if time.monotonic() >= self._unwaited_until_s else 0.001
+        return [("SET", self._waited, ""), ("WAIT", self._acknowledged_by, round(wait_s * 1000))]
+
+    def _require(self, acknowledged: Any) -> None:
+        """Raise NotAcknowledged when too few replicas, or none (an error), have answered."""
+        if isinstance(acknowledged, int) and acknowledged >= self._acknowledged_by:
+            self._unwaited_until_s = 0.0
+            return
+        if time.monotonic() >= self._unwaited_until_s:
+            self._unwaited_until_s = time.monotonic() + WAIT_S
+        found = f"{acknowledged} have" if isinstance(acknowledged, int) else str(acknowledged)
+        raise NotAcknowledged(f"a change is answered when {self._acknowledged_by} replicas have it: {found}")
 
     def open(self) -> None:
         """Begin the ledger where there is none, as any script does; raises UnknownFormat."""

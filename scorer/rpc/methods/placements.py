@@ -10,7 +10,7 @@ import msgspec
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.rpc.results import PlaceResult, RankResult
-from scorer.ledger.record.transition import UnknownFormat
+from scorer.ledger.record.transition import NotAcknowledged, UnknownFormat
 from scorer.placement.choosing.reasons import RANKED, REUSED, result
 from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.choosing.steps import Steps, drain
@@ -89,6 +89,8 @@ class Placements:
         """The runs not placed yet, by the first query of each."""
         self._answers: dict[Key, PlaceResult] = {}
         """The answers of the runs that were placed."""
+        self._failures: dict[Key, NotAcknowledged] = {}
+        """What failed a run: each of its queries."""
 
     def prepare(self) -> None:
         """Compute in advance what the next decision needs, while no query waits."""
@@ -98,6 +100,7 @@ class Placements:
         """Read the queries taken together, and note which of them can be placed together."""
         self._read.clear()
         self._answers.clear()
+        self._failures.clear()
         found = runs(queries, self._alone) if len(queries) > 1 else []
         self._runs = {key_of(run[0].query): run for run in found}
 
@@ -128,14 +131,16 @@ class Placements:
     def place(self, query: Query) -> Steps[PlaceResult]:
         """Reserve a machine for each instance asked for; a query for one instance has a single step.
 
-        Raises InvalidRequest, ProfileError, IdTaken, Conflict, Late; CallError when the query acted before and what it
-        reserved has ended (of a batch: all of it), or when its deadline has passed.
+        Raises InvalidRequest, ProfileError, IdTaken, Conflict, Late, NotAcknowledged; CallError when the query acted
+        before and what it reserved has ended (of a batch: all of it), or when its deadline has passed.
         """
         key = key_of(query)
         if run := self._runs.pop(key, None):
             self._place_run(run)
         if answer := self._answers.pop(key, None):
             return answer
+        if failure := self._failures.pop(key, None):
+            raise failure
         batch = self._read.pop(key, None)
         if batch is None:
             params = read_object(query)
@@ -175,6 +180,9 @@ class Placements:
             calls = [self._current.call(one.query) for one in run]
             inputs = partial(self._current.ranking, profile)
             placement = self._placing.place(requests, inputs, digests=digests, calls=calls)
+        except NotAcknowledged as failure:
+            self._failures |= dict.fromkeys((key_of(one.query) for one in run), failure)
+            return
         except (ProfileError, InvalidRequest, IdTaken, Conflict, UnknownFormat):
             return
         if placement.lost:

@@ -16,6 +16,7 @@ from ops.doctor.findings import (
     name_findings,
     process_findings,
     redis_findings,
+    replication_findings,
     scorer_findings,
     version_findings,
 )
@@ -129,6 +130,8 @@ def unwell(**changes: Any) -> list[Finding]:
                      "docs/ledger.md", id="unaccepted"),
         pytest.param(unwell(ledger_check={"differences": 2}), "warning", "2 sums",
                      "ledger check --repair", id="sums"),
+        pytest.param(replication_findings(2, 0), "note", "2 replicas", "--acknowledged-by", id="replicas"),
+        pytest.param(replication_findings(1, 2), "error", "wait for 2 replicas", "start a replica", id="no replicas"),
         pytest.param(scorer_findings(HEALTH, 1, 5_000), "warning", "5000 queries wait", "another", id="queue"),
     ],
 )  # fmt: skip
@@ -139,6 +142,11 @@ def test_a_finding_says_what_and_what_to_do(found: list[Finding], level: str, sa
     assert said in found[0].found
     assert do in found[0].do
     assert bool(found[0].do) == (level != "good")
+
+
+def test_replicas_that_are_waited_for_are_no_finding() -> None:
+    """Nor is a single server, or one whose replicas are not known."""
+    assert [replication_findings(*given) for given in ((0, 0), (2, 1), (2, 2), (None, 0))] == [[]] * 4
 
 
 def test_a_report_fits_the_terminal() -> None:

@@ -11,7 +11,7 @@ import pytest
 from schemas.names import Names
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest, Request
-from scorer.ledger.record.transition import Call
+from scorer.ledger.record.transition import Call, NotAcknowledged
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.metrics import Metrics
 from scorer.placement.choosing.reuse import Reuse
@@ -101,6 +101,23 @@ def test_the_answers_of_a_run_are_known_with_the_first(monkeypatch: pytest.Monke
     assert [placements.known(one) for one in queries] == [False, False, False]
     drain(placements.place(queries[0]))
     assert [placements.known(one) for one in queries] == [False, True, False]
+
+
+def test_what_fails_a_run_fails_each_of_its_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not tried one by one: each would wait for the replicas as long again."""
+    placements, placing, _ = make(monkeypatch)
+
+    def unacknowledged(requests: list[Request], *_: Any, **__: Any) -> Placement:
+        placing.calls.append([request.id for request in requests])
+        raise NotAcknowledged("0 have")
+
+    monkeypatch.setattr(placing, "place", unacknowledged)
+    queries = [query(name, cpu=1) for name in "abc"]
+    placements.taken(queries)
+    for one in queries:
+        with pytest.raises(NotAcknowledged):
+            drain(placements.place(one))
+    assert placing.calls == [["a", "b", "c"]]
 
 
 def test_two_queries_of_one_id_get_each_its_own_answer(monkeypatch: pytest.MonkeyPatch) -> None:
