@@ -97,8 +97,10 @@ def _answers() -> list[Panel]:
             each("windward_scorer_queries_long", "instance"), "short",
         ),
         Lines(
-            "Clock", "How far each scorer's host is ahead of Redis. Deadlines are by the clock of Redis.",
-            each("windward_scorer_clock_ahead_seconds", "instance"), "s",
+            "Clock",
+            "How far the host of each scorer, stream worker and rebalancer is ahead of Redis. Deadlines are by the clock of Redis.",
+            [one for kind in ("scorer", "stream", "rebalancer") for one in each(f"windward_{kind}_clock_ahead_seconds", "instance")],
+            "s",
         ),
         Lines(
             "Queries not done", "A second: past their deadline, unreadable, refused in a full queue, taken back from a dead scorer.",

@@ -346,6 +346,18 @@ def test_every_command_of_the_server_for_every_user(server: int, admin: redis.Re
     assert {user for user, _, key in allowed if key == NAMES.ledger("leases")} == WRITERS[NAMES.ledger("leases")]
 
 
+def test_a_scorer_may_wait_for_replicas(server: int) -> None:
+    """For `--acknowledged-by`; no other user has to."""
+    for user in USERS:
+        with redis.Redis(port=server, username=user, password=password(user)) as client:
+            if user == "scorer":
+                assert client.set(NAMES.ledger("waited"), "")
+                assert client.wait(0, 1) == 0
+            else:
+                with pytest.raises(redis.exceptions.NoPermissionError):
+                    client.wait(0, 1)
+
+
 def test_nobody_gets_in_without_a_password(server: int) -> None:
     """Nor with another user's; a file that was not given one is refused by the server."""
     for wrong in ("", "PASSWORD_SHA256", password("stream")):

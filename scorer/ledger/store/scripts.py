@@ -8,7 +8,7 @@ The ledger has a format number. One of another format is neither read nor writte
 
 With ``acknowledged_by`` a step of a query returns when so many replicas have it. WAIT looks at the last write of its
 own connection, and a step that is repeated writes nothing. So a SET goes before it: whatever is older is replicated
-first, whoever wrote it. Script, SET and WAIT are one round trip.
+first, by any connection. Script, SET and WAIT are one round trip.
 """
 
 from __future__ import annotations
