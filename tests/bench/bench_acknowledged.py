@@ -1,10 +1,10 @@
-"""What it costs to keep what was acknowledged: placements a second by what the ledger's server, and the scorer, wait for.
+"""What it costs to keep what was acknowledged: placements a second by what the ledger's server and the scorer wait for.
 
     python -m tests.bench.bench_acknowledged [--rounds 7] [--seconds 2] [--clients 8] [--machines 500]
 
-One server with two replicas on this host, and a scorer for each count of replicas. The ways are measured in turn in each
-round, so that other work on the machine slows all of them. Prints placements a second (median), the time of one (median)
-and the ratio of each way to the first, by round, with its interval. The disk is that of the temporary folder.
+One server with two replicas on this host, and a scorer for each count of replicas. The ways are measured in turn in
+each round, so that other work on the machine slows all of them. Prints placements a second (median), the time of one
+(median) and the ratio of each way to the first, by round, with its interval. The disk is that of the temporary folder.
 """
 
 from __future__ import annotations
