@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 import textwrap
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import msgspec
@@ -19,6 +21,16 @@ from kafka.errors import KafkaError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from ops.doctor.bundle import (
+    as_json,
+    logs_of,
+    pages_of,
+    plain_environ,
+    plain_settings,
+    secrets_of,
+    versions,
+    write_bundle,
+)
 from ops.doctor.findings import (
     Finding,
     capacity_findings,
@@ -62,9 +74,14 @@ class DoctorSettings(KafkaSettings, ClientSettings, LedgerSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward doctor",
         "windward doctor --no-broker --json                # for a program, on a host that cannot reach Kafka",
+        "windward doctor --bundle windward.tar.gz          # for the person who helps you",
     )
 
     broker: bool = setting(True, "check the topics' settings at the broker")
+    bundle: Path | None = setting(
+        None, "write findings, settings without secrets, health, metrics, last log lines and versions to this archive"
+    )
+    log_dir: Path = setting(Path(".windward"), "folder whose logs go into the bundle, beside those of the journal")
 
     def __post_init__(self) -> None:
         KafkaSettings.__post_init__(self)
@@ -83,12 +100,21 @@ SETTINGS = DoctorSettings
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the checks, print the findings, and return 1 when something is wrong."""
     settings = load_settings(DoctorSettings, "doctor", argv, environ)
-    found = Inspection(settings).findings()
+    inspection = Inspection(settings)
+    found = inspection.findings()
     wrong = [one for one in found if one.level in ("warning", "error")]
     if settings.json:
         print(json.dumps({"good": not wrong, "findings": [dataclasses.asdict(one) for one in found]}))  # noqa: T201
     else:
         print(report(found, screen(wide=settings.wide).width))  # noqa: T201
+    if settings.bundle is not None:
+        try:
+            size = write_bundle(settings.bundle, inspection.texts(found, environ), secrets_of(settings, environ))
+        except OSError as error:
+            print(f"windward doctor: bundle: {error}", file=sys.stderr)  # noqa: T201
+            return 1
+        said = f"{settings.bundle}: {size / 1e3:,.0f} kB without secrets; look through it before you send it"
+        print(said, file=sys.stderr)  # noqa: T201
     return 1 if wrong else 0
 
 
@@ -127,7 +153,24 @@ class Inspection:
         """By kind and name, as their heartbeats say; those that run."""
         self.health: dict[str, HealthResult] = {}
         """The answers of the scorers, by name."""
+        self.redis_info: dict[str, Any] = {}
+        """By area, what each server says of itself."""
         self._scorer_error: WindwardError | None = None
+
+    def texts(self, found: list[Finding], environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the files of a bundle by name, after `findings`."""
+        settings = {"settings": plain_settings(self._settings), "environment": plain_environ(environ)}
+        return {
+            "report.txt": report(found, None) + "\n",
+            "findings.json": as_json([dataclasses.asdict(one) for one in found]),
+            "settings.json": as_json(settings),
+            "versions.json": as_json(versions() | {kind: ", ".join(set(of)) for kind, of in self._versions.items()}),
+            "processes.json": as_json(msgspec.to_builtins(self.processes)),
+            "health.json": as_json({name: msgspec.to_builtins(one) for name, one in self.health.items()}),
+            "redis.json": as_json(self.redis_info),
+            **pages_of(self.processes),
+            **logs_of(self._settings.log_dir),
+        }
 
     def findings(self) -> list[Finding]:
         """Run all checks, the broker's beside those of Redis."""
@@ -214,6 +257,7 @@ class Inspection:
 
     def _server(self, area: str, server: redis.Redis, *, holds_ledger: bool) -> list[Finding]:
         info: Any = server.info()
+        self.redis_info[area] = info
         if holds_ledger:
             self._replicas = info.get("connected_slaves")
         wrong = _warnings(area, wrong_settings(info))

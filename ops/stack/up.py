@@ -7,20 +7,24 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from rich.console import Console
 
+from ops.stack.fleet_ready import await_fleet, look
 from ops.stack.servers.process import LocalError
 from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Column, table
 from schemas.process.terminal import screen
+from scorer.client import Client
 
 WATCH_S = 0.2
+ANSWER_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +84,9 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     interrupts = Interrupts()
     try:
         with Stack(settings, environ, say) as stack:
+            unfit = await_data(stack, settings, say)
             interrupts.started()
-            announce(stack, settings)
+            announce(stack, settings, unfit)
             while not interrupts.wait(WATCH_S):
                 stack.supervisor.watch(time.monotonic())
             say("stopping")
@@ -94,13 +99,25 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     return 0
 
 
-def announce(stack: Stack, settings: UpSettings) -> None:
+def await_data(stack: Stack, settings: UpSettings, say: Callable[[str], None]) -> str:
+    """Wait until each machine has data; return why none of them takes an instance, "" when one does."""
+    machines = settings.machines + settings.agent
+    if not (machines and settings.streams and settings.scorers):
+        return ""
+    arguments = settings.redis_arguments() | {"url": stack.redis_url}
+    with Client(prefix=settings.prefix, timeout_s=ANSWER_S, **arguments) as client:
+        return await_fleet(machines, partial(look, client), say, lambda: stack.supervisor.watch(time.monotonic()))
+
+
+def announce(stack: Stack, settings: UpSettings, unfit: str) -> None:
     """Print every process's address, and a command to try next."""
     if settings.json:
         rows = [{"name": name, "address": address, "log": log} for name, address, log in stack.rows()]
-        print(json.dumps({"kafka": stack.kafka, "redis_url": stack.redis_url, "processes": rows}), flush=True)  # noqa: T201
+        found = {"kafka": stack.kafka, "redis_url": stack.redis_url, "processes": rows, "unfit": unfit}
+        print(json.dumps(found), flush=True)  # noqa: T201
         return
     columns = [Column(title, left=True) for title in ("what", "address", "log")]
     print(table(columns, [list(row) for row in stack.rows()], screen()))  # noqa: T201
     where = "" if stack.redis_url == "redis://127.0.0.1:6379/0" else f" --redis-url {stack.redis_url}"
-    print(f"ready: windward place --cpu 2 --memory 10G{where}   (Ctrl-C stops everything)", flush=True)  # noqa: T201
+    state = f"no machine takes an instance now: {unfit}\nlater" if unfit else "ready"
+    print(f"{state}: windward place --cpu 2 --memory 10G{where}   (Ctrl-C stops everything)", flush=True)  # noqa: T201

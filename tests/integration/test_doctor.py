@@ -21,9 +21,7 @@ from ops.stack.servers.process import wait_until
 from schemas.messages.process import KINDS, SILENT_S, missing, read_processes, running
 from schemas.names import Names
 from schemas.process.presence import Presence
-from scorer.client import Client
 from tests.conftest import Valkey, free_port
-from tests.fresh import all_fresh
 from tests.integration.test_stack_up import ANY_PORTS, WINDWARD, descendants, environ, up
 
 pytestmark = pytest.mark.integration
@@ -98,8 +96,6 @@ def stack(tmp_path: Path) -> Iterator[tuple[dict[str, int], Doctor, dict[str, An
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
             if b"ops.cli.main" in words:
                 pids[words[words.index(b"ops.cli.main") + 1].decode()] = pid
-        with Client(addresses["redis_url"], timeout_s=60) as client:
-            wait_until(lambda: all_fresh(client, 5), 60, "each machine is known by a recent sample")
         yield pids, Doctor(addresses, tmp_path), addresses
 
 

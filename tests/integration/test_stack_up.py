@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,11 @@ from tests.fresh import all_fresh
 from tests.in_process import run_command
 
 pytestmark = pytest.mark.integration
+
+BUNDLED = (
+    ("settings.json", "settings"), ("versions.json", "redis"), ("processes.json", "stream"), ("redis.json", "Redis"),
+)  # fmt: skip
+"""Files of a bundle that are JSON, and something that each must have."""
 
 WINDWARD = [sys.executable, "-P", "-m", "ops.cli.main"]
 ANY_PORTS = ["--kafka-port", "0", "--redis-port", "0", "--metrics-port", "0"]
@@ -95,7 +101,7 @@ def test_up_places_restarts_what_dies_and_leaves_nothing_behind(tmp_path: Path) 
     """The stack answers; a scorer killed with -9 is started again; SIGTERM ends all with exit code 0."""
     with up(tmp_path, *ANY_PORTS, "--machines", "20", "--backfill-s", "600") as (process, addresses):
         with Client(addresses["redis_url"], timeout_s=60) as client:
-            wait_until(lambda: all_fresh(client, 20), 60, "each machine is known by a recent sample")
+            assert all_fresh(client, 20), "up says ready when each machine is known by a recent sample"
             assert client.place(cpu=1, memory="1G", id="first")["placed"][0]["state"] == "reserved"
             pids = descendants(process.pid)
             assert len(pids) == 7
@@ -130,7 +136,24 @@ def test_up_uses_servers_that_exist_with_their_password(tmp_path: Path) -> None:
             arguments = b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids)
             assert b"not an argument" not in arguments
             with redis.Redis.from_url(valkey.url, password="not an argument") as client:
-                wait_until(lambda: client.exists("mine:v1:partitions") == 1, 20, "the stream app has written")
+                assert client.exists("mine:v1:partitions") == 1, "the stream app has written"
+            _bundle_tells_all_but_secrets(tmp_path, addresses)
+
+
+def _bundle_tells_all_but_secrets(folder: Path, addresses: dict[str, Any]) -> None:
+    where = ["--redis-url", addresses["redis_url"], "--kafka", addresses["kafka"], "--prefix", "mine"]
+    command = [*WINDWARD, "doctor", "--bundle", "b.tar.gz", "--log-dir", "state", *where]
+    own = environ() | {"WINDWARD_REDIS_PASSWORD": "not an argument"}
+    done = subprocess.run(command, capture_output=True, text=True, env=own, check=False, cwd=folder)
+    assert "b.tar.gz: " in done.stderr, done.stderr
+    with tarfile.open(folder / "b.tar.gz") as archive:
+        texts = {one.name.partition("/")[2]: archive.extractfile(one).read().decode() for one in archive}  # type: ignore[union-attr]
+    assert "not an argument" not in "".join(texts.values())
+    assert '"WINDWARD_REDIS_PASSWORD": "(set)"' in texts["settings.json"]
+    assert {json.loads(texts[name])[kind] is not None for name, kind in BUNDLED} == {True}
+    assert "windward_stream_" in next(text for name, text in texts.items() if "pages/stream-" in name)
+    assert {"logs/stream-1.log", "logs/scorer-1.log", "logs/broker.log"} <= texts.keys()
+    assert texts["report.txt"].strip() == done.stdout.strip()
 
 
 def test_a_second_stack_in_the_same_folder_is_refused(tmp_path: Path) -> None:
@@ -189,7 +212,7 @@ def test_a_recorded_stack_is_replayed_under_another_profile(tmp_path: Path) -> N
     with up(tmp_path, *more, WINDWARD_WRITE_S="1", WINDWARD_INSTANCES_INTERVAL_S="10") as (process, told):
         began_s = time.time()
         with Client(told["redis_url"], timeout_s=30) as client:
-            wait_until(lambda: all_fresh(client, 6), 60, "each machine is known by a recent sample")
+            assert all_fresh(client, 6)
             for name in ("a", "b", "c"):
                 assert client.place(id=name, cpu=1, memory="1G", kind="redis")["machine"]
                 client.confirm(name)
