@@ -110,6 +110,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/scorer/commands/shared/test_fleet_file.py",
         "tests/scorer/commands/shared/test_request.py",
     ),
+    "scorer.kubernetes.load_watcher": ("tests/integration/test_load_watcher.py",),
     "scorer.ledger.record": (
         "tests/integration/test_fifth_resource.py",
         "tests/integration/test_ledger.py",

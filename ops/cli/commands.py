@@ -6,7 +6,7 @@ GROUPS = {
     "place": ("place", "confirm", "update", "release", "why", "instances", "plan"),
     "ask": ("rank", "capacity", "health", "top", "doctor"),
     "machines": ("machines", "drain", "evict", "rebalance"),
-    "run": ("up", "demo", "agent", "bridge", "stream", "scorer", "exporter", "record", "rebalancer"),
+    "run": ("up", "demo", "agent", "bridge", "stream", "scorer", "exporter", "record", "rebalancer", "load-watcher"),
     "lab": ("replay", "fold", "fleet", "profiles", "learned"),
     "admin": ("ledger", "config"),
 }
@@ -33,6 +33,7 @@ COMMANDS = {
     "ledger": ("scorer.commands.running.ledger", "check and repair the ledger, or accept an emptied one"),
     "machines": ("scorer.commands.machines.machines", "list, show, label, taint or cordon machines"),
     "rebalancer": ("scorer.rebalancer.__main__", "propose moves on a Redis list, round by round"),
+    "load-watcher": ("scorer.kubernetes.load_watcher.__main__", "serve the load of all nodes to Trimaran's plugins"),
     "rebalance": (
         "scorer.commands.planning.rebalance",
         "say which instances should move away from overloaded machines",

@@ -77,17 +77,22 @@ class LiveFleet:
 
 
 def refuse_modes(settings: LedgerSettings) -> None:
+    """Refuse a sentinel itself and a node of a Cluster, as the server of the windows and of the ledger."""
+    refuse_mode("redis_url", settings.redis_arguments())
+    refuse_mode("ledger_url", settings.ledger_arguments())
+
+
+def refuse_mode(name: str, arguments: Mapping[str, Any]) -> None:
     """Refuse a sentinel itself and a node of a Cluster; one that is away, or does not report its mode, is accepted.
 
     Raises SettingsError naming the setting.
     """
-    for name, arguments in (("redis_url", settings.redis_arguments()), ("ledger_url", settings.ledger_arguments())):
-        if (mode := _mode(arguments)) in ("cluster", "sentinel"):
-            remedy = {
-                "sentinel": ": give redis+sentinel://HOST:PORT,HOST:PORT/NAME/DATABASE",
-                "cluster": ", which is not supported: name one server, or one behind sentinels",
-            }[mode]
-            raise SettingsError(f"{name}: {arguments['url']} runs as a {mode}{remedy}")
+    if (mode := _mode(arguments)) in ("cluster", "sentinel"):
+        remedy = {
+            "sentinel": ": give redis+sentinel://HOST:PORT,HOST:PORT/NAME/DATABASE",
+            "cluster": ", which is not supported: name one server, or one behind sentinels",
+        }[mode]
+        raise SettingsError(f"{name}: {arguments['url']} runs as a {mode}{remedy}")
 
 
 def _mode(arguments: Mapping[str, Any]) -> str:

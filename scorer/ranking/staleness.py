@@ -38,20 +38,23 @@ def silent(snapshot: Snapshot, stale_s: float, now_s: float, kept: Kept) -> bool
     if now_s <= first_s:
         return False
     until_s: float = kept.of_snapshot(
-        snapshot, (_STALENESS, ("most", stale_s)), lambda: _heard_until_s(_until_s(snapshot, stale_s))
+        snapshot, (_STALENESS, ("most", stale_s)), lambda: heard_until_s(_until_s(snapshot, stale_s))
     )
     return now_s > until_s
 
 
+def fresh_until_s(snapshot: Snapshot, stale_s: float) -> Floats:
+    """Return [M]: the time from which on each machine is stale, unless data arrive before; -inf without data."""
+    return snapshot.seen_at + np.fmax(stale_s, _INTERVALS_MAX * snapshot.column("interval_s"))
+
+
 def _until_s(snapshot: Snapshot, stale_s: float) -> Floats:
-    """Return for each machine with data the time from which on they are stale, unless data arrive before."""
-    until_s = snapshot.seen_at + np.fmax(stale_s, _INTERVALS_MAX * snapshot.column("interval_s"))
-    known = snapshot.has_data
+    until_s, known = fresh_until_s(snapshot, stale_s), snapshot.has_data
     return until_s if known.all() else until_s[known]
 
 
-def _heard_until_s(until_s: Floats) -> float:
-    """Return the time from which on the pipeline is silent, unless data arrive before."""
+def heard_until_s(until_s: Floats) -> float:
+    """Return the time from which on the pipeline is silent, unless data arrive before; of machines with data only."""
     if not until_s.size:
         return math.inf
     place = math.ceil(SILENT_SHARE * until_s.size) - 1
