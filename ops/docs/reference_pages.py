@@ -20,6 +20,7 @@ from ops.manual import tree
 from ops.record.metrics import Metrics as OfRecorder
 from schemas.process.flags import Parser
 from scorer.commands.shared.fleet_file import read_fleet
+from scorer.kubernetes.load_watcher.metrics import Metrics as OfLoadWatcher
 from scorer.metrics import Metrics as OfScorer
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
 from scorer.ranking.profiles.profile import Profile
@@ -91,6 +92,7 @@ def metrics() -> str:
         ("Agent", agent),
         ("Rebalancer", OfRebalancer().registry),
         ("Recorder", OfRecorder().registry),
+        ("Load watcher", OfLoadWatcher().registry),
     ):
         parts += [f"## {title}", _rows(_of_registry(registry))]
     return "\n\n".join(parts) + "\n"

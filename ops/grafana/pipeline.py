@@ -1,4 +1,4 @@
-"""The pipeline: agents, broker, stream app, Redis, exporter, recorder; from a reading to where a decision sees it."""
+"""The pipeline: agents, broker, stream app, Redis, exporter, recorder, load watcher; from a reading to where a decision sees it."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from ops.grafana.panels import (
 )
 
 NO_RECORDER = "no recorder runs"
+NO_LOAD_WATCHER = "no load watcher runs"
 LAG: Steps = ((None, "green"), (10, "yellow"), (30, "red"))
 
 
@@ -31,7 +32,7 @@ def dashboard() -> Dashboard:
     return page(
         "windward-pipeline",
         "Windward / Pipeline",
-        "Agents, broker, stream app, Redis, exporter and recorder: from a reading to where a decision sees it",
+        "Agents, broker, stream app, Redis, exporter, recorder and load watcher: from a reading to where a decision sees it",
         [],
         [
             Row("What is wrong now", _now()),
@@ -39,6 +40,7 @@ def dashboard() -> Dashboard:
             Row("Stream app", [*_messages(), *_folding(), *_state()], collapsed=True),
             Row("Redis and exporter", _servers(), collapsed=True),
             Row("Recorder", _recorder(), collapsed=True),
+            Row("Load watcher", _load_watcher(), collapsed=True),
             Row("Processes", _processes(), collapsed=True),
         ],
     )
@@ -46,8 +48,8 @@ def dashboard() -> Dashboard:
 
 def _now() -> list[Panel]:
     processes = '{__name__=~"windward_(%s)_build_info"}'
-    every = processes % "agent|stream|scorer|exporter|record|rebalancer"
-    few = processes % "stream|scorer|exporter|record|rebalancer"
+    every = processes % "agent|stream|scorer|exporter|record|rebalancer|load_watcher"
+    few = processes % "stream|scorer|exporter|record|rebalancer|load_watcher"
     return [
         Rows(
             "Alerts that fire", "Of this fleet, as Prometheus has them; each has an entry in the runbook.",
@@ -289,7 +291,7 @@ def _servers() -> list[Panel]:
         ),
         Rows(
             "Versions", "Version of each process.",
-            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record|rebalancer)_build_info"})', "processes", "short")],
+            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record|rebalancer|load_watcher)_build_info"})', "processes", "short")],
             by="job", width=8, height=6,
         ),
     ]  # fmt: skip
@@ -333,6 +335,29 @@ def _recorder() -> list[Panel]:
             "Failed rounds of the recorder", "In five minutes, by part; and files removed to make room, which is no failure.",
             [("sum by (part) (increase(windward_record_failures_total[5m]))", "{{part}}"),
              ("sum(increase(windward_record_removed_files_total[5m]))", "removed files")], "short", height=6, empty=NO_RECORDER,
+        ),
+    ]  # fmt: skip
+
+
+def _load_watcher() -> list[Panel]:
+    return [
+        Figures(
+            "Load watcher reads Redis", "1 while the windows can be read; else it answers by the last known load.",
+            [("min(windward_load_watcher_up)", "load watcher")], "short", width=4, height=6,
+            words={"1": ("yes", "green"), "0": ("no", "red")}, graph=False, empty=NO_LOAD_WATCHER,
+        ),
+        Figures(
+            "Age of the load", "Of the oldest node in the last answer; TargetLoadPacking adds what was placed since.",
+            [("time() - min(windward_load_watcher_window_end_timestamp_seconds > 0)", "age")], "s", width=4, height=6,
+            decimals=0, steps=AGE, empty=NO_LOAD_WATCHER,
+        ),
+        Lines(
+            "Nodes", "Of the last answer: listed, and left out without fresh data, which score 0.",
+            [("max by (state) (windward_load_watcher_nodes)", "{{state}}")], "short", height=6, empty=NO_LOAD_WATCHER,
+        ),
+        Lines(
+            "Answers of the load watcher", "A second, by HTTP status; each plugin asks every 30 s. 503: no load is known.",
+            rates("windward_load_watcher_answers_total", "status"), "ops", height=6, empty=NO_LOAD_WATCHER,
         ),
     ]  # fmt: skip
 

@@ -20,6 +20,7 @@ from ops.record.metrics import Metrics as RecordMetrics
 from schemas.messages.operator import OperatorFacts
 from schemas.resources import RESOURCES
 from schemas.tables.window_table import decode_table
+from scorer.kubernetes.load_watcher.metrics import Metrics as LoadWatcherMetrics
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics as ScorerMetrics
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
@@ -52,7 +53,7 @@ PROCESS = frozenset(sample.name for family in ProcessCollector(registry=None).co
 
 @cache
 def exposed_metrics() -> frozenset[str]:
-    """Return the name of every sample that agent, stream app, scorer, exporter and recorder may show."""
+    """Return the name of every sample that one of our processes may show."""
     registry = CollectorRegistry()
     registry.register(CountsCollector(Counts(), "1"))
     stream, scorer = StreamMetrics("1"), ScorerMetrics("1", METHODS)
@@ -65,7 +66,7 @@ def exposed_metrics() -> frozenset[str]:
         sample.name
         for each in (
             *(registry, stream.registry, scorer.registry),
-            *(RecordMetrics("1").registry, RebalancerMetrics("1").registry),
+            *(RecordMetrics("1").registry, RebalancerMetrics("1").registry, LoadWatcherMetrics("1").registry),
         )
         for family in each.collect()
         for sample in family.samples

@@ -38,6 +38,7 @@ NOT_RUN = {
     "windward rebalancer": "runs until it is stopped: tests/integration/test_rebalancer.py",
     "windward rebalance --rounds": "takes minutes: tests/integration/test_rebalancer.py",
     "windward exporter": "runs until it is stopped: tests/integration/test_exporter.py",
+    "windward load-watcher": "runs until it is stopped: tests/integration/test_load_watcher.py",
     "windward record": "runs until it is stopped: tests/integration/test_record.py",
     "windward replay": "needs a trace: tests/ops/replay/test_command.py",
     "windward confirm db-1 --machine": "a move to m2 must be under way: tests/integration/test_ledger.py",

@@ -13,6 +13,7 @@ from ops.cli.main import COMMANDS
 from ops.exporter.settings import ExporterSettings
 from ops.record.settings import RecordSettings
 from schemas.process.settings import load_settings
+from scorer.kubernetes.load_watcher.settings import LoadWatcherSettings
 from scorer.rebalancer.settings import RebalancerSettings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
@@ -23,6 +24,7 @@ FOLDER = ROOT / "ops/kubernetes"
 SETTINGS: dict[str, type] = {
     "agent": AgentSettings, "stream": StreamSettings, "scorer": ScorerSettings, "exporter": ExporterSettings,
     "rebalancer": RebalancerSettings, "record": RecordSettings,
+    "load-watcher": LoadWatcherSettings,
 }  # fmt: skip
 KINDS = ("DaemonSet", "Deployment", "StatefulSet")
 CUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
@@ -72,14 +74,15 @@ def test_the_agent_is_on_every_node_and_the_rest_by_number() -> None:
         "Deployment/windward-exporter": "Deployment",
         "Deployment/windward-rebalancer": "Deployment",
         "StatefulSet/windward-record": "StatefulSet",
+        "Deployment/windward-load-watcher": "Deployment",
     }
 
 
 def test_what_is_not_always_wanted_is_off() -> None:
-    """The rebalancer and the recorder have no replicas until somebody scales them; no disk is taken before."""
+    """Rebalancer, recorder and load watcher have no replicas until they are scaled; no disk is taken before."""
     replicas = {name: each["spec"].get("replicas") for name, each in WORKLOADS.items()}
     assert [name for name, count in replicas.items() if count == 0] == [
-        "Deployment/windward-rebalancer", "StatefulSet/windward-record",
+        "Deployment/windward-rebalancer", "StatefulSet/windward-record", "Deployment/windward-load-watcher",
     ]  # fmt: skip
     assert not [name for name in OBJECTS if name.startswith("PersistentVolumeClaim")]
 

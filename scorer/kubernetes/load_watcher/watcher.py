@@ -10,7 +10,7 @@ made of the last windows read. 503 is answered only where nothing is known, sinc
 for ever.
 
 Chosen: the process is ready where it can answer, also by the last known load; a Service would else take all its
-replicas away at once. Measured: to make and encode an answer of 5,000 nodes takes some 20 ms.
+replicas away at once. Measured: to make and encode an answer of 5,000 nodes (1.8 MB) takes 9 ms of a core.
 """
 
 from __future__ import annotations
