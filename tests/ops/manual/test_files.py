@@ -40,9 +40,9 @@ def test_each_command_has_a_page_and_each_program_its_completions(tmp_path: Path
 def test_the_page_of_a_command_has_its_settings(command: str) -> None:
     """Every flag that its help shows; no secret."""
     text = FILES()["windward-agent" if command == "agent" else "windward"][f"share/man/man1/windward-{command}.1"]
-    assert text.replace("\\-", "-").startswith(f'.TH WINDWARD-{command.upper()} "1" ""')
-    assert f"windward\\-{command} \\- " in text
     plain = text.replace("\\-", "-")
+    assert plain.startswith(f'.TH WINDWARD-{command.upper()} "1" ""')
+    assert f"windward-{command} - " in plain
     for cls in classes(command):
         for field in dataclasses.fields(cls):
             if field.metadata.get("secret"):
