@@ -6,6 +6,7 @@
 #   make test-fuzz    faults that take long; properties, fuzzing and long runs with four times the work; LONG=2: much more
 #   make test-kafka   the recovery tests against three brokers of Apache Kafka (needs Java 17 and Maven)
 #   make test-alerts  outages of a live stack under Prometheus, a quarter of an hour: each tells one alert
+#   make test-kubernetes  pods on a real control plane, by Trimaran's plugins (needs Go; built in 4 to 9 minutes, once)
 #   make bench-check TREE=/tmp/other   what is slower than in that checkout, beside it in pairs; ten minutes
 #   make growth       the figures and pictures of docs/growth.md, measured anew; half an hour on idle cores
 #   make docs         the documentation, as a site in build/site
@@ -36,7 +37,7 @@ define INSTALL
 	esac; done; exit $$(cat $(VENV)/status)
 endef
 
-.PHONY: demo test test-again test-long test-fuzz test-kafka test-alerts bench-check growth docs packages generated lint lock clean setup
+.PHONY: demo test test-again test-long test-fuzz test-kafka test-alerts test-kubernetes bench-check growth docs packages generated lint lock clean setup
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/for-tests
@@ -45,7 +46,7 @@ demo: $(VENV)/for-demo
 	@$(BIN)/windward demo
 
 # The tests start hundreds of processes; without compiled modules each of them compiles anew.
-test test-again test-fuzz test-kafka test-alerts: export PYTHONDONTWRITEBYTECODE :=
+test test-again test-fuzz test-kafka test-alerts test-kubernetes: export PYTHONDONTWRITEBYTECODE :=
 
 test: setup
 	$(BIN)/python -m pytest -q -n $(WORKERS) $(SPREAD) -m 'not slow'
@@ -61,6 +62,17 @@ test-fuzz: setup
 
 test-alerts: setup
 	WINDWARD_TEST_ALERTS=1 $(BIN)/python -m pytest -q tests/integration/test_alerts.py --timeout 900
+
+CONTROL_PLANE := build/control-plane/control-plane
+
+# go.sum is made on the way, some 4,000 lines.
+$(CONTROL_PLANE): $(addprefix tests/kubernetes/control_plane/,main.go go.mod)
+	mkdir -p $(@D) && cp $^ $(@D)
+	cd $(@D) && go build -mod=mod -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=v1.34.7' -o $(@F) .
+
+test-kubernetes: setup $(if $(WINDWARD_TEST_CONTROL_PLANE),,$(CONTROL_PLANE))
+	WINDWARD_TEST_CONTROL_PLANE=$(or $(WINDWARD_TEST_CONTROL_PLANE),$(CURDIR)/$(CONTROL_PLANE)) \
+		$(BIN)/python -m pytest -q tests/kubernetes
 
 test-kafka: setup
 	@$(BIN)/python -c 'from ops.stack.servers.kafka.archives import fetch_archives; fetch_archives()'

@@ -1,0 +1,127 @@
+"""A Kubernetes control plane on loopback: etcd, kube-apiserver and kube-scheduler, of one binary (``control_plane/``).
+
+Nodes are objects only: a pod that is bound to one runs nowhere. All processes end with the block.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import subprocess
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any, Self
+
+from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port, wait_until
+
+_TOKEN = "of-this-test"
+_UNVERIFIED = ssl._create_unverified_context()
+
+
+class Cluster:
+    """Starts the parts, makes nodes and pods, and says where pods are."""
+
+    def __init__(self, binary: str, folder: Path) -> None:
+        self._binary, self._folder = binary, folder
+        self._port = free_port()
+        self._parts = ExitStack()
+        self._scheduler = ExitStack()
+
+    def __enter__(self) -> Self:
+        client, peer = (f"http://{LOOPBACK}:{free_port()}" for _ in range(2))
+        key = self._folder / "key"
+        subprocess.run(["openssl", "genrsa", "-out", key, "2048"], check=True, capture_output=True)
+        (self._folder / "tokens").write_text(f"{_TOKEN},admin,1,system:masters\n")
+        etcd = {
+            "name": "only", "data-dir": self._folder / "etcd", "listen-client-urls": client,
+            "advertise-client-urls": client, "listen-peer-urls": peer, "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"only={peer}", "unsafe-no-fsync": "true",
+        }  # fmt: skip
+        apiserver = {
+            "etcd-servers": client, "secure-port": self._port, "bind-address": LOOPBACK,
+            "cert-dir": self._folder / "certificates", "service-cluster-ip-range": "10.0.0.0/24",
+            "service-account-issuer": "https://kubernetes.default.svc", "service-account-key-file": key,
+            "service-account-signing-key-file": key, "token-auth-file": self._folder / "tokens",
+            "authorization-mode": "RBAC", "endpoint-reconciler-type": "none",
+            "disable-admission-plugins": "ServiceAccount,TaintNodesByCondition",
+        }  # fmt: skip
+        with ExitStack() as parts:
+            parts.enter_context(self._part("etcd", etcd))
+            parts.enter_context(self._part("apiserver", apiserver, self._port))
+            self._parts = parts.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._scheduler.close()
+        self._parts.close()
+
+    def schedule(self, profiles: list[dict[str, Any]]) -> None:
+        """Start a scheduler with these profiles, in place of one that runs."""
+        self._scheduler.close()
+        authority = str(self._folder / "certificates/apiserver.crt")
+        cluster = {"server": f"https://{LOOPBACK}:{self._port}", "certificate-authority": authority}
+        kubeconfig = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": {"token": _TOKEN}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        }  # fmt: skip
+        (self._folder / "kubeconfig").write_text(json.dumps(kubeconfig))
+        configuration = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False}, "percentageOfNodesToScore": 100, "profiles": profiles,
+            "clientConnection": {"kubeconfig": str(self._folder / "kubeconfig")},
+        }  # fmt: skip
+        (self._folder / "scheduler.json").write_text(json.dumps(configuration))
+        port = free_port()
+        flags = {"config": self._folder / "scheduler.json", "bind-address": LOOPBACK, "secure-port": port}
+        self._scheduler.enter_context(self._part("scheduler", flags, port))
+
+    def make_node(self, name: str, *, cpu: str, memory: str, labels: dict[str, str]) -> None:
+        """Make a node that is ready."""
+        room = {"cpu": cpu, "memory": memory, "pods": "110"}
+        status = {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+        self._call("POST", "/api/v1/nodes", node)
+
+    def make_pod(self, name: str, requests: dict[str, str], limits: dict[str, str], **spec: Any) -> None:
+        """Make a pod of one container."""
+        container = {"name": "c", "image": "none", "resources": {"requests": requests, "limits": limits}}
+        whole = {"containers": [container], "automountServiceAccountToken": False, **spec}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": whole}
+        self._call("POST", "/api/v1/namespaces/default/pods", pod)
+
+    def node_of(self, pod: str) -> str:
+        """Return the node of a pod, once it is bound."""
+
+        def node() -> str:
+            found = self._call("GET", f"/api/v1/namespaces/default/pods/{pod}")["spec"].get("nodeName", "")
+            return str(found)
+
+        wait_until(lambda: bool(node()), 60, f"pod {pod} is bound")
+        return node()
+
+    def _part(self, name: str, flags: dict[str, Any], port: int = 0) -> LocalProcess:
+        command = [self._binary, name, *(f"--{flag}={value}" for flag, value in flags.items())]
+        log = self._folder / f"{name}.log"
+        ready = (lambda: self._is_ready(port)) if port else (lambda: True)
+        return LocalProcess(name, command, log=log, ready=ready, ready_deadline_s=120)
+
+    @staticmethod
+    def _is_ready(port: int) -> bool:
+        connection = http.client.HTTPSConnection(LOOPBACK, port, context=_UNVERIFIED, timeout=5)
+        with closing(connection):
+            try:
+                connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {_TOKEN}"})
+                return connection.getresponse().status == 200
+            except OSError:
+                return False
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": "application/json"}
+        with closing(http.client.HTTPSConnection(LOOPBACK, self._port, context=_UNVERIFIED, timeout=30)) as connection:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        assert answer.status < 300, (method, path, text)
+        return json.loads(text)
