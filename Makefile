@@ -65,7 +65,7 @@ test-alerts: setup
 
 CONTROL_PLANE := build/control-plane/control-plane
 
-# go.sum is made on the way, some 4,000 lines.
+# go.sum is made on the way.
 $(CONTROL_PLANE): $(addprefix tests/kubernetes/control_plane/,main.go go.mod)
 	mkdir -p $(@D) && cp $^ $(@D)
 	cd $(@D) && go build -mod=mod -ldflags '-s -w -X k8s.io/component-base/version.gitVersion=v1.34.7' -o $(@F) .

@@ -29,6 +29,7 @@ from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.in_process import run_command
 from tests.integration.pipeline import Pipeline, await_condition, make_samples
+from tests.integration.test_load_watcher import load_watcher, nodes
 from tests.integration.test_rebalancer import Fleet
 from tests.integration.test_rpc import ask_raw, eventually, scorer_process
 from tests.window_tables import publish, window_table
@@ -253,6 +254,19 @@ def test_an_exporter_reads_windows_and_ledger(server: int, admin: redis.Redis) -
     assert "a" in follower.view.instances
     assert wire.one("INFO", "memory")
     wire.close()
+    assert denied(admin) == []
+
+
+def test_a_load_watcher_is_an_exporter(server: int, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads the windows and writes its heartbeats under that user, and nothing is refused to it."""
+    for name, value in environment("exporter").items():
+        monkeypatch.setenv(name, value)
+    wire = Wire({"url": url(server)})
+    publish(wire, NAMES, [window_table(["m1", "m2"], at=time.time())])
+    wire.close()
+    with load_watcher(url(server), NAMES) as (_, page):
+        eventually(lambda: nodes(page) == {"m1", "m2"})
+        eventually(lambda: admin.hlen(NAMES.processes("load-watcher")))
     assert denied(admin) == []
 
 
