@@ -180,6 +180,8 @@ class Stack(StartedByWith):
             middle.append(self._process("record", 0, ["--record-dir", settings.state_dir / "recording"]))
         if settings.rebalancer:
             middle.append(self._process("rebalancer", 0))
+        if settings.load_watcher:
+            middle.append(self._process("load-watcher", 0))
         name = os.environ.get("WINDWARD_MACHINE") or socket.gethostname()  # in a container, too
         edge = [self._process("agent", 0, ["--machine", name])] if settings.agent else []
         if settings.machines:

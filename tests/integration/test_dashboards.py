@@ -77,7 +77,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     settings = StackSettings(
         kafka_port=0, redis_port=0, metrics_port=0, prometheus=True, prometheus_port=0, prometheus_interval_s=STEP_S,
         machines=MACHINES, backfill_s=4000, scorers=2, record=True, rebalancer=True,
-        state_dir=tmp_path_factory.mktemp("stack"),
+        load_watcher=True, state_dir=tmp_path_factory.mktemp("stack"),
     )  # fmt: skip
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
     environ["WINDWARD_FLUSH_INTERVAL_S"] = "0.5"  # by default every 50 ms: more than a busy machine needs here
@@ -327,11 +327,11 @@ def test_every_rule_is_evaluated(run: Run) -> None:
 
 
 def test_every_process_is_scraped_without_a_warning(run: Run) -> None:
-    """All targets are up: agent, stream app, two scorers, two exporters, rebalancer, recorder."""
+    """All targets are up: agent, stream app, two scorers, two exporters, load watcher, rebalancer, recorder."""
     targets = run.prometheus.get("targets")["activeTargets"]
     assert sorted(each["labels"]["job"] for each in targets) == [
-        "windward-agent", "windward-exporter", "windward-exporter", "windward-rebalancer", "windward-record",
-        "windward-scorer", "windward-scorer", "windward-stream",
+        "windward-agent", "windward-exporter", "windward-exporter", "windward-load-watcher", "windward-rebalancer",
+        "windward-record", "windward-scorer", "windward-scorer", "windward-stream",
     ]  # fmt: skip
     assert [each["lastError"] for each in targets if each["health"] != "up"] == []
 

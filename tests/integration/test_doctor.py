@@ -89,7 +89,7 @@ SLOWER = 2
 @pytest.fixture
 def stack(tmp_path: Path) -> Iterator[tuple[dict[str, int], Doctor, dict[str, Any]]]:
     """A stack of all processes: their ids by command, doctor, and the addresses."""
-    more = ["--machines", "5", "--backfill-s", "600", "--record", "--rebalancer"]
+    more = ["--machines", "5", "--backfill-s", "600", "--record", "--rebalancer", "--load-watcher"]
     with up(tmp_path, *ANY_PORTS, *more, WINDWARD_MACHINE=AGENT) as (process, addresses):
         pids = {}
         for pid in descendants(process.pid):
@@ -105,7 +105,7 @@ def test_frozen_and_killed_processes_are_named(
 ) -> None:
     """Within 30 s; a healthy stack is 0, before and after; a process that is started again is not missed."""
     pids, doctor, addresses = stack
-    assert set(pids) == {*KINDS, "fleet", "agent"} - {"load-watcher"}
+    assert set(pids) == {*KINDS, "fleet", "agent"}
     wait_until(lambda: doctor()[0] == 0, 20, "a healthy stack is healthy")
     beside = [
         sys.executable, "-P", "-m", "ops.cli.main", "exporter", "--metrics-port", str(free_port()),
@@ -118,7 +118,7 @@ def test_frozen_and_killed_processes_are_named(
     killed.kill()
     killed.wait()
     wanted = [f"exporter: not running: {socket.gethostname()}-{killed.pid} ", f"agents: 1 of 6 silent: {AGENT}"]
-    for frozen in (("agent", "exporter", "record", "rebalancer"), ("stream", "scorer")):
+    for frozen in (("agent", "exporter", "record", "rebalancer", "load-watcher"), ("stream", "scorer")):
         wanted += [f"(process {pids[what]} of " for what in frozen if what != "agent"]
         for what in frozen:
             os.kill(pids[what], signal.SIGSTOP)

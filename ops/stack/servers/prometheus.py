@@ -52,7 +52,7 @@ def configuration(pages: Mapping[str, int], interval_s: int, fleet: str) -> dict
     """Return the configuration; JSON is YAML. Targets have the label ``fleet``, as their series have it themselves."""
     jobs: dict[str, list[str]] = {}
     for name, port in pages.items():
-        jobs.setdefault(f"windward-{name.partition('-')[0]}", []).append(f"{LOOPBACK}:{port}")
+        jobs.setdefault("windward-" + name.rstrip("-0123456789"), []).append(f"{LOOPBACK}:{port}")
     return {
         "global": {"scrape_interval": f"{interval_s}s", "evaluation_interval": f"{interval_s}s"},
         "rule_files": [str(RULES / "*.yml")],
