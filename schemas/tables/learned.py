@@ -34,6 +34,22 @@ class Sums(msgspec.Struct, kw_only=True):
     instance_hours: float = 0.0
 
 
+class Use(msgspec.Struct, kw_only=True):
+    """What instances use of one resource, as shares of what they ask (`scorer.ranking.estimates.measured_use`)."""
+
+    time: float
+    """Instance-seconds; older ones count less."""
+    mean: float
+    between: float
+    """Variance between instances."""
+    within: float
+    """Mean variance of an instance's reports around its own mean."""
+    live: float = 0.0
+    """Instances measured at ``at``."""
+    seen: float = 0.0
+    """Instances that were seen to begin; older ones count less."""
+
+
 class Learned(msgspec.Struct, kw_only=True):
     """Factors by resource, and the evidence for them."""
 
@@ -41,7 +57,9 @@ class Learned(msgspec.Struct, kw_only=True):
     version: int = 0
     """Raised with every write."""
     at: float = 0.0
-    """When it was written, epoch seconds."""
+    """When factors were fitted to windows last, epoch seconds."""
+    uses_at: float = 0.0
+    """When instances were measured last."""
     scorer: str = ""
     """Name of the scorer that wrote it."""
     lease: int = 0
@@ -52,6 +70,13 @@ class Learned(msgspec.Struct, kw_only=True):
     """Standard error of each."""
     kinds: dict[str, dict[str, Annotated[float, Meta(ge=FACTOR_MIN, le=FACTOR_MAX)]]] = {}
     """By kind and resource, where a kind differs significantly from the others; shrunk toward them."""
+    deviations: dict[str, dict[str, float]] = {}
+    """By kind and resource, the standard deviation of what a new instance uses, as a share of what it asks; of other kinds
+    under ``""``. Only where instances are measured."""
+    instances: dict[str, dict[str, float]] = {}
+    """By kind and resource, how many measured instances say so; of the fleet under ``""``."""
+    uses: dict[str, dict[str, Use]] = {}
+    """By kind and resource what is measured; of all instances under ``""``. The next scorer that learns goes on."""
     evidence: dict[str, Sums] = {}
     """By resource."""
     evidence_of_kinds: dict[str, dict[str, Sums]] = {}

@@ -1,6 +1,7 @@
 """Shell: one scorer learns the use of instances for all, under the lease `learn`; it predicts peaks, too.
 
-What it learned is one value, written by one SET. It follows the ledger with a copy of its own, so that a decision never
+What it learned is one value, written by one SET: at each look of what agents report of instances, and once a window has
+passed of what windows tell. It follows the ledger with a copy of its own, so that a decision never
 waits for it; scorers that do not hold the lease keep no such copy. Observations are at least the longest window apart,
 so that they share no reading.
 """
@@ -22,7 +23,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
-from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, observe
+from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, learn_uses, observe
 from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire
@@ -57,7 +58,7 @@ class Learner(BackgroundThread):
                 log.warning("scorer.learn.refused", extra={"values": {"error": str(error)}})
 
     def look(self, now_s: float) -> Learned | None:
-        """Observe, and once a window has passed since the first observation, learn and write; return what was written.
+        """Observe, learn and write; return what was written.
 
         Raises what the wire raises.
         """
@@ -78,22 +79,24 @@ class Learner(BackgroundThread):
         return self._learn(number, snapshot, self._follower.view, now_s)
 
     def _learn(self, number: int, snapshot: Snapshot, view: LedgerView, now_s: float) -> Learned | None:
-        kinds = sorted({one.kind for one in view.instances.values() if one.kind})[:KINDS_MAX]
-        seen = observe(snapshot, view, tuple(kinds))
-        window_s = snapshot.windows_s[-1]
-        if seen is None:
-            return None
-        if self._first is None:
-            self._first, self._first_at = seen, now_s
-            return None
-        if now_s - self._first_at < window_s:
-            return None
         before = read_learned(self._wire.one("GET", self._key)) or Learned()
-        found = learn(before, self._first, seen, window_s, now_s)
+        measured = learn_uses(before, snapshot, view, now_s)
+        found = self._fitted(measured or before, snapshot, view, now_s) or measured
+        if found is None:
+            return None
         found.scorer, found.lease = self._scorer, number
         if self._lease.take() != number:  # this process was suspended meanwhile, and another scorer learns
             return None
         self._wire.one("SET", self._key, msgspec.json.encode(found))
         log.info("scorer.learned", extra={"values": {"version": found.version, "factors": found.factors}})
-        self._first, self._first_at = seen, now_s
         return found
+
+    def _fitted(self, before: Learned, snapshot: Snapshot, view: LedgerView, now_s: float) -> Learned | None:
+        """Return what windows tell, too; None until a window has passed since the first observation."""
+        kinds = sorted({one.kind for one in view.instances.values() if one.kind})[:KINDS_MAX]
+        seen = observe(snapshot, view, tuple(kinds))
+        window_s = snapshot.windows_s[-1]
+        if seen is None or (self._first is not None and now_s - self._first_at < window_s):
+            return None
+        first, self._first, self._first_at = self._first, seen, now_s
+        return learn(before, first, seen, window_s, now_s) if first is not None else None

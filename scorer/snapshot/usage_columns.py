@@ -125,11 +125,20 @@ class UsageColumns:
         return _joined(self._tables, "recent")
 
     @cached_property
+    def daily(self) -> Floats:
+        """[R, K] Mean of about the last 24 hours."""
+        return _joined(self._tables, "daily")
+
+    @cached_property
+    def variance(self) -> Floats:
+        """[F, K] Variance of the reports' means around `daily`, of the first F resources."""
+        return _joined(self._tables, "variance")
+
+    @cached_property
     def mean(self) -> Floats:
         """[R, K] ``0.8 recent + 0.2 daily``; where only one of the two is known, that one."""
-        daily = _joined(self._tables, "daily")
-        both = RECENT * self.recent + (1 - RECENT) * daily
-        return np.where(np.isfinite(both), both, np.where(np.isfinite(self.recent), self.recent, daily))
+        both = RECENT * self.recent + (1 - RECENT) * self.daily
+        return np.where(np.isfinite(both), both, np.where(np.isfinite(self.recent), self.recent, self.daily))
 
     @cached_property
     def of_system(self) -> Floats:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 
 from ops.cli import main as cli
 from schemas.names import Names
+from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request
+from schemas.tables.instance_table import pair_name
 from schemas.tables.learned import Learned, read_learned
+from schemas.tables.window_table import Header, decode_table, encode_table
 from scorer.background.learner import Learner
 from scorer.ledger.record.transition import Candidate, Wanted
+from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.usages import Usages, UsageTable
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.scorer.fleets import fleet, machine
@@ -92,6 +98,38 @@ def test_what_instances_use_is_learned_after_one_window(running: Fleet, wire: Wi
     assert learned.factors == {"cpu": pytest.approx(FACTOR, abs=0.01)}
     assert (learned.scorer, learned.version) == ("s1", 1)
     assert read_learned(wire.one("GET", names.learned)) == learned
+
+
+def test_reports_of_instances_teach_at_the_first_look(
+    valkey: Valkey, running: Fleet, wire: Wire, names: Names, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No window has to pass; the next look goes on from the value, and the command shows kinds."""
+    follower = Follower(running.ledger)
+    follower.poll()
+    instances = follower.view.instances.values()
+    count = len(instances)
+    daily = np.full((len(RESOURCES), count), np.nan, "f4")
+    daily[CPU] = 0.25
+    columns = {
+        "at": np.full(count, running.now_s),
+        "since": np.full(count, running.now_s - HOUR_S, "u4"),
+        "daily": daily,
+    }
+    header = Header(machines=count, windows_s=(), columns=[], resources=RESOURCES)
+    pairs = "\n".join(pair_name(one.machine, one.id) for one in instances).encode()
+    reports = Usages([UsageTable(decode_table(encode_table(header, columns, pairs)))])
+    settings = ScorerSettings(prefix=names.prefix, name="s1", learn_s=60.0)
+    one = Learner(running.ledger, wire, lambda: running.snapshot().with_use(None, reports), settings)
+    learned = one.look(running.now_s)
+    assert learned is not None
+    assert learned.factors == {"cpu": pytest.approx(0.25)}
+    assert learned.instances[""] == {"cpu": count}
+    assert read_learned(wire.one("GET", names.learned)) == learned
+    again = one.look(running.now_s + 61)
+    assert again is not None
+    assert again.uses[""]["cpu"].time == pytest.approx(count * (3600 + 61), rel=1e-3)
+    assert cli.main(["learned", "--redis-url", valkey.url, "--prefix", names.prefix]) == 0
+    assert "0.25 ± 0.00" in capsys.readouterr().out
 
 
 def test_one_scorer_learns_and_the_next_goes_on_from_its_value(running: Fleet, wire: Wire, names: Names) -> None:

@@ -12,9 +12,12 @@ from scorer.classes.class_usage import class_usage, prod_and_system, reported_at
 from scorer.classes.last_reports import LastReports
 from scorer.classes.prediction import Histograms
 from scorer.ledger.view.view import LedgerView
-from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, observe
+from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, learn_uses, observe
 from scorer.ranking.profiles.profile import LoadModel, Profile
 from scorer.snapshot.snapshot import Snapshot
+
+LEARN_S = 600.0
+"""How often a scorer looks by default (`scorer.settings`)."""
 
 
 def load_models(profile: Profile) -> list[LoadModel]:
@@ -35,9 +38,11 @@ class Lessons:
         self.learned: Learned | None = None
         self._first: Observation | None = None
         self._first_at = 0.0
+        self._measured_at = float("-inf")
 
     def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
-        """Observe, if the interval has passed, and learn from two observations."""
+        """Observe, if the interval has passed, and learn from two observations; from measured instances more often."""
+        self._look_at_instances(snapshot, ledger, now_s)
         window_s = snapshot.windows_s[-1]
         if self._first is not None and now_s - self._first_at < window_s:
             return
@@ -48,6 +53,11 @@ class Lessons:
         if self._first is not None:
             self.learned = learn(self.learned or Learned(), self._first, seen, window_s, now_s)
         self._first, self._first_at = seen, now_s
+
+    def _look_at_instances(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
+        if now_s - self._measured_at >= LEARN_S and snapshot.usages:
+            self._measured_at = now_s
+            self.learned = learn_uses(self.learned or Learned(), snapshot, ledger, now_s) or self.learned
 
 
 class PredictedPeaks:

@@ -13,7 +13,11 @@ from schemas.resources import RESOURCES
 from schemas.tables.learned import Learned, read_learned
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import number
+from scorer.ranking.estimates.measured_use import FLEET, SIZE
 from scorer.settings import ClientSettings
+
+ROWS = 20
+"""Kinds shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +53,33 @@ def show(learned: Learned | None, screen: Screen | None = None, now_s: float | N
             part, error = learned.factors.get(name), learned.errors.get(name)
             hours = f"{evidence.instance_hours:.0f}"
             rows.append([name, number(part), number(error, 3), hours, f"{evidence.count:.0f}"])
+    at = max(learned.at, learned.uses_at)
     headings = ("resource", "used of what is asked", "error", "instance-hours", "changes seen")
     lines = [table([Column(heading) for heading in headings], rows, screen)]
     for kind, factors in sorted(learned.kinds.items()):
-        lines.append(f"kind {kind}: " + ", ".join(f"{name} {part:.2f}" for name, part in sorted(factors.items())))
-    lines.append(
-        f"version {learned.version}, {max(now_s - learned.at, 0.0):.0f} s ago, by {learned.scorer or 'no scorer'}"
-    )
+        if kind not in learned.instances:
+            lines.append(f"kind {kind}: " + ", ".join(f"{name} {part:.2f}" for name, part in sorted(factors.items())))
+    if learned.instances:
+        lines.append(_measured(learned, screen))
+    lines.append(f"version {learned.version}, {max(now_s - at, 0.0):.0f} s ago, by {learned.scorer or 'no scorer'}")
     return "\n".join(lines)
+
+
+def _measured(learned: Learned, screen: Screen | None) -> str:
+    """Return a table of what agents report of instances: of the fleet, then by kind; those with most instances."""
+    names = [name for name in RESOURCES if any(name in of for of in learned.instances.values())]
+    counts = {group: max(of.values()) for group, of in learned.instances.items() if SIZE not in group}
+    shown = sorted(counts, key=lambda group: (group != FLEET, -counts[group], group))[:ROWS]
+    rows = []
+    for group in shown:
+        parts = learned.kinds.get(group, learned.factors if group == FLEET else {})
+        cells = [_part(parts.get(name), learned.deviations[group].get(name)) for name in names]
+        rows.append([group or "all", f"{counts[group]:,.0f}", *cells])
+    columns = [Column("kind", left=True), Column("measured instances"), *(Column(f"{name} used") for name in names)]
+    found = table(columns, rows, screen)
+    more = len(counts) - len(shown)
+    return found + (f"\n{more} kinds more: --json has all, and sizes" if more > 0 else "")
+
+
+def _part(part: float | None, deviation: float | None) -> str:
+    return "" if part is None or deviation is None else f"{part:.2f} ± {deviation:.2f}"

@@ -110,6 +110,11 @@ class Estimate:
         """Return [R] for the requested instance."""
         return self.of(request.given_amounts(), request.limits, request.expected)  # type: ignore[arg-type]
 
+    def deviation_of_request(self, request: Request) -> Floats | None:
+        """Return [R] the standard deviation of the requested instance's usage; NaN, or None, where it is not known."""
+        del request
+        return None
+
 
 def _column(values: Mapping[str, float] | None, absent: float) -> Floats:
     """Return [R, 1] in the order of the resources."""

@@ -32,6 +32,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from schemas.resources import RESOURCES
@@ -41,6 +42,7 @@ from scorer.ledger.view.slots import PlacedInstances, code_of_kind
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.estimates.credits import absorbed
 from scorer.ranking.estimates.debits import shown_share
+from scorer.ranking.estimates.measured_use import FLEET, added, expected, measured_instances
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
@@ -108,6 +110,38 @@ def observe(snapshot: Snapshot, ledger: LedgerView, kinds: tuple[str, ...] = ())
     return Observation(end, usage, asked, by_kind, hours, snapshot.names, said_of)
 
 
+def learn_uses(before: Learned, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> Learned | None:
+    """Return what is learned with the usage that agents report of instances now; None where they report none."""
+    running = _placed(ledger, snapshot.roster.index)
+    most = ABOVE_CAPACITY * np.fmin(believed_capacity(snapshot.capacity), np.inf)
+    seen = measured_instances(snapshot, running, most)
+    if seen is None:
+        return None
+    kinds = {one.kind for one in ledger.instances.values()}
+    uses = added(before.uses, seen, kinds, max(now_s - before.uses_at, 0.0) if before.uses_at else 0.0)
+    found = msgspec.structs.replace(before, version=before.version + 1, uses=uses, uses_at=now_s)
+    return _with_measured(found)
+
+
+def _with_measured(learned: Learned) -> Learned:
+    """Return factors and deviations as the instances say, where they are measured."""
+    factors, errors, kinds = dict(learned.factors), dict(learned.errors), dict(learned.kinds)
+    deviations, instances = dict[str, dict[str, float]](), dict[str, dict[str, float]]()
+    for name in RESOURCES:
+        found, error = expected(learned.uses, name)
+        for kind, each in found.items():
+            deviations.setdefault(kind, {})[name] = each.deviation
+            instances.setdefault(kind, {})[name] = each.instances
+            mean = min(max(each.mean, FACTOR_MIN), FACTOR_MAX)
+            if kind != FLEET:
+                kinds[kind] = {**kinds.get(kind, {}), name: mean}
+            elif error <= ERROR_MAX:
+                factors[name], errors[name] = mean, error
+    return msgspec.structs.replace(
+        learned, factors=factors, errors=errors, kinds=kinds, deviations=deviations, instances=instances
+    )
+
+
 def believed_capacity(capacity: Floats) -> Floats:
     """Return capacities [R, M], at most `CAPACITY_MOST` times the median of the resource; inf where none is known."""
     known = [row[np.isfinite(row)] for row in capacity]
@@ -138,7 +172,7 @@ def _by_machine(values: Floats, placed: PlacedInstances, machines: int) -> Float
 
 def learn(before: Learned, first: Observation, second: Observation, window_s: float, now_s: float) -> Learned:
     """Return what is learned from two observations; a machine counts if they are at least a window apart on it."""
-    known = Learned(version=before.version + 1, at=now_s)
+    known = Learned(version=before.version + 1, at=now_s, uses=before.uses, uses_at=before.uses_at)
     fade = 0.5 ** (max(now_s - before.at, 0.0) / HALF_LIFE_S) if before.at else 1.0
     index = {name: row for row, name in enumerate(first.names)}
     then = np.array([index.get(name, -1) for name in second.names], np.int64)
@@ -165,7 +199,7 @@ def learn(before: Learned, first: Observation, second: Observation, window_s: fl
             known.evidence_of_kinds.setdefault(kind, {})[name] = of_kind
             if (own := _of_kind(factor, of_kind, _alone(sums))) is not None:
                 known.kinds.setdefault(kind, {})[name] = own
-    return known
+    return _with_measured(known)
 
 
 def _added(sums: Sums, fade: float, dx: Floats, dy: Floats, ds: Floats, hours: float) -> Sums:

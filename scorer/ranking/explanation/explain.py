@@ -14,6 +14,7 @@ import numpy as np
 from schemas.resources import RESOURCES
 from schemas.rpc.results import Candidate, RankResult, Verdict
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
+from scorer.ranking.estimates.measured_use import SIZE
 from scorer.ranking.explanation.refusals import refusals
 from scorer.ranking.explanation.terms import described, verdicts
 from scorer.ranking.inputs import quiet
@@ -174,17 +175,26 @@ def expected_from(ranking: Ranking) -> dict[str, str]:
         if not (machines.amounts[place] > 0 or machines.expected[place] > 0 or name in request.expected):
             continue
         learned = estimate if isinstance(estimate, LearnedEstimate) else None
-        part = learned.part(name, request.kind) if learned else None
+        part, group = learned.learned_of(name, request) if learned else (None, "")
         if name in request.expected:
             found[name] = "as the request says"
         elif learned and part is not None and machines.amounts[place] > 0:
-            of = "of instances of its kind" if (request.kind, name) in learned.own_kinds else "of the fleet"
-            found[name] = f"learned: {part:.0%} of what is asked, from the measured use {of}"
+            found[name] = _like(part, group, request.kind, learned.known_instances(name, group))
         elif machines.expected[place] == machines.amounts[place]:
             found[name] = "all that is asked"
         else:
             found[name] = "the profile's estimate"
     return found
+
+
+def _like(part: float, group: str, kind: str, known: tuple[float, float] | None) -> str:
+    """Return in words what an instance is expected to use: of which others it is known, and how far they differ."""
+    if known is None:
+        of = "of instances of its kind" if group else "of the fleet"
+        return f"learned: {part:.0%} of what is asked, fitted to the load of machines, {of}"
+    count, deviation = known
+    of = (f" of kind {kind}" if group.startswith(kind) and kind else "") + (" and this size" if SIZE in group else "")
+    return f"learned: like {count:,.0f} measured instances{of}: {part:.2f} ± {deviation:.2f} of what is asked"
 
 
 def _learned(ranking: Ranking) -> dict[str, Any] | None:

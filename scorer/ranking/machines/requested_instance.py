@@ -42,6 +42,11 @@ class RequestedInstance:
         return self._expected
 
     @cached_property
+    def learned_deviation(self) -> Floats | None:
+        """[R] The standard deviation of its usage, as measured instances say; NaN, or None, where they do not."""
+        return self._estimate.deviation_of_request(self.request)
+
+    @cached_property
     def limits(self) -> Floats:
         """[R] Its limits, at least its request."""
         declared = [float(self.request.limits.get(name, 0.0)) for name in RESOURCES]

@@ -67,6 +67,9 @@ class ExpectedOverload(ByWeight):
         standard deviation of the usage of an instance that is not measured yet, as a share of its ``expected`` usage
         or of what it ``requests``. A learned factor says little of one instance: an instance that asks for much may
         use much, however little the fleet uses in the mean. Of an explicit ``expected`` it is always the share.
+        ``learned``: of what it requests, but where instances like it are measured.
+    learned_variation:
+        with ``learned``, what the measured deviation is multiplied by.
     evenness:
         weight of the growth of the fleet's variance.
 
@@ -80,7 +83,8 @@ class ExpectedOverload(ByWeight):
     std_factor: float = 1.0
     floor: float = 0.05
     variation: float = 1.0
-    variation_of: Literal["expected", "requests"] = "expected"
+    variation_of: Literal["expected", "requests", "learned"] = "expected"
+    learned_variation: float = 1.0
     evenness: float = 0.1
 
     def __post_init__(self) -> None:
@@ -89,11 +93,11 @@ class ExpectedOverload(ByWeight):
             raise ValueError(f"limit: expected more than 0 and at most {FACTOR_MAX:g}, got {self.limit}")
         if not FLOOR_MIN <= self.floor <= FACTOR_MAX:
             raise ValueError(f"floor: expected from {FLOOR_MIN:g} to {FACTOR_MAX:g}, got {self.floor}")
-        for name in ("std_factor", "variation", "evenness"):
+        for name in ("std_factor", "variation", "learned_variation", "evenness"):
             if not 0 <= getattr(self, name) <= FACTOR_MAX:
                 raise ValueError(f"{name}: expected from 0 to {FACTOR_MAX:g}, got {getattr(self, name)}")
-        if self.variation_of not in ("expected", "requests"):
-            raise ValueError(f"variation_of: expected 'expected' or 'requests', got {self.variation_of!r}")
+        if self.variation_of not in ("expected", "requests", "learned"):
+            raise ValueError(f"variation_of: expected 'expected', 'requests' or 'learned', got {self.variation_of!r}")
 
     def __call__(self, request: Request, machines: Machines) -> Floats:
         asked = self._asked(machines)
@@ -143,10 +147,15 @@ class ExpectedOverload(ByWeight):
     def _deviations(self, machines: Machines) -> list[float]:
         """Return [R]: the standard deviation of the instance's usage."""
         expected: list[float] = machines.expected.tolist()
-        if self.variation_of == "requests":
+        if self.variation_of != "expected":
             said, both = machines.request.expected, zip(RESOURCES, expected, machines.amounts.tolist(), strict=True)
             expected = [each if name in said else max(each, amount) for name, each, amount in both]
-        return [self.variation * each for each in expected]
+        deviations = [self.variation * each for each in expected]
+        learned = machines.requested_instance.learned_deviation if self.variation_of == "learned" else None
+        if learned is None:
+            return deviations
+        pairs = zip(learned.tolist(), deviations, strict=True)
+        return [self.learned_variation * each if math.isfinite(each) else other for each, other in pairs]
 
     # ---- -25 times the weighted growth
 

@@ -212,7 +212,7 @@ def test_limits_never_use_it_and_the_answer_says_where_the_figure_comes_from() -
     told = answer(ranked(offline, profile, request(cpu=2, memory=5, expected={"nic": 3})))
     assert told.learned == {"version": 1, "factors": {"cpu": 0.5}}
     assert told.expected_from == {
-        "cpu": "learned: 50% of what is asked, from the measured use of the fleet",
+        "cpu": "learned: 50% of what is asked, fitted to the load of machines, of the fleet",
         "memory": "all that is asked",
         "nic": "as the request says",
     }

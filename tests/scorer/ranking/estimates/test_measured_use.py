@@ -1,0 +1,261 @@
+"""What is learned of measured instances: each kind's own, whoever lies; who uses it, and how sure it is."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.resources import CPU, RESOURCES
+from schemas.rpc.request import Request
+from schemas.tables.learned import Learned, Use
+from scorer.ledger.view.slots import code_of_kind
+from scorer.ranking.estimates import measured_use
+from scorer.ranking.estimates.estimate import Estimate
+from scorer.ranking.estimates.learned_estimate import LearnedEstimate
+from scorer.ranking.estimates.measured_use import (
+    FLEET,
+    HALF_LIFE_S,
+    MeasuredInstances,
+    Uses,
+    added,
+    expected,
+    measured_instances,
+    octave_of,
+    octaves_of,
+)
+from scorer.snapshot.arrays import Floats
+
+R = len(RESOURCES)
+KINDS = [f"kind-{number}" for number in range(12)]
+DAY_S = 86_400.0
+
+
+def measured(
+    kinds: list[str], use: Floats, rows: Floats, *, cores: float | Floats = 4.0, seconds: float = 3600.0
+) -> MeasuredInstances:
+    """Return instances that are measured on cpu alone."""
+    cpu = np.full((R, use.size), np.nan)
+    cpu[CPU] = use
+    return MeasuredInstances(
+        codes=np.array([code_of_kind(kind) for kind in kinds], np.int64),
+        octaves=octaves_of(np.broadcast_to(np.asarray(cores, float), use.shape)),
+        rows=np.asarray(rows, np.int64),
+        use=cpu,
+        noise=np.where(np.isfinite(cpu), 0.01, np.nan),
+        measured_s=np.full(use.size, seconds),
+    )
+
+
+def made_up(seed: int, machines: int = 60, each: int = 12) -> tuple[list[str], Floats, Floats, Floats]:
+    """Return kinds, uses and machines of a fleet, and the true mean of each of `KINDS`; use is skewed, as it is."""
+    rng = np.random.default_rng(seed)
+    truth = rng.uniform(0.1, 0.8, len(KINDS))
+    of = rng.integers(len(KINDS), size=machines * each)
+    use = np.minimum(truth[of] * rng.gamma(4.0, 0.25, of.size), 2.0)
+    return [KINDS[at] for at in of], use, np.repeat(np.arange(machines), each), truth
+
+
+def learned_means(uses: Uses) -> dict[str, float]:
+    """Return by group the mean that is published."""
+    return {group: one.mean for group, one in expected(uses, "cpu")[0].items()}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_kinds_own_mean_is_found(seed: int) -> None:
+    """To the error of sixty instances; the fleet's is that of all."""
+    kinds, use, rows, truth = made_up(seed)
+    found = learned_means(added({}, measured(kinds, use, rows), KINDS, 0.0))
+    errors = [found[kind] - mean for kind, mean in zip(KINDS, truth, strict=True)]
+    assert np.abs(errors).max() < 0.15
+    assert float(np.sqrt(np.mean(np.square(errors)))) < 0.06
+    assert found[FLEET] == pytest.approx(use.mean())
+
+
+LIES = {
+    "all that can be said": lambda use, _: np.full(use.shape, 4.0),
+    "nothing": lambda use, _: 0.0 * use,
+    "twice": lambda use, _: 2.0 * use,
+    "a little more": lambda use, _: use + 0.3,
+    "by chance": lambda use, rng: rng.uniform(0, 4.0, use.size),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_tenth_of_the_machines_lies(lie: str, seed: int) -> None:
+    """No kind's mean moves by more than 0.05."""
+    kinds, use, rows, _ = made_up(seed)
+    true = learned_means(added({}, measured(kinds, use, rows), KINDS, 0.0))
+    rng = np.random.default_rng(seed)
+    liars = np.isin(rows, rng.choice(60, 6, replace=False))
+    told = np.where(liars, LIES[lie](use, rng), use)
+    found = learned_means(added({}, measured(kinds, told, rows), KINDS, 0.0))
+    assert max(abs(found[kind] - true[kind]) for kind in KINDS) < 0.05
+    assert abs(found[FLEET] - true[FLEET]) < 0.05
+
+
+def test_one_owner_uses_much_honestly() -> None:
+    """Its kind is known for it, and the others are as they were."""
+    kinds, use, rows, _ = made_up(3)
+    true = learned_means(added({}, measured(kinds, use, rows), KINDS, 0.0))
+    theirs = np.array([kind == "kind-4" for kind in kinds])
+    found = learned_means(added({}, measured(kinds, np.where(theirs, 3.0, use), rows), KINDS, 0.0))
+    assert found["kind-4"] > 2.5
+    assert max(abs(found[kind] - true[kind]) for kind in KINDS if kind != "kind-4") < 0.05
+
+
+def test_the_stated_error_covers_the_truth() -> None:
+    """Of a hundred fleets whose kinds are drawn, in ninety and more within 1.96 errors."""
+    covered = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        kinds = [f"k{number}" for number in range(30)]
+        truth = rng.gamma(4.0, 0.1, 30)  # the mean of all kinds there could be: 0.4
+        of = rng.integers(30, size=600)
+        seen = measured([kinds[at] for at in of], truth[of] * rng.gamma(9.0, 1 / 9, 600), np.repeat(np.arange(60), 10))
+        found, error = expected(added({}, seen, kinds, 0.0), "cpu")
+        covered += abs(found[FLEET].mean - 0.4) <= 1.96 * error
+    assert covered >= 90
+
+
+def test_few_instances_say_little() -> None:
+    """One instance of a kind is thought to be much as the fleet is, thirty are known for what they are."""
+    kinds, use, rows, _ = made_up(1)
+    more = [*kinds, "rare", *["often"] * 30]
+    seen = measured(more, np.concatenate([use, [2.0], [2.0] * 30]), np.concatenate([rows, [0], np.arange(30)]))
+    found, _ = expected(added({}, seen, [*KINDS, "rare", "often"], 0.0), "cpu")
+    fleet = found[FLEET].mean
+    assert abs(found["rare"].mean - fleet) < 0.6 * (2.0 - fleet)
+    assert found["often"].mean > 1.8
+    assert found["rare"].deviation > 2 * found["often"].deviation
+
+
+def test_sizes_of_a_kind_differ() -> None:
+    """Small instances use 0.6 of what they ask and large ones 0.2; a size that was never seen is as its kind is."""
+    rng = np.random.default_rng(5)
+    cores = np.where(rng.random(600) < 0.5, 1.0, 16.0)
+    use = np.where(cores > 1, 0.2, 0.6) * rng.gamma(16.0, 1 / 16, 600)
+    uses = added({}, measured(["a"] * 600, use, np.arange(600) % 50, cores=cores), ["a"], 0.0)
+    of = estimate(uses)
+    for size, part in ((1.0, 0.6), (16.0, 0.2), (4.0, float(use.mean()))):
+        assert of.of_request(Request(cpu=size, kind="a"))[CPU] / size == pytest.approx(part, abs=0.02)
+    assert of.of_request(Request(cpu=16.0, kind="never seen"))[CPU] / 16 == pytest.approx(0.2, abs=0.02)
+
+
+def test_what_was_seen_fades_by_half_in_a_day() -> None:
+    """A kind that uses more from today on is half known for it when as much of today is seen as of yesterday."""
+    kinds, rows = ["a"] * 40, np.arange(40)
+    uses: Uses = added({}, measured(kinds, np.full(40, 0.2), rows, seconds=DAY_S), ["a"], 0.0)
+    assert uses["a"]["cpu"].time == 40 * DAY_S
+    uses = added(uses, measured(kinds, np.full(40, 0.8), rows, seconds=DAY_S), ["a"], HALF_LIFE_S)
+    use = uses["a"]["cpu"]
+    assert use.time == pytest.approx(1.5 * 40 * DAY_S)
+    assert use.mean == pytest.approx((0.2 * 0.5 + 0.8) / 1.5)
+    assert use.between == pytest.approx(0.36 * (1 / 3) * (2 / 3))
+    uses = added(uses, measured(["b"], np.array([0.5]), np.array([0])), ["a", "b"], HALF_LIFE_S)
+    assert uses["a"]["cpu"].time == pytest.approx(0.75 * 40 * DAY_S)
+    assert uses["a"]["cpu"].live == 0
+    assert uses["a"]["cpu"].seen == pytest.approx(20, abs=10)
+
+
+def test_it_goes_on_after_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the groups with the most instance-time are kept; the fleet always is."""
+    monkeypatch.setattr(measured_use, "GROUPS_MAX", 4)
+    kinds = [kind for number, kind in enumerate(KINDS) for _ in range(number + 1)]
+    uses = added({}, measured(kinds, np.full(len(kinds), 0.5), np.arange(len(kinds))), KINDS, 0.0)
+    assert set(uses) == {FLEET, f"{FLEET}\t22", KINDS[-1], f"{KINDS[-1]}\t22"}
+
+
+@pytest.mark.parametrize("instances", [0, 5, 19])
+def test_too_few_instances_teach_nothing(instances: int) -> None:
+    """Of any resource."""
+    uses = added({}, measured(["a"] * instances, np.full(instances, 0.5), np.arange(instances)), ["a"], 0.0)
+    assert expected(uses, "cpu") == ({}, math.inf)
+
+
+def estimate(uses: Uses) -> LearnedEstimate:
+    """Return the estimate of a profile that learns, from cpu alone."""
+    found, _ = expected(uses, "cpu")
+    groups = {group: one for group, one in found.items() if group != FLEET}
+    return LearnedEstimate.of_learned(
+        Estimate(),
+        Learned(
+            factors={"cpu": found[FLEET].mean} if found else {},
+            kinds={group: {"cpu": one.mean} for group, one in groups.items()},
+            deviations={group: {"cpu": one.deviation} for group, one in found.items()},
+            instances={group: {"cpu": one.instances} for group, one in found.items()},
+        ),
+    )
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["", "a", "b", "c"]), st.sampled_from([0.0, 0.3, 1.0, 3.9, 4.0, 70.0])), min_size=1
+    )
+)
+def test_a_placed_instance_is_expected_to_use_what_its_request_was(asked: list[tuple[str, float]]) -> None:
+    """Columns over placed instances and the requested one are the same estimate, for every kind and size."""
+    rng = np.random.default_rng(1)
+    kinds = ["a", "b", "", "a"] * 20
+    cores = np.array([1.0, 4.0, 4.0, 64.0] * 20)
+    of = estimate(added({}, measured(kinds, rng.uniform(0, 1, 80), np.arange(80) % 20, cores=cores), ["a", "b"], 0.0))
+    amounts = np.zeros((R, len(asked)))
+    amounts[CPU] = [size for _, size in asked]
+
+    class Placed:
+        """The columns that an estimate reads."""
+
+        estimated = None
+        missing = amounts == 0
+        limits = expected = np.full(amounts.shape, np.nan)
+
+    placed: Any = Placed()
+    placed.amounts = amounts
+    placed.kinds = np.array([code_of_kind(kind) for kind, _ in asked], np.int64)
+    by_column = of.of_placed(placed)[CPU].tolist()
+    alone = [of.of_request(Request(cpu=size or None, kind=kind))[CPU] for kind, size in asked]
+    assert by_column == pytest.approx(alone)
+
+
+def test_the_deviation_of_a_newcomer() -> None:
+    """Of its group, as a share of what it asks; none where it says itself what it will use, or gives no amount."""
+    kinds, use, rows, _ = made_up(2)
+    of = estimate(added({}, measured(kinds, use, rows), KINDS, 0.0))
+    found = of.deviation_of_request(Request(cpu=4.0, kind="kind-1"))
+    assert found is not None
+    own = use[[kind == "kind-1" for kind in kinds]]
+    assert found[CPU] == pytest.approx(4 * math.hypot(own.std(), 0.1), rel=0.25)
+    assert np.isnan(found[1:]).all()
+    for request in (Request(cpu=4.0, expected={"cpu": 1.0}), Request(memory=1e9)):
+        assert np.isnan(of.deviation_of_request(request)).all()  # type: ignore[arg-type]
+    assert Estimate().deviation_of_request(Request(cpu=4.0)) is None
+
+
+@given(st.floats(0, 1e6, allow_subnormal=False))
+def test_one_size_is_in_the_octave_of_the_column(cores: float) -> None:
+    """Whichever of the two is asked."""
+    assert octave_of(cores) == octaves_of(np.array([cores]))[0]
+
+
+def test_a_fleet_without_reports_has_no_measured_instances() -> None:
+    """Then windows teach, as before."""
+    from tests.scorer.fleets import fleet, machine
+
+    state = fleet(machine("m1"))
+    placed = state.ledger.take(*(np.zeros(0, np.int64),) * 2)
+    assert measured_instances(state.snapshot, placed, np.full((R, 1), np.inf)) is None
+
+
+def test_a_use_keeps_its_fields_in_the_value_that_is_shared() -> None:
+    """The next scorer that learns goes on from it."""
+    import msgspec
+
+    known = Learned(
+        uses={"a": {"cpu": Use(time=5.0, mean=0.5, between=0.1, within=0.2, live=3.0, seen=4.0)}}, uses_at=9.0
+    )
+    assert msgspec.json.decode(msgspec.json.encode(known), type=Learned) == known
