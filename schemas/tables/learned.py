@@ -71,8 +71,9 @@ class Learned(msgspec.Struct, kw_only=True):
     kinds: dict[str, dict[str, Annotated[float, Meta(ge=FACTOR_MIN, le=FACTOR_MAX)]]] = {}
     """By kind and resource, where a kind differs significantly from the others; shrunk toward them."""
     deviations: dict[str, dict[str, float]] = {}
-    """By kind and resource, the standard deviation of what a new instance uses, as a share of what it asks; of other kinds
-    under ``""``. Only where instances are measured."""
+    """By kind and resource, the standard deviation of what a new instance uses, as a share of what it asks.
+
+    Of other kinds under ``""``. Only where instances are measured."""
     instances: dict[str, dict[str, float]] = {}
     """By kind and resource, how many measured instances say so; of the fleet under ``""``."""
     uses: dict[str, dict[str, Use]] = {}

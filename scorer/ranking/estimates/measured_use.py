@@ -274,7 +274,10 @@ class Expected:
 
 
 def expected(uses: Uses, resource: str) -> tuple[dict[str, Expected], float]:
-    """Return by group what is expected of a new instance, and the standard error of the fleet's mean; empty: too little."""
+    """Return by group what is expected of a new instance, and the standard error of the fleet's mean.
+
+    Nothing is expected while too few instances were seen.
+    """
     fleet = uses.get(FLEET, {}).get(resource)
     if fleet is None or instances_of(fleet) < SEEN_MIN:
         return {}, math.inf
