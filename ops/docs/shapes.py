@@ -126,6 +126,7 @@ SHAPES: dict[str, Along | Among] = {
     "data_locality": Among(_LABELLED, {"cpu": 1, "data_labels": ["image-7", "zone=a"]}),
     "spread": Among(_NEIGHBOURS, {"cpu": 1, "cluster": "web", "labels": {"app": "web"}, "kind": "web"},
                     instances=_INSTANCES),
+    "apart": Among(_NEIGHBOURS, {"cpu": 1, "cluster": "web"}, instances=_INSTANCES),
 }  # fmt: skip
 ANY = Along("CPU in use, share of allocatable", by_cpu)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.rpc.results import Candidate, RankResult, Verdict
+from schemas.values.numbers import counted
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
 from scorer.ranking.estimates.measured_use import SIZE
 from scorer.ranking.explanation.refusals import refusals
@@ -21,6 +22,7 @@ from scorer.ranking.inputs import quiet
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.machines.owner import Owner
 from scorer.ranking.ranking import ContinuedRanking, Ranking
+from scorer.ranking.scores.apart import Apart
 
 _EXPLAIN = Owner("explain")
 _TOLD = (_EXPLAIN, "told")
@@ -54,12 +56,25 @@ def warnings(ranking: Ranking, row: int | None) -> list[str]:
         elif machines.warming[row]:
             covered = float(machines.coverage[row])
             found.append(f"{machines.name(row)} is warming: {covered:.0%} of its window is covered")
+    if row is not None and (beside := _beside(ranking, row)):
+        found.append(beside)
     own = machines.owned_by(_EXPLAIN)
     if warming := own.of_snapshot("warming", lambda m: int(np.count_nonzero(m.warming & m.has_data))):
         found.append(f"{warming} of {len(machines)} machines {'is' if warming == 1 else 'are'} warming")
     if stale := _stale_count(own, machines.now_s - stale_s):
         found.append(f"{stale} of {len(machines)} machines have data older than {stale_s:g} s")
     return found
+
+
+def _beside(ranking: Ranking, row: int) -> str:
+    """Return that the machine has others of the request's cluster already; "" where the profile does not mind."""
+    cluster = ranking.request.cluster
+    if not cluster or not any(isinstance(each.score, Apart) for each in ranking.profile.scores):
+        return ""
+    there = int(ranking.machines.tally(frozenset([("cluster", cluster)]))[row])
+    return (
+        f"{ranking.machines.name(row)} has {counted(there, 'instance')} of cluster {cluster} already" if there else ""
+    )
 
 
 def _last_known(machines: Machines, since_s: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from scorer.ranking.scores.apart import Apart
 from scorer.ranking.scores.balanced_allocation import BalancedAllocation
 from scorer.ranking.scores.data_locality import DataLocality
 from scorer.ranking.scores.expected_overload import ExpectedOverload
@@ -36,4 +37,5 @@ SCORES: tuple[type[Any], ...] = (
     TaintPreference,
     DataLocality,
     Spread,
+    Apart,
 )

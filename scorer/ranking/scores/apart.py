@@ -1,0 +1,34 @@
+"""Apart: keeps the instances of one cluster on different machines while others fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
+
+
+@dataclass(frozen=True)
+class Apart(Plugin):
+    """Prefer machines with few instances of the requested one's cluster: ``100 / (1 + n)`` with n of them.
+
+    The first one on a machine costs most, so a large weight keeps a cluster apart while other machines fit. A cluster
+    of more instances than machines fills them evenly, and load decides between machines with as many. Unlike ``spread``
+    it looks at no other machine. So one more instance of a cluster changes the score of one machine alone.
+    """
+
+    name = "apart"
+    scope = "instances"
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Skip a request that names no cluster."""
+        return bool(request.cluster)
+
+    def __call__(self, request: Request, machines: Machines) -> Floats:
+        there = machines.tally(frozenset([("cluster", request.cluster)]))
+        return 100.0 / (1.0 + there.astype(np.float64))
+
+    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+        """Show how many instances of the cluster are there."""
+        return {"of_the_cluster": int(machines.tally(frozenset([("cluster", request.cluster)]))[position])}
