@@ -28,21 +28,20 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from schemas.names import Names
-from schemas.resources import RESOURCES
 from scorer.client import Client, WindwardError
-from scorer.ledger.record.instance import LIVE, Instance, Moving, machines_of
-from scorer.ledger.record.units import in_units
+from scorer.ledger.record.instance import LIVE, Instance
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.bench.changing_usage import ChangingUsage
 from tests.bench.class_sums import PROFILE, ClassSums, eviction_faults
 from tests.conftest import free_port, start_valkey, stop
-from tests.scorer.ledger.ledger_model import TRANSITIONS
+from tests.history import Told, steps
 from tests.window_tables import publish, window_table
+from tests.witness import Witness, read_history, verdict_on
 
 CAPACITY = (16.0, 64e9, 1.25e9)
 KNOWN_S = 15.0
@@ -51,24 +50,14 @@ CLASSES = ("prod", "prod", "prod", "mid", "batch", "batch", "free")
 SIZES = ((1.0, 4e9), (2.0, 2e9), (0.5, 8e9), (3.0, 12e9), (0.1, 1e8))
 
 
-class Arrival(NamedTuple):
-    """A move that was confirmed: the instance left its machine for the other in one change."""
-
-    id: str
-    to: str
-    number: int
-
-
 @dataclass
 class Report:
     """What clients were told, and what the history says."""
 
-    answers: Counter[str] = field(default_factory=Counter)
-    placed: dict[str, str] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
+    answers: Counter[str]
+    faults: list[str]
     changes: int = 0
     fullest: float = 0.0
-    arrived: list[Arrival] = field(default_factory=list)
     fullest_of_class: Counter[str] = field(default_factory=Counter)
     """By class, in per cent of its sum."""
     changing: int = 0
@@ -97,10 +86,10 @@ def client_process(
             pause.wait()
         for name in deployer.held:
             try:
-                client.release(name)
+                deployer.call("release", name)
             except WindwardError as error:
                 deployer.answers[error.code] += 1
-    out.put((deployer.answers, deployer.placed, deployer.moved))
+    out.put((deployer.answers, deployer.told))
 
 
 class _Deployer:
@@ -109,11 +98,9 @@ class _Deployer:
     def __init__(self, client: Client, number: int, classes: bool = False) -> None:
         self.classes = CLASSES if classes else ("prod",)
         self.answers: Counter[str] = Counter()
-        self.placed: dict[str, str] = {}
+        self.told: list[Told] = []
         self.held: list[str] = []
-        self.moved: list[tuple[str, str, int]] = []
-        """Instance, target and number of each move whose confirmation was answered."""
-        self._client = client
+        self.call = Witness(client, self.told.extend)
         self._number = number
         self._dice = random.Random(number)
 
@@ -122,54 +109,53 @@ class _Deployer:
         name, (cpu, memory) = f"c{self._number}-{turn}", self._dice.choice(SIZES)
         port = 6379 + self._dice.randrange(40)
         of = self._dice.choice(self.classes)
-        answer = self._client.place(id=name, cpu=cpu, memory=memory, ports=[port], ttl_s=2, top=1, priority_class=of)
+        answer = self.call("place", name, cpu=cpu, memory=memory, ports=[port], ttl_s=2, top=1, priority_class=of)
         self.answers["conflicts"] += answer["conflicts"]
         if answer["machine"] is None:
             self.answers["no machine"] += 1
             for _ in range(min(3, len(self.held))):  # make room
-                self._client.release(self.held.pop(self._dice.randrange(len(self.held))))
+                self.call("release", self.held.pop(self._dice.randrange(len(self.held))))
             return
         self.answers["placed"] += 1
-        self.placed[name] = answer["machine"]
         if turn % 10 == 0:
             self._place_batch(turn, cpu)
         self._go_on(name)
 
     def _place_batch(self, turn: int, cpu: float) -> None:
         whole = turn % 20 == 0
-        batch = self._client.place(
-            id=f"b{self._number}-{turn}",
+        batch = self.call(
+            "place",
+            f"b{self._number}-{turn}",
             cpu=cpu,
             count=3,
             all_or_nothing=whole,
             ttl_s=2,
             priority_class=self._dice.choice(self.classes),
         )
-        names = {one["id"]: one["machine"] for one in batch["placed"]}
+        names = [one["id"] for one in batch["placed"]]
         self.answers["batched"] += len(names)
         self.answers["torn batches"] += whole and len(names) not in (0, 3)
-        self.placed |= names
         for name in names:
-            self._client.confirm(name)
+            self.call("confirm", name)
             self.held.append(name)
 
     def _go_on(self, name: str) -> None:
         fate = self._dice.random()
         if fate < 0.75:
-            self._client.confirm(name)
+            self.call("confirm", name)
             self.held.append(name)
         elif fate < 0.85:
-            self._client.release(name)
+            self.call("release", name)
         if self.held and fate < 0.05:
-            self._client.update(self._dice.choice(self.held), cpu=self._dice.choice(SIZES)[0])
+            self.call("update", self._dice.choice(self.held), cpu=self._dice.choice(SIZES)[0])
         elif self.held and fate < 0.08:
-            self._client.update(self._dice.choice(self.held), machine="")
+            self.call("update", self._dice.choice(self.held), machine="")
         elif self.held and fate < 0.3:
             self._move(self._dice.choice(self.held))
 
     def _move(self, name: str) -> None:
         """Begin a move, and do one of the things that a deployer does then, or nothing, as one that died."""
-        record = self._client.update(name, machine="", move=True, ttl_s=1)
+        record = self.call("update", name, machine="", move=True, ttl_s=1)
         moving = record["moving"]
         if moving is None:  # it is where it is best
             self.answers["stayed"] += 1
@@ -177,110 +163,13 @@ class _Deployer:
         self.answers["moving"] += 1
         fate = self._dice.random()
         if fate < 0.5:
-            self._client.confirm(name, machine=moving["to"], generation=record["generation"], move=moving["number"])
+            self.call("confirm", name, machine=moving["to"], generation=record["generation"], move=moving["number"])
             self.answers["moved"] += 1
-            self.moved.append((name, moving["to"], moving["number"]))
         elif fate < 0.6:
-            self._client.update(name, cancel_move=True)
+            self.call("update", name, cancel_move=True)
         elif fate < 0.7:
-            self._client.release(name)
+            self.call("release", name)
             self.held.remove(name)
-
-
-def check_history(
-    history: list[Instance], placed: dict[str, str], limits: tuple[float, ...], classes: ClassSums | None = None
-) -> Report:
-    """Replay every change; note whatever broke a law: of sums by class, if these are given, else of one sum."""
-    report = Report(placed=placed, changes=len(history))
-    live: dict[str, Instance] = {}
-    seen: dict[str, Instance] = {}
-    fleet = _Fleet(limits, report)
-    for number, record in enumerate(history, 1):
-        if record.version != number:
-            report.faults.append(f"change {number} is missing")
-            break
-        known = seen.get(record.id)
-        if known is None and record.state != "reserved":
-            report.faults.append(f"{record.id} began as {record.state}")
-        elif known is not None and not _allowed(known, record):
-            report.faults.append(f"{record.id} went from {known.state} to {record.state}")
-        if known is not None and known.moving is not None and record.state in LIVE:
-            _note_move(known, known.moving, record, report)
-        elif record.moving is not None and (known is None or record.machine != known.machine):
-            report.faults.append(f"{record.id} began to move and was elsewhere at once")
-        if before := live.pop(record.id, None):
-            fleet.take_away(before)
-        if classes is not None:
-            classes.change(before, record if record.state in LIVE else None)
-        seen[record.id] = record
-        if record.state in LIVE:
-            live[record.id] = record
-            fleet.add(record)
-    absent = [(name, machine) for name, machine in placed.items() if name not in seen]
-    report.faults += [f"{name} was answered {machine} and is not in the history" for name, machine in absent]
-    if classes is not None:
-        report.faults = [fault for fault in report.faults if " over its " not in fault] + classes.faults
-        report.fullest_of_class, report.changing = classes.fullest, classes.moved
-    if live:
-        report.faults.append(f"{len(live)} instances are left, such as {next(iter(live))}")
-    return report
-
-
-def _note_move(before: Instance, moving: Moving, after: Instance, report: Report) -> None:
-    """A moving instance goes on, stays where it was, or arrives where it was to go; nowhere else."""
-    if after.moving is None and after.machine == moving.to:
-        report.arrived.append(Arrival(after.id, moving.to, moving.number))
-    elif after.machine != before.machine or after.moving not in (None, moving):
-        report.faults.append(f"{after.id} was moving to {moving.to} and came to {after.machine}")
-
-
-class _Fleet:
-    """What every machine holds at one moment of the history."""
-
-    def __init__(self, limits: tuple[float, ...], report: Report) -> None:
-        self._limits = {name: in_units(name, limit) for name, limit in zip(RESOURCES, limits, strict=False)}
-        self._sums: Counter[tuple[str, str]] = Counter()
-        self._ports: dict[tuple[str, int], str] = {}
-        self._report = report
-
-    def add(self, record: Instance) -> None:
-        """Put an instance on each machine that it holds; note what it breaks."""
-        for machine in machines_of(record):
-            for name, amount in zip(RESOURCES, record.amounts, strict=True):
-                if (limit := self._limits.get(name)) is None:
-                    continue
-                self._sums[machine, name] += in_units(name, amount)
-                share = self._sums[machine, name] / limit
-                self._report.fullest = max(self._report.fullest, share)
-                if share > 1:
-                    self._report.faults.append(f"change {record.version}: {machine} over its {name}")
-            for port in record.ports:
-                if self._ports.setdefault((machine, port), record.id) != record.id:
-                    self._report.faults.append(f"change {record.version}: port {port} of {machine} taken twice")
-
-    def take_away(self, record: Instance) -> None:
-        """Take an instance off each machine that it held."""
-        for machine in machines_of(record):
-            for name, amount in zip(RESOURCES, record.amounts, strict=True):
-                self._sums[machine, name] -= in_units(name, amount)
-            for port in record.ports:
-                self._ports.pop((machine, port), None)
-
-
-def _allowed(before: Instance, after: Instance) -> bool:
-    if after.state == "expired":
-        return before.state == "reserved"
-    return any(TRANSITIONS[before.state, step] == after.state for step in ("confirm", "update", "release"))
-
-
-def read_history(ledger: Ledger) -> list[Instance]:
-    """Return every change of the log."""
-    history: list[Instance] = []
-    while True:
-        _, change, records = ledger.read_log(ledger.wire.ask(ledger.log_reads(len(history), 10_000)))
-        history += records
-        if len(history) >= change or not records:
-            return history
 
 
 def contend(
@@ -360,13 +249,11 @@ def _contend(
             still = _at_rest(url, names, usage, arguments)
             pause.wait()
         answers: Counter[str] = Counter()
-        placed: dict[str, str] = {}
-        moved: list[tuple[str, str, int]] = []
+        said: list[Told] = []
         for _ in working:
-            counts, told, confirmed = out.get(timeout=3600)
+            counts, told = out.get(timeout=3600)
             answers += counts
-            placed |= told
-            moved += confirmed
+            said += told
         took_s = time.perf_counter() - started
         for process in working:
             process.join()
@@ -376,9 +263,8 @@ def _contend(
             time.sleep(0.1)  # reservations run out
         back = math.ceil(known_s / usage_every_s) if usage_every_s else 0
         classes = ClassSums(CAPACITY, usage.rounds if usage else (), back) if arguments else None
-        report = check_history(read_history(ledger), placed, CAPACITY, classes)
+        report = _judge(ledger, answers, said, classes)
         report.faults += still
-        _judge_answers(report, answers, moved)
         for part in ("instances", "expiry", "machines", "counts", "clusters", "moving"):
             if wire.one("EXISTS", names.ledger(part)):
                 report.faults.append(f"{part} is not empty in the end")
@@ -390,16 +276,18 @@ def _contend(
         wire.close()
 
 
-def _judge_answers(report: Report, answers: Counter[str], moved: list[tuple[str, str, int]]) -> None:
-    report.answers = answers
-    arrived = {(one.id, one.to, one.number) for one in report.arrived}
-    report.faults += [
-        f"{name} was answered moved to {to}, and is not there"
-        for name, to, number in moved
-        if (name, to, number) not in arrived
-    ]
+def _judge(ledger: Ledger, answers: Counter[str], said: list[Told], classes: ClassSums | None) -> Report:
+    """Return what was answered and what broke: a sum of a class, if these are given, else the one sum of a machine."""
+    verdict = verdict_on(ledger, said, CAPACITY if classes is None else ())
+    report = Report(answers, verdict.faults, verdict.changes, verdict.fullest)
     if answers["torn batches"]:
         report.faults.append("a batch of all or nothing was placed in part")
+    if classes is not None:
+        for before, after in steps(read_history(ledger)):
+            classes.change(before if before and before.state in LIVE else None, after if after.state in LIVE else None)
+        report.faults += classes.faults
+        report.fullest_of_class, report.changing = classes.fullest, classes.moved
+    return report
 
 
 def _at_rest(url: str, names: Names, usage: ChangingUsage, arguments: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -17,14 +18,15 @@ import pytest
 
 from schemas.names import Names
 from scorer.client import AsyncClient, Client, WindwardError
-from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.wake_ups import WakeUps
 from scorer.wire import AWAY, LOOK_S, Wire
-from tests.bench.bench_scorers import CAPACITY, check_history, read_history
+from tests.bench.bench_scorers import CAPACITY
+from tests.history import Told
 from tests.integration.test_rpc import scorer_process
 from tests.sentinels import PASSWORD, SENTINEL_PASSWORD, Watched, eventually
 from tests.window_tables import publish, window_table
+from tests.witness import Witness, verdict_on
 
 pytestmark = pytest.mark.integration
 
@@ -39,36 +41,31 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
 
 
 class Placer(threading.Thread):
-    """Places, confirms and releases until it is told to stop; notes each acknowledged placement."""
+    """Places, confirms and releases until it is told to stop; notes each call and what was answered."""
 
     def __init__(self, watched: Watched, names: Names, number: int) -> None:
         super().__init__(daemon=True)
         self._client = Client(prefix=names.prefix, timeout_s=30, **watched.arguments)
         self._number = number
         self.stopping = threading.Event()
-        self.placed: dict[str, tuple[str, int, float]] = {}
-        """By id: machine, generation, and when it was acknowledged."""
-        self.held: set[str] = set()
-        self.errors: list[WindwardError] = []
+        self.said: list[Told] = []
 
     def run(self) -> None:
         """Place, under a new id each time; every third instance stays."""
-        turn = 0
+        call, turn = Witness(self._client, self.said.extend), 0
         while not self.stopping.is_set():
             turn += 1
             name = f"p{self._number}-{turn}"
-            try:
-                answer = self._client.place(id=name, cpu=0.1)
-                assert answer.machine, answer.reason
-                self.placed[name] = (answer.machine, answer.generation or 0, time.monotonic())
-                answer.confirm()
+            with contextlib.suppress(WindwardError):
+                generation = call("place", name, cpu=0.1).generation
+                call("confirm", name, generation=generation)
                 if turn % 3:
-                    answer.release()
-                else:
-                    self.held.add(name)
-            except WindwardError as error:
-                self.errors.append(error)
+                    call("release", name, generation=generation)
         self._client.close()
+
+    def placed_s(self) -> list[float]:
+        """Return when each placement was answered."""
+        return [one.at_s for one in self.said if one.step == "place" and one.machine]
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
@@ -86,7 +83,7 @@ def test_placing_goes_on_after_a_failover(watched: Watched, names: Names, how: s
     with scorers[0], scorers[1]:
         for placer in placers:
             placer.start()
-        eventually(lambda: all(len(placer.placed) > 20 for placer in placers))
+        eventually(lambda: all(len(placer.placed_s()) > 20 for placer in placers))
         wake_ups = WakeUps(watched.arguments, names, threading.Event())
         wake_ups.wait()
         old, decided_at = watched.fail(how)
@@ -95,26 +92,22 @@ def test_placing_goes_on_after_a_failover(watched: Watched, names: Names, how: s
         assert time.monotonic() - decided_at < 2 * LOOK_S, "a connection to a server that stands still is waited for"
         eventually(lambda: wake_ups.wait() is None and wake_ups._messages and wake_ups._messages.connection.port != old)
         wake_ups.close()
-        before = [len(placer.placed) for placer in placers]
-        eventually(lambda: all(len(one.placed) > count + 20 for one, count in zip(placers, before, strict=True)))
+        before = [len(placer.placed_s()) for placer in placers]
+        eventually(lambda: all(len(one.placed_s()) > count + 20 for one, count in zip(placers, before, strict=True)))
         watched.wake(old)
         for placer in placers:
             placer.stopping.set()
             placer.join(60)
-        again_s = [min(at for _, _, at in placer.placed.values() if at > decided_at) - decided_at for placer in placers]
+        again_s = [min(at_s for at_s in placer.placed_s() if at_s > decided_at) - decided_at for placer in placers]
         assert max(again_s) < 3, again_s
         wire.close()
-        ledger = Ledger(wire, names, log_length=1_000_000)
-        report = check_history(read_history(ledger), {}, CAPACITY)
-        assert [fault for fault in report.faults if "instances are left" not in fault] == []
-        placed = {name: one[:2] for placer in placers for name, one in placer.placed.items()}
-        live = ledger.all_instances()
-        assert all(placed[name] == (one.machine, one.generation) for name, one in live.items() if name in placed)
-        assert not Check(ledger).run().differences
-        held = set().union(*(placer.held for placer in placers))
-        assert len(held - live.keys()) <= 3  # one call of each client: without WAIT an answer may be lost
-    errors = [error for placer in placers for error in placer.errors]
-    assert all(error.retryable or error.code in ("ABORTED", "FAILED_PRECONDITION", "NOT_FOUND") for error in errors)
+        said = [one for placer in placers for one in placer.said]
+        verdict = verdict_on(Ledger(wire, names, log_length=1_000_000), said, CAPACITY)
+        assert not (verdict.doubled or verdict.over or verdict.wrong), verdict.faults
+        lost = {fault.split()[1] for fault in verdict.lost}
+        assert len(lost) <= 3, lost  # one call of each client: without WAIT an answer may be lost
+    errors = {one.error for one in said if one.error}
+    assert errors <= {"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "FAILED_PRECONDITION", "NOT_FOUND"}
     wire.close()
 
 
