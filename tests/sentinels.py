@@ -14,20 +14,45 @@ from redis.sentinel import Sentinel
 
 from ops.stack.servers.process import free_port
 from tests.conftest import start_valkey, valkey_binary
+from tests.links import Links
 
 NAME, PASSWORD, SENTINEL_PASSWORD = "main", "of the server", "of the sentinels"
 _QUICK = ("--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1", "--enable-debug-command", "yes")
 
 
 class Watched:
-    """Servers and sentinels by port, started by ``with``; a sentinel counts a server as down after ``down_s``."""
+    """Servers and sentinels by port, started by ``with``; a sentinel counts a server as down after ``down_s``.
 
-    def __init__(self, folder: Path, *, replicas: int = 1, sentinels: int = 1, down_s: float = 1.5) -> None:
+    With ``links`` each has an address, and is reached by a port of theirs, under which it is known everywhere.
+    """
+
+    def __init__(
+        self, folder: Path, *, replicas: int = 1, sentinels: int = 1, down_s: float = 1.5, links: Links | None = None
+    ) -> None:
         self._folder = folder
         self._down_s = down_s
-        self.ports = [free_port() for _ in range(1 + replicas)]
-        self.sentinel_ports = [free_port() for _ in range(sentinels)]
+        self.addresses: dict[int, str] = {}
+        """By port, with ``links``."""
+        self._own: dict[int, int] = {}
+        self.ports = [self._reached(links, f"127.0.1.{number + 1}") for number in range(1 + replicas)]
+        self.sentinel_ports = [self._reached(links, f"127.0.2.{number + 1}") for number in range(sentinels)]
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    def _reached(self, links: Links | None, address: str) -> int:
+        """Return the port by which a new server is reached; note the one that it listens on."""
+        own = free_port()
+        port = own if links is None else links.to(address, own)
+        self._own[port] = own
+        if links is not None:
+            self.addresses[port] = address
+        return port
+
+    def _announced(self, port: int, kind: str) -> list[tuple[str, str]]:
+        """Return the settings by which others know a server, or a sentinel."""
+        if port not in self.addresses:
+            return []
+        known = [(f"{kind}-ip", "127.0.0.1"), (f"{kind}-port", str(port))]
+        return [*known, ("bind-source-addr", self.addresses[port])]
 
     @property
     def url(self) -> str:
@@ -72,14 +97,17 @@ class Watched:
         folder = self._folder / str(port)
         folder.mkdir(parents=True, exist_ok=True)
         of = () if port == primary else ("--replicaof", f"127.0.0.1 {primary}")
-        options = ("--requirepass", PASSWORD, "--masterauth", PASSWORD)
-        self._processes[port] = start_valkey(port, folder, *_QUICK, *options, *of)
+        options = ["--requirepass", PASSWORD, "--masterauth", PASSWORD]
+        for name, value in self._announced(port, "replica-announce"):
+            options += [f"--{name}", value]
+        self._processes[port] = start_valkey(self._own[port], folder, *_QUICK, *options, *of)
 
     def _watch(self, port: int) -> None:
         folder = self._folder / str(port)
         folder.mkdir(parents=True, exist_ok=True)
         lines = [
-            f"port {port}", "bind 127.0.0.1", f"dir {folder}", f'requirepass "{SENTINEL_PASSWORD}"',
+            f"port {self._own[port]}", "bind 127.0.0.1", f"dir {folder}", f'requirepass "{SENTINEL_PASSWORD}"',
+            *(" ".join(pair) for pair in self._announced(port, "sentinel announce")),
             f'sentinel sentinel-pass "{SENTINEL_PASSWORD}"',
             f"sentinel monitor {NAME} 127.0.0.1 {self.ports[0]} {len(self.sentinel_ports) // 2 + 1}",
             f'sentinel auth-pass {NAME} "{PASSWORD}"',
@@ -102,7 +130,7 @@ class Watched:
 
     def _state(self, port: int) -> dict[str, Any]:
         """Return what a sentinel knows of the primary; nothing when it does not answer."""
-        with redis.Redis(port=port, password=SENTINEL_PASSWORD, socket_timeout=1) as sentinel:
+        with self.sentinel(port) as sentinel:
             try:
                 return dict(sentinel.sentinel_master(NAME))
             except redis.RedisError:
@@ -110,7 +138,11 @@ class Watched:
 
     def server(self, port: int) -> redis.Redis:
         """Return a client of one server."""
-        return redis.Redis(port=port, password=PASSWORD, socket_timeout=5)
+        return redis.Redis(port=self._own[port], password=PASSWORD, socket_timeout=5)
+
+    def sentinel(self, port: int) -> redis.Redis:
+        """Return a client of one sentinel."""
+        return redis.Redis(port=self._own[port], password=SENTINEL_PASSWORD, socket_timeout=1)
 
     def _all_follow(self) -> bool:
         """Return whether each other server has loaded the primary's data and follows it."""
@@ -124,7 +156,7 @@ class Watched:
 
     def primary(self) -> int:
         """Return the port of the primary, as clients are told; 0 while there is none."""
-        hosts = [("127.0.0.1", port) for port in self.sentinel_ports]
+        hosts = [("127.0.0.1", self._own[port]) for port in self.sentinel_ports]
         with Sentinel(hosts, sentinel_kwargs={"password": SENTINEL_PASSWORD, "socket_timeout": 1}) as sentinels:
             try:
                 return int(sentinels.discover_master(NAME)[1])
@@ -137,8 +169,12 @@ class Watched:
         self._processes[old].send_signal(how)
         if how is signal.SIGKILL:
             self._processes[old].wait()
+        return old, self.decided(old)
+
+    def decided(self, old: int) -> float:
+        """Return when (monotonic) the sentinels have named another primary."""
         eventually(lambda: self.primary() not in (0, old))
-        return old, time.monotonic()
+        return time.monotonic()
 
     def wake(self, port: int) -> None:
         """Let a frozen server go on."""
