@@ -1,6 +1,7 @@
 """Forwards TCP between parties that each have an address on loopback, and cuts the links between two sides.
 
-A cut closes nothing, as when a cable is pulled: what is sent waits, and arrives when the link is back.
+A cut closes nothing, as when a cable is pulled: what is sent waits, and arrives when the link is back. Or it is lost,
+and the connection with it, as when a host dies with what it had not sent yet.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Links:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._side: frozenset[str] = frozenset()
         self._healed = asyncio.Event()
+        self._lost = False
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -42,15 +44,15 @@ class Links:
         """Hold what goes between the parties of a side and all others, by their addresses."""
         self._run(self._set(frozenset(side)))
 
-    def heal(self) -> None:
-        """Let all of it go on."""
-        self.cut(())
+    def heal(self, *, lost: bool = False) -> None:
+        """Let all of it go on, or lose what was held."""
+        self._run(self._set(frozenset(), lost))
 
     def _run(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
 
-    async def _set(self, side: frozenset[str]) -> None:
-        self._side = side
+    async def _set(self, side: frozenset[str], lost: bool = False) -> None:
+        self._side, self._lost = side, lost
         self._healed.set()
         self._healed = asyncio.Event()
 
@@ -63,27 +65,30 @@ class Links:
     ) -> None:
         ends, writers = (writer.get_extra_info("peername")[0], target), [writer]
         with contextlib.suppress(OSError, asyncio.CancelledError):
-            await self._passable(ends)
-            there_reader, there_writer = await asyncio.open_connection(HOST, port)
-            writers.append(there_writer)
-            await asyncio.gather(self._pass(ends, reader, there_writer), self._pass(ends, there_reader, writer))
+            if await self._passable(ends):
+                there_reader, there_writer = await asyncio.open_connection(HOST, port)
+                writers.append(there_writer)
+                await asyncio.gather(self._pass(ends, reader, there_writer), self._pass(ends, there_reader, writer))
         for each in writers:
             each.close()
 
     async def _pass(self, ends: tuple[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Pass on what one end says until it closes; then close the other."""
         with contextlib.suppress(OSError):
-            while data := await reader.read(65536):
-                await self._passable(ends)
+            while (data := await reader.read(65536)) and await self._passable(ends):
                 writer.write(data)
                 await writer.drain()
             await self._passable(ends)
         writer.close()
 
-    async def _passable(self, ends: tuple[str, str]) -> None:
+    async def _passable(self, ends: tuple[str, str]) -> bool:
+        """Return when the link is whole; False: what was held is lost."""
         source, target = ends
         while (source in self._side) != (target in self._side):
             await self._healed.wait()
+            if self._lost:
+                return False
+        return True
 
     async def _end(self) -> None:
         others = asyncio.all_tasks() - {asyncio.current_task()}

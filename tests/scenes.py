@@ -1,4 +1,4 @@
-"""A fleet whose Redis fails over: three servers, three sentinels, and two groups of clients with a scorer each.
+"""A fleet whose Redis fails over: three servers, three sentinels, a rebalancer, and two groups of a scorer and clients.
 
 Each group has an address, so that a cut may leave it on either side. Whatever any client was told is compared with the
 ledger in the end (`tests.history`).
@@ -24,6 +24,7 @@ from schemas.names import Names
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.bench.bench_scorers import CAPACITY
+from tests.conftest import stop
 from tests.history import Told, Verdict
 from tests.integration.test_rpc import scorer_process
 from tests.links import Links
@@ -34,7 +35,9 @@ from tests.witness import verdict_on
 MACHINES = 12
 GROUP = 4
 """Clients in each group."""
-WORK = 15
+LAG_S = 0.3
+"""How far replicas are behind a primary that is killed or frozen."""
+WORK = 10
 """Placements of each client before a failure, and after it."""
 GROUPS = ("127.0.3.1", "127.0.3.2")
 """The addresses; the first group is on the side of a primary that is cut off."""
@@ -96,6 +99,9 @@ class Scene:
             reader.start()
             self._callers.append((process, reader))
         self._stack.callback(self._stop)
+        command = [sys.executable, "-m", "scorer.rebalancer", "--every", "1", "--rest-s", "0", "--lease-s", "2"]
+        self._rebalancer = subprocess.Popen([*command, "--log-level", "warning"], env=environ)
+        self._stack.callback(stop, self._rebalancer)
 
     def _hear(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -127,19 +133,28 @@ class Scene:
         eventually(lambda: self._placed_since(since_s, range(2 * GROUP), WORK))
 
     def fail(self, how: str) -> None:
-        """Have the primary fail; wait until all servers follow the next one, and all clients work again."""
+        """Have the primary fail; wait until all servers follow the next one, and all clients work again.
+
+        A killed or frozen one fails while replicas lag: all of them, or all but one where answers wait for one.
+        """
         watched, old = self._watched, self._watched.primary()
+        others = [port for port in watched.ports if port != old]
         clients, left = range(2 * GROUP), 1  # who reaches the next primary, and its replicas, until the old one is back
         if how in (KILL, FREEZE):
-            _, decided_s = watched.fail(signal.SIGKILL if how == KILL else signal.SIGSTOP)
+            near = [old, *others[: self._acknowledged_by == 1], *watched.sentinel_ports]
+            self._links.cut([*GROUPS, *(watched.addresses[port] for port in near)])
+            time.sleep(LAG_S)
+            watched.signal(old, signal.SIGKILL if how == KILL else signal.SIGSTOP)
+            self._links.heal(lost=True)
         else:
             clients, left = range(GROUP, 2 * GROUP), int(how == CUT_ALONE)
-            self._links.cut(self._side(old, replicas=1 - left))
-            decided_s = watched.decided(old)
+            near = [old, *others[: 1 - left], watched.sentinel_ports[-1]]
+            self._links.cut([GROUPS[0], *(watched.addresses[port] for port in near)])
+        decided_s = watched.decided(old)
         if self._acknowledged_by <= left:
             self._note_again(decided_s, clients)
         if how == FREEZE:
-            watched.wake(old)
+            watched.signal(old, signal.SIGCONT)
         self._links.heal()
         watched.rejoin(old)
         followed_s = time.monotonic()
@@ -150,16 +165,10 @@ class Scene:
     def _note_again(self, since_s: float, clients: range) -> None:
         self.again_s.append(eventually(lambda: self._placed_since(since_s, clients)) - since_s)
 
-    def _side(self, primary: int, *, replicas: int) -> list[str]:
-        """Return the addresses of the side that has the primary."""
-        watched = self._watched
-        others = [port for port in watched.ports if port != primary]
-        ports = [primary, *others[:replicas], watched.sentinel_ports[-1]]
-        return [GROUPS[0], *(watched.addresses[port] for port in ports)]
-
     def end(self) -> Verdict:
         """Stop the clients and compare what they were told with the ledger."""
         self._stop()
+        assert stop(self._rebalancer) == 0
         wire = Wire(self._watched.arguments)
         verdict = verdict_on(Ledger(wire, self._names, log_length=1_000_000), self._said, CAPACITY)
         wire.close()

@@ -166,9 +166,7 @@ class Watched:
     def fail(self, how: signal.Signals) -> tuple[int, float]:
         """Kill or freeze the primary; return its port, and when (monotonic) the sentinels named another."""
         old = self.primary()
-        self._processes[old].send_signal(how)
-        if how is signal.SIGKILL:
-            self._processes[old].wait()
+        self.signal(old, how)
         return old, self.decided(old)
 
     def decided(self, old: int) -> float:
@@ -176,9 +174,11 @@ class Watched:
         eventually(lambda: self.primary() not in (0, old))
         return time.monotonic()
 
-    def wake(self, port: int) -> None:
-        """Let a frozen server go on."""
-        self._processes[port].send_signal(signal.SIGCONT)
+    def signal(self, port: int, how: signal.Signals) -> None:
+        """Kill a server, freeze it, or let a frozen one go on."""
+        self._processes[port].send_signal(how)
+        if how is signal.SIGKILL:
+            self._processes[port].wait()
 
     def rejoin(self, port: int) -> None:
         """Have a server that failed as a replica again: a killed one is started, empty. Wait until all follow."""

@@ -94,7 +94,7 @@ def test_placing_goes_on_after_a_failover(watched: Watched, names: Names, how: s
         wake_ups.close()
         before = [len(placer.placed_s()) for placer in placers]
         eventually(lambda: all(len(one.placed_s()) > count + 20 for one, count in zip(placers, before, strict=True)))
-        watched.wake(old)
+        watched.signal(old, signal.SIGCONT)
         for placer in placers:
             placer.stopping.set()
             placer.join(60)
