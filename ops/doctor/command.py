@@ -210,7 +210,7 @@ class Inspection:
                     do = "ask as a user with the rights of ops/redis/exporter.acl and operator.acl"
                     found.append(Finding("ACL", "note", said, do))
                 except redis.RedisError as error:
-                    found.append(Finding("Redis", "error", str(error), "read its log"))
+                    found.append(Finding("Redis", "error", in_words(error), "read its log"))
         return found + version_findings(self._versions)
 
     def _connect(self, arguments: dict[str, Any]) -> redis.Redis:

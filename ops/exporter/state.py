@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import redis
 
+from schemas.process.redis_url import in_words
 from schemas.rpc.request import Request
 from scorer.classes.class_usage import ClassUsage, class_usage
 from scorer.ledger.record.transition import UnknownFormat
@@ -90,7 +91,7 @@ class Reader:
                 memory["ledger"] = self._memory(self._fleet.ledger.wire)
         except (*AWAY, UnknownFormat) as error:
             self._fleet.close()
-            raise Away(f"{setting}: {error}") from None
+            raise Away(f"{setting}: {in_words(error)}") from None
         known = {name: each for name, each in memory.items() if each is not None}
         return State(snapshot, ledger, profile, now_s, self._kept, memory=known)
 

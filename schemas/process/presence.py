@@ -25,7 +25,7 @@ from redis.retry import Retry
 from schemas.messages.process import BEAT_S, REMEMBERED_S, Process, read_processes
 from schemas.names import Names
 from schemas.process.pages import Ready
-from schemas.process.redis_url import connected
+from schemas.process.redis_url import connected, in_words
 from schemas.process.version import product_version
 from schemas.rpc.envelope import CLOCK_OFF_S
 
@@ -88,7 +88,7 @@ class Presence(threading.Thread):
             except (redis.RedisError, OSError) as error:
                 wait_s = BEAT_S
                 if not self._said:
-                    log, self._said = self._log, str(error)
+                    log, self._said = self._log, in_words(error)
                     log.warning("process.heartbeat.failed", extra={"values": {"error": self._said}})
             self._stopping.wait(wait_s)
 

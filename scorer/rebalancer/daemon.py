@@ -17,6 +17,7 @@ from collections import Counter
 import redis
 
 from schemas.messages.proposal import write_proposal
+from schemas.process.redis_url import in_words
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.server_settings import ServerSettings
@@ -67,7 +68,8 @@ class Daemon:
             if isinstance(error, AWAY):
                 self._fleet.close()
             self._metrics.rounds.labels("failed").inc()
-            log.warning("rebalancer.round.failed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
+            said = f"{type(error).__name__}: {in_words(error)}"
+            log.warning("rebalancer.round.failed", extra={"values": {"error": said}})
         return min(self._settings.every, self._settings.lease_s / 3)
 
     def _turn(self, now_s: float) -> None:

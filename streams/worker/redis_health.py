@@ -6,6 +6,7 @@ import logging
 
 from redis.exceptions import RedisError
 
+from schemas.process.redis_url import in_words
 from streams.worker.metrics import Metrics
 
 log = logging.getLogger("windward.stream")
@@ -27,6 +28,6 @@ class RedisHealth:
     def failed(self, doing: str, error: RedisError) -> None:
         """Count a call that failed; the first in a row is logged."""
         if self.ok is not False:
-            log.error("stream.redis.away", extra={"values": {"doing": doing, "error": str(error)}})
+            log.error("stream.redis.away", extra={"values": {"doing": doing, "error": in_words(error)}})
         self.ok = False
         self._metrics.flush_failures.labels("redis").inc()

@@ -61,6 +61,17 @@ def test_a_process_goes_on_without_its_heartbeat(valkey: Valkey, caplog: pytest.
         assert presence.is_alive()
 
 
+def test_a_log_line_names_sentinels_by_their_address(names: Names, caplog: pytest.LogCaptureFixture) -> None:
+    """And not as redis-py shows them, with all their arguments."""
+    port = free_port()
+    with Presence("record", names, {"url": f"redis+sentinel://127.0.0.1:{port}/main/0"}):
+        wait_until(lambda: caplog.records, 10, "it is said")
+    (said,) = (vars(one)["values"]["error"] for one in caplog.records)
+    assert "No master found for 'main'" in said
+    assert f"127.0.0.1:{port}" in said
+    assert "<" not in said
+
+
 class Doctor:
     """Asks doctor, and takes the time."""
 
