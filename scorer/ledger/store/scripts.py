@@ -8,7 +8,8 @@ The ledger has a format number. One of another format is neither read nor writte
 
 With ``acknowledged_by`` a step of a query returns when so many replicas have it. WAIT looks at the last write of its
 own connection, and a step that is repeated writes nothing. So a SET goes before it: whatever is older is replicated
-first, by any connection. Script, SET and WAIT are one round trip.
+first, by any connection. Script, SET and WAIT are one round trip. WAITAOF, for the disks, takes 980 ms whatever
+``appendfsync`` is, where WAIT takes 1 ms; a replica that syncs always has on disk what it acknowledges to WAIT.
 """
 
 from __future__ import annotations
