@@ -100,7 +100,10 @@ class Watched:
         options = ["--requirepass", PASSWORD, "--masterauth", PASSWORD]
         for name, value in self._announced(port, "replica-announce"):
             options += [f"--{name}", value]
-        self._processes[port] = start_valkey(self._own[port], folder, *_QUICK, *options, *of)
+        self._processes[port] = process = start_valkey(self._own[port], folder, *_QUICK, *options, *of)
+        with self.server(port) as server:
+            info: Any = server.info("server")
+        assert info["process_id"] == process.pid, "another test has taken the port"
 
     def _watch(self, port: int) -> None:
         folder = self._folder / str(port)
