@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from schemas.json_schema import TYPES, schema_file
+from schemas.messages.event import EVENTS
 from schemas.names import Names
 from schemas.rpc.envelope import DEADLINE_MAX_S, REPLY_BYTES, REPLY_TTL_S, VERSION, Code
 from schemas.rpc.parameters import RPC
@@ -65,6 +66,7 @@ def document() -> Schema:
         }
     messages["error"] = _error()
     messages["move"] = _move()
+    messages["change"] = _change()
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -87,7 +89,7 @@ def _schemas() -> Schema:
     """Return every type by its name, as in the JSON Schema files."""
     found: Schema = {}
     for name in TYPES:
-        if name.startswith(("sample.", "operator.", "proposal.")):
+        if name.startswith(("sample.", "operator.", "proposal.", "event.")):
             continue
         for part, definition in json.loads(schema_file(name))["$defs"].items():
             moved = json.loads(json.dumps(definition).replace('"#/$defs/', '"#/components/schemas/'))
@@ -127,6 +129,16 @@ def _channels() -> Schema:
             "parameters": prefix,
             "messages": {"move": {"$ref": "#/components/messages/move"}},
             "x-redis": {"type": "list", "receive": "BLMOVE", "acknowledge": "LREM"},
+        },
+        "events": {
+            "address": names.ledger("log"),
+            "description": "A stream, bounded: each change of an instance, in order. The id of an entry is the number "
+            "of its last change; the version of a record is that of its own, without gaps: a reader that finds a "
+            f"later one than the next has missed some. Another epoch in the hash {names.ledger('head')} is another "
+            "ledger; a smaller change there than one that was read is a ledger that has lost its end.",
+            "parameters": prefix,
+            "messages": {"change": {"$ref": "#/components/messages/change"}},
+            "x-redis": {"type": "stream", "receive": "XREAD", "last": f"HMGET {names.ledger('head')} epoch change"},
         },
     }
 
@@ -177,6 +189,39 @@ def _move() -> Schema:
         "title": "one instance that should move",
         "payload": json.loads(schema_file("proposal.v1.schema.json"))["$defs"]["MoveProposal"],
         "examples": [{"name": "move", "payload": payload}],
+    }
+
+
+def _change() -> Schema:
+    """Return the message of an entry of the log: its fields, of which `i` may come several times."""
+    event = json.loads(schema_file("event.v1.schema.json"))["$defs"]["Event"]
+    machines = {
+        name: {"type": "string", "description": said}
+        for name, said in (
+            ("source", "of moved: the machine before"), ("renamed", "of renamed: the machine's name before"),
+            ("target", "of stayed: the machine that it was to move to"), ("why", "where the event does not say it"),
+        )
+    }  # fmt: skip
+    record = {"type": "string", "contentMediaType": "application/json", "description": "the record after the change"}
+    said = {"type": "string", "enum": [one for one in EVENTS if one != "gap"], "x-meanings": EVENTS}
+    fields: Schema = {
+        "i": {"type": "array", "items": record, "minItems": 1},
+        "event": {**said, "description": "absent: each record is a new reservation, placed at its reserved_at"},
+        "at": {"type": "string", "description": "epoch seconds by the clock of the server"},
+        **machines,
+    }
+    payload = {
+        "i": ['{"version":57,"generation":3,"state":"confirmed","machine":"m2","started_at":1790000000.2,"id":"db-1"}'],
+        "event": "moved", "at": "1790000000.200000", "source": "m1",
+    }  # fmt: skip
+    return {
+        "name": "change",
+        "title": "what happened to an instance",
+        "summary": "The fields of an entry; `windward events --json` and the Python client's `events` give each as "
+        "one object (x-event).",
+        "payload": {"type": "object", "required": ["i"], "properties": fields},
+        "examples": [{"name": "change", "payload": payload}],
+        "x-event": event,
     }
 
 

@@ -1,10 +1,10 @@
 """What the client has of ours: ``python -m schemas.client_results`` writes it there.
 
 The client is one file that imports nothing of ours, so it has copies, each part between two comments: of the Structs of
-`schemas.rpc.results`, and of `schemas.process.redis_url`. In the copy every Struct is a ``Result`` of the client, which
-is read like a mapping, too, and all rows are decoded. Above them are the keywords of each method, a TypedDict made from
-the JSON Schema of its parameters: an editor completes them, and a type checker finds a keyword that there is not. A
-test checks that all are current.
+`schemas.rpc.results`, of `schemas.messages.event`, and of `schemas.process.redis_url`. In the copy every Struct is a
+``Result`` of the client, which is read like a mapping, too, and all rows are decoded. Above them are the keywords of
+each method, a TypedDict made from the JSON Schema of its parameters: an editor completes them, and a type checker finds
+a keyword that there is not. A test checks that all are current.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 import schemas
+from schemas.messages.event import Event
 from schemas.process import redis_url
 from schemas.resources import RESOURCES
 from schemas.rpc import results
@@ -44,7 +45,7 @@ _IN_THE_CLIENT = {
 def client_results() -> str:
     """Return the Structs as the client has them."""
     kinds = [one for one in vars(results).values() if inspect.isclass(one) and issubclass(one, msgspec.Struct)]
-    sources = [inspect.getsource(kind) for kind in kinds if kind is not results._Amounts]
+    sources = [inspect.getsource(kind) for kind in (*kinds, Event) if kind is not results._Amounts]
     text = "\n\n".join(sources)
     for here, there in _IN_THE_CLIENT.items():
         text = text.replace(here, there)

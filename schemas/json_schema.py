@@ -12,6 +12,7 @@ any language can validate against them:
 | reply.v1.schema.json    | the answer to a call, without its ``result``                         |
 | operator.v1.schema.json | operators' rules for a machine                                       |
 | proposal.v1.schema.json | a move that the rebalancer proposes                                  |
+| event.v1.schema.json    | what happened to an instance                                         |
 | METHOD.result.v1.schema.json | the ``result`` of each method of the RPC                        |
 
 A reader ignores unknown fields in samples, queries and replies, so those schemas allow further properties. A
@@ -29,6 +30,7 @@ from typing import Any
 
 import msgspec
 
+from schemas.messages.event import Event
 from schemas.messages.operator import OperatorFacts
 from schemas.messages.proposal import MoveProposal
 from schemas.messages.sample import VERSION, Message, Sample
@@ -44,6 +46,7 @@ TYPES: dict[str, Any] = {
     "reply.v1.schema.json": Reply,
     "operator.v1.schema.json": OperatorFacts,
     "proposal.v1.schema.json": MoveProposal,
+    "event.v1.schema.json": Event,
     **{f"{name}.params.v1.schema.json": one.parameters for name, one in RPC.items() if one.parameters is not Request},
     **{f"{name}.result.v1.schema.json": one.result for name, one in RPC.items()},
 }

@@ -42,9 +42,10 @@ KEYS[3] expiry     zset    id of each reserved instance by expires_at
 KEYS[4] machines   hash    machine -> "version class:name=amount,name=amount class:...", absent without instances
 KEYS[5] counts     hash    "machine what" -> how many instances there are counted under `what`, absent at 0
 KEYS[6] clusters   hash    cluster -> "version count", absent when it has no instance
-KEYS[7] log        stream  <change>-0: field i = the record after the change; then, where its machine was renamed, field
-                           renamed = the name before. Reservations of one script are together in an entry, which has
-                           the number of the last: a field i for each. About the last ARGV[2] changes are kept
+KEYS[7] log        stream  <change>-0: field i = the record after the change; then fields event, at, and where they say
+                           something source, target, renamed, why (schemas.messages.event). Reservations of one script
+                           are together in an entry without these, which has the number of the last: a field i for
+                           each. About the last ARGV[2] changes are kept
 KEYS[8] ended      prefix  <prefix>:<id> -> record of a released or expired instance, for ARGV[3] seconds
                    list    "<version> <id>" of each, oldest first, at most ENDED_MOST; the oldest are forgotten
 KEYS[9] queries    prefix  <prefix>:<query> -> hash of "script id" -> generation acted on, until deadline + 60 s
@@ -466,6 +467,36 @@ local function keep(record, value, old)
   end
 end
 
+-- An entry of the log for a change of one record: the record's text, and what readers of events cannot tell from it.
+-- old: the live record that it replaces, if that is known; began: whether it is a reservation that `correct` made.
+local function entry_of(record, value, old, began)
+  local event, name, machine, why = 'updated', 'source', nil, SCRIPT == 'repair' and 'repair'
+  local moving, inventory = old and old.moving, SCRIPT == 'correct' and 'inventory'
+  if not is_live(record) then
+    event, why = record.state, record.state == 'released' and inventory
+  elseif record.renamed then
+    event, name, machine = 'renamed', 'renamed', record.renamed
+  elseif moving and not record.moving and old.machine == record.machine then
+    event, name, machine = 'stayed', 'target', moving.to
+    why = moving['until'] <= now and 'expired' or inventory or 'cancelled'
+  else
+    why = why or inventory
+    if began then
+      event = 'placed'
+    elseif old and old.machine ~= record.machine then
+      event, machine = 'moved', old.machine
+    elseif old and record.moving and not moving then
+      event = 'moving'
+    elseif record.state == 'confirmed' and (SCRIPT == 'confirm' or old and old.state == 'reserved') then
+      event = 'confirmed'
+    end
+  end
+  local entry = {'i', value, 'event', event, 'at', stamp}
+  if machine then with(entry, name, machine) end
+  if why then with(entry, 'why', why) end
+  return entry
+end
+
 -- Write an entry of the log, with the number of the last change, and forget those that are too old.
 local function add_to_log(fields)
   local oldest = string.format('%.0f', math.max(0, change - LOG_LENGTH))
@@ -485,10 +516,10 @@ local function commit(always)
   if DRY and not always then return end
   local live, waiting, settled, moving, still = {}, nil, nil, nil, nil
   for _, entry in ipairs(noted) do
-    local record, old = entry[1], entry[2]
+    local record, old, began = entry[1], entry[2], entry[1].new
     change = change + 1
     record.version = change
-    if record.new then
+    if began then
       record.new, record.generation = nil, tonumber(DRAWN)
     end
     if record.moving then
@@ -501,11 +532,10 @@ local function commit(always)
     local value = encode(record)
     written[#written + 1] = value
     record.written_as = #written
-    local audit = record.renamed
     if is_live(record) then
       live[record.id] = value
       if record.revived then redis.call('DEL', ENDED .. ':' .. record.id) end
-      if old and not audit then keep(record, value, old) end
+      if old and not record.renamed then keep(record, value, old) end
     else
       live[record.id] = false
       keep(record, value, old)
@@ -516,7 +546,7 @@ local function commit(always)
     else
       settled = with(settled, record.id)
     end
-    add_to_log(audit and {'i', value, 'renamed', audit} or {'i', value})
+    add_to_log(entry_of(record, value, old, began))
     for _, one in ipairs(entry) do
       touch(one.machine)
       if one.moving then touch(one.moving.to) end
