@@ -32,6 +32,7 @@ import contextlib
 import os
 import re
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Required, TypedDict, TypeVar, Unpack
@@ -44,12 +45,14 @@ if TYPE_CHECKING:  # commands do without redis-py, whose import takes longer tha
 
 __all__ = [
     "AsyncClient",
+    "AsyncEvents",
     "AsyncPlaced",
     "AsyncPlacement",
     "Candidate",
     "Client",
     "ConfirmResult",
     "Event",
+    "Events",
     "HealthResult",
     "InstanceRow",
     "InstanceUsage",
@@ -1095,12 +1098,14 @@ class _Log:
             if self._is_next and record.version != self._last + 1:
                 yield self._gap(f"changes {self._last + 1} to {record.version - 1} are no longer kept", entry.at())
             self._last, self._is_next = record.version, True
-            yield record.event(entry.said, self._position())
+            yield record.event(entry.said, self.position)
 
     def _gap(self, why: str, at: float = 0.0) -> Event:
-        return Event(event="gap", at=at or time.time(), position=self._position(), why=why)
+        return Event(event="gap", at=at or time.time(), position=self.position, why=why)
 
-    def _position(self) -> str:
+    @property
+    def position(self) -> str:
+        """Where it is in the log."""
         return f"{self._epoch}-{self._last}"
 
 
@@ -1248,6 +1253,53 @@ class AsyncPlacement(PlaceResult, _HeldThere, kw_only=True, dict=True):
     placed: list[AsyncPlaced] = []  # type: ignore[assignment]
 
 
+class Events:
+    """What `Client.events` returns: an iterator."""
+
+    def __init__(self, log: _Log, do: Callable[[_Step], list[Any]]) -> None:
+        self._log, self._do = log, do
+        self._found = deque(drive(log.start(), do))
+        self.position = log.position
+        """That of the last event, or where it began: another iterator can go on ``after`` it."""
+
+    def __iter__(self) -> Events:
+        return self
+
+    def __next__(self) -> Event:
+        while not self._found:
+            if self._log.ended:
+                raise StopIteration
+            self._found += drive(self._log.more(), self._do)
+        event = self._found.popleft()
+        self.position = event.position
+        return event
+
+
+class AsyncEvents:
+    """The same of an `AsyncClient`."""
+
+    def __init__(self, log: _Log, drive: Callable[[Generator[_Step, list[Any], list[Event]]], Any]) -> None:
+        self._log, self._drive = log, drive
+        self._found: deque[Event] | None = None
+        self.position = ""
+        """That of the last event, or where it began; "" before it has."""
+
+    def __aiter__(self) -> AsyncEvents:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._found is None:
+            self._found = deque(await self._drive(self._log.start()))
+            self.position = self._log.position
+        while not self._found:
+            if self._log.ended:
+                raise StopAsyncIteration
+            self._found += await self._drive(self._log.more())
+        event = self._found.popleft()
+        self.position = event.position
+        return event
+
+
 class Server:
     """The server, prefix and timeout of a client."""
 
@@ -1262,7 +1314,7 @@ class Server:
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         return _Call(self._prefix, method, params, timeout_s, query_id).steps(self._where)
 
-    def _reader(self, since: float | None, after: str, follow: bool, timeout_s: float | None) -> _Log:
+    def _log(self, since: float | None, after: str, follow: bool, timeout_s: float | None) -> _Log:
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         return _Log(self._prefix, self._where, since, after, follow=follow, timeout_s=timeout_s)
 
@@ -1362,24 +1414,17 @@ class Client(Server):
 
     def events(
         self, *, since: float | None = None, after: str = "", follow: bool = True, timeout_s: float | None = None
-    ) -> Iterator[Event]:
+    ) -> Events:
         """Return what happens to instances, in order: from now on, ``since`` a time (epoch s), or ``after`` a position.
 
-            for event in scorer.events(after=last):
+            for event in scorer.events():
                 print(event.event, event.id, event.machine)
-                last = event.position
 
-        Not to ``follow`` ends with the newest. Where events are missing there is one called ``gap``: list the instances
-        anew. The client must be one of the ledger's server, which no scorer needs to serve. A server that is away for
-        ``timeout_s`` raises WindwardError, retryable: go on after the last position.
+        Without ``follow`` it ends with the newest. Where events are missing there is one called ``gap``: list the
+        instances anew. They are read from the ledger's server, which the client must be one of; no scorer is asked. A
+        server that is away for ``timeout_s`` raises WindwardError, retryable: the iterator may be asked again.
         """
-        log = self._reader(since, after, follow, timeout_s)
-        return self._events(log, drive(log.start(), self._do))
-
-    def _events(self, log: _Log, found: list[Event]) -> Iterator[Event]:
-        yield from found
-        while not log.ended:
-            yield from drive(log.more(), self._do)
+        return Events(self._log(since, after, follow, timeout_s), self._do)
 
     def _ask(self, kind: type[_Kind], method: str, params: Mapping[str, Any], timeout_s: float | None) -> _Kind:
         return _read(kind, self._result(method, params, timeout_s, ""))
@@ -1517,18 +1562,11 @@ class AsyncClient(Server):
         """As `Client.health`."""
         return await self._ask(HealthResult, "health", {}, timeout_s)
 
-    async def events(
+    def events(
         self, *, since: float | None = None, after: str = "", follow: bool = True, timeout_s: float | None = None
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncEvents:
         """As `Client.events`, for ``async for``; "now" is when the first is waited for."""
-        log = self._reader(since, after, follow, timeout_s)
-        steps = log.start()
-        while True:
-            for event in await self._drive(steps):
-                yield event
-            if log.ended:
-                return
-            steps = log.more()
+        return AsyncEvents(self._log(since, after, follow, timeout_s), self._drive)
 
     async def _ask(self, kind: type[_Kind], method: str, params: Mapping[str, Any], timeout_s: float | None) -> _Kind:
         return _read(kind, await self._result(method, params, timeout_s, ""))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 GROUPS = {
-    "place": ("place", "confirm", "update", "release", "why", "instances", "plan"),
+    "place": ("place", "confirm", "update", "release", "why", "instances", "events", "plan"),
     "ask": ("rank", "capacity", "health", "top", "doctor"),
     "machines": ("machines", "drain", "evict", "rebalance"),
     "run": ("up", "demo", "agent", "bridge", "stream", "scorer", "exporter", "record", "rebalancer", "load-watcher"),
@@ -30,6 +30,7 @@ COMMANDS = {
     "update": ("scorer.commands.instances.update", "move, resize or change the role of an instance"),
     "release": ("scorer.commands.instances.release", "end instances or reservations"),
     "instances": ("scorer.commands.instances.instances", "list, show or import instances"),
+    "events": ("scorer.commands.instances.events", "say what happened to instances, and follow it"),
     "ledger": ("scorer.commands.running.ledger", "check and repair the ledger, or accept an emptied one"),
     "machines": ("scorer.commands.machines.machines", "list, show, label, taint or cordon machines"),
     "rebalancer": ("scorer.rebalancer.__main__", "propose moves on a Redis list, round by round"),

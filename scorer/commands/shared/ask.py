@@ -57,10 +57,10 @@ def _of_servers() -> tuple[type[Exception], ...]:
     return (*AWAY, redis.ResponseError)
 
 
-def client(settings: ClientSettings) -> Client:
-    """Return a client of the scorer; close it."""
+def client(settings: ClientSettings, url: str = "") -> Client:
+    """Return a client of the scorer; close it. ``url``: another server, that of the ledger."""
     Names(settings.prefix)  # refuses a prefix that no key can have
-    arguments = settings.redis_arguments()
+    arguments = settings.redis_arguments(url)
     kind = DirectClient if can_reach(arguments) else Client
     return kind(prefix=settings.prefix, timeout_s=settings.timeout, **arguments)
 
