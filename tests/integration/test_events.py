@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from itertools import islice
@@ -48,6 +49,16 @@ def place(ledger: Ledger, *ids: str, machine: str = "m1", ttl_s: float = 60.0) -
 def short(events: Any) -> list[tuple[str, str, str, str, str, str]]:
     """Return what the tests compare."""
     return [(one.event, one.id, one.machine, one.source, one.target, one.why) for one in events]
+
+
+def take(events: Events, count: int) -> list[Event]:
+    """Return the next events; that they do not come within a while fails the test."""
+    found: list[Event] = []
+    reader = threading.Thread(target=lambda: found.extend(islice(events, count)), daemon=True)
+    reader.start()
+    reader.join(20)
+    assert len(found) == count, "the next event does not come"
+    return found
 
 
 def told(client: Client, **options: Any) -> list[Event]:
@@ -153,9 +164,9 @@ def test_a_reader_that_follows_sees_them_as_they_come(client: Client, wire: Wire
     more = Ledger(wire, names)
     for name in ("x", "y"):
         place(more, name)
-        assert short(islice(events, 1)) == [("placed", name, "m1", "", "", "")]
+        assert short(take(events, 1)) == [("placed", name, "m1", "", "", "")]
     more.confirm("x")
-    assert short(islice(events, 1)) == [("confirmed", "x", "m1", "", "", "")]
+    assert short(take(events, 1)) == [("confirmed", "x", "m1", "", "", "")]
     assert short(told(client, after=events.position)) == []
     assert len(told(client)) == len(expected) + 3
 
@@ -166,18 +177,18 @@ def test_a_reader_that_fell_behind_is_told_so(client: Client, wire: Wire, names:
     ledger.open()
     behind, current = client.events(since=0.0), client.events()
     place(ledger, "first")
-    assert short(islice(behind, 1)) == short(islice(current, 1)) == [("placed", "first", "m1", "", "", "")]
+    assert short(take(behind, 1)) == short(take(current, 1)) == [("placed", "first", "m1", "", "", "")]
     for number in range(300):
         place(ledger, f"a{number}")
-    assert [one.id for one in islice(current, 300)] == [f"a{number}" for number in range(300)]
+    assert [one.id for one in take(current, 300)] == [f"a{number}" for number in range(300)]
     place(Ledger(wire, names, log_length=100), "last")
-    gap, after = islice(behind, 2)
+    gap, after = take(behind, 2)
     first = int(after.position.rpartition("-")[2])
     assert 100 < first <= 202
     assert (gap.event, gap.why) == ("gap", f"changes 2 to {first - 1} are no longer kept")
     assert after.id == f"a{first - 2}"
-    assert [one.event for one in islice(behind, 302 - first)] == ["placed"] * (302 - first)
-    assert [one.id for one in islice(current, 1)] == ["last"]
+    assert [one.event for one in take(behind, 302 - first)] == ["placed"] * (302 - first)
+    assert [one.id for one in take(current, 1)] == ["last"]
     whole = told(client, since=0.0)
     assert [one.event for one in whole] == ["gap"] + ["placed"] * (303 - first)
     assert [one.event for one in told(client, since=whole[1].at)] == ["gap"] + ["placed"] * (303 - first)
@@ -194,7 +205,7 @@ def test_a_ledger_begun_anew_is_a_gap(client: Client, wire: Wire, names: Names) 
         wire.one("DEL", key)
     place(Ledger(wire, names), "c")
     expected = [("gap", "", "", "", "", "the ledger was begun anew"), ("placed", "c", "m1", "", "", "")]
-    assert short(islice(events, 2)) == expected
+    assert short(take(events, 2)) == expected
     assert short(told(client, after=position)) == expected
 
 
@@ -219,9 +230,9 @@ def test_a_ledger_that_lost_its_end_is_a_gap(client: Client, wire: Wire, names: 
     position = events.position
     restore(wire, copy)
     gap = [("gap", "", "", "", "", "the ledger has lost its end: changes 2 to 3")]
-    assert short(islice(events, 1)) == short(told(client, after=position)) == gap
+    assert short(take(events, 1)) == short(told(client, after=position)) == gap
     place(ledger, "d")
-    assert short(islice(events, 1)) == [("placed", "d", "m1", "", "", "")]
+    assert short(take(events, 1)) == [("placed", "d", "m1", "", "", "")]
 
 
 class Own:
@@ -261,11 +272,11 @@ def test_a_lost_connection_loses_and_repeats_nothing(own: Own) -> None:
     with Client(own.url, timeout_s=30) as client:
         place(own.ledger, "a")
         events = client.events(since=0.0)
-        assert [one.id for one in islice(events, 1)] == ["a"]
+        assert [one.id for one in take(events, 1)] == ["a"]
         for number in range(5):
             place(own.ledger, f"b{number}", f"c{number}")
             own.cut()
-            assert [one.id for one in islice(events, 2)] == [f"b{number}", f"c{number}"]
+            assert [one.id for one in take(events, 2)] == [f"b{number}", f"c{number}"]
         own.stop()
         with pytest.raises(WindwardError, match="no connection to") as away:
             short_of = Events(client._log(None, events.position, follow=True, timeout_s=0.1), client._do)
@@ -273,7 +284,7 @@ def test_a_lost_connection_loses_and_repeats_nothing(own: Own) -> None:
         assert (away.value.code, away.value.retryable) == ("UNAVAILABLE", True)
         own.start()
         place(own.ledger, "d")
-        assert [one.id for one in islice(events, 1)] == ["d"]
+        assert [one.id for one in take(events, 1)] == ["d"]
 
 
 def test_an_iterator_goes_on_after_an_error(own: Own) -> None:
@@ -286,7 +297,7 @@ def test_an_iterator_goes_on_after_an_error(own: Own) -> None:
             next(events)
         own.start()
         place(own.ledger, "b")
-        assert short(islice(events, 1)) == [("placed", "b", "m1", "", "", "")]
+        assert short(take(events, 1)) == [("placed", "b", "m1", "", "", "")]
 
 
 def test_a_lost_end_that_others_have_overwritten_is_a_gap(own: Own) -> None:
@@ -296,12 +307,12 @@ def test_a_lost_end_that_others_have_overwritten_is_a_gap(own: Own) -> None:
         copy = kept(own.wire, own.names)
         place(own.ledger, "lost")
         events = client.events(since=0.0)
-        assert [one.id for one in islice(events, 2)] == ["a", "lost"]
+        assert [one.id for one in take(events, 2)] == ["a", "lost"]
         restore(own.wire, copy)
         place(own.ledger, "b")
         place(own.ledger, "c")
         own.cut()
-        gap, found = islice(events, 2)
+        gap, found = take(events, 2)
         assert (gap.event, "lost the changes that were read last" in gap.why) == ("gap", True)
         assert found.id == "c"
 
@@ -323,7 +334,7 @@ def test_events_go_on_while_scorers_come_and_go(valkey: Valkey, client: Client, 
             expected.append(("released", f"a{number}", next(one[2] for one in expected if one[1] == f"a{number}")))
             scorer.kill()
             scorer.wait()
-    assert [(one.event, one.id, one.machine) for one in islice(events, len(expected))] == expected
+    assert [(one.event, one.id, one.machine) for one in take(events, len(expected))] == expected
     assert told(client, after=events.position) == []
 
 

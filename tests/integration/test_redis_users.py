@@ -21,7 +21,7 @@ from schemas.messages.sample import MachineFacts
 from schemas.names import Names
 from schemas.process.connections import RedisSettings
 from schemas.process.presence import Presence
-from scorer.client import Client
+from scorer.client import Client, WindwardError, drive
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.loader import Loader
@@ -183,7 +183,7 @@ def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path:
         ["confirm", "p"], ["instances", "import", str(inventory), "--apply", "--reservations"],
         ["instances"], ["release", "found"], ["health"], ["rank", "--cpu", "1"],
         ["ledger", "check"], ["ledger", "check", "--repair"], ["ledger", "accept"], ["rebalance"], ["learned"],
-        ["drain", "m2", "--apply"], ["drain", "--undo", "m2"], ["plan", str(wanted), "--apply"],
+        ["events"], ["drain", "m2", "--apply"], ["drain", "--undo", "m2"], ["plan", str(wanted), "--apply"],
     ]  # fmt: skip
     with scorer(server):
         for command in commands:
@@ -237,6 +237,30 @@ def test_a_rebalancer_proposes_and_a_mover_takes(server: int, admin: redis.Redis
             mover.set(NAMES.moves_fence, 9)
     assert [each for each in denied(admin) if each[0] == "rebalancer"] == []
     fleet.wire.close()
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_who_may_read_events(server: int, admin: redis.Redis, user: str) -> None:
+    """Who deploys, moves or operates; deployer and mover read that stream and nothing else of the ledger."""
+    wire = Wire({"url": url(server)})
+    Ledger(wire, NAMES).open()
+    wire.close()
+    with deployer(server, user) as client:
+        if user in ("deployer", "mover", "operator"):
+            assert list(client.events(follow=False)) == []
+            step = client.events()._log.more()
+            assert drive(step, client._do) == [], "it waited, and was not refused"
+        else:
+            with pytest.raises(WindwardError, match=r"(?i)UNAVAILABLE: .*no permissions"):
+                list(client.events(since=0.0))
+    refused = [each for each in denied(admin) if each[0] == user]
+    assert bool(refused) == (user not in ("deployer", "mover", "operator"))
+    if user in ("deployer", "mover"):
+        with redis.Redis(port=server, username=user, password=password(user)) as there:
+            others = ("XREAD", "STREAMS", NAMES.decisions, "0"), ("HMGET", NAMES.ledger("instances"), "a")
+            for command in (*others, ("XTRIM", NAMES.ledger("log"), "MAXLEN", "0")):
+                with pytest.raises(redis.exceptions.NoPermissionError):
+                    there.execute_command(*command)
 
 
 def test_an_exporter_reads_windows_and_ledger(server: int, admin: redis.Redis) -> None:
@@ -337,9 +361,12 @@ WRITERS = {
 
 
 def test_every_command_of_the_server_for_every_user(server: int, admin: redis.Redis) -> None:
-    """Whatever writes a key is refused to all but its writers; nothing but a write and a read of keys is allowed."""
+    """Whatever writes a key is refused to all but its writers; nothing but a write and a read of keys is allowed.
+
+    XREAD names its keys after its options; `test_who_may_read_events` has it.
+    """
     harmless = {"ping", "hello", "auth", "select", "client", "info", "time", "eval", "evalsha", "publish", "subscribe",
-                "reset", "quit", "wait", "multi", "exec", "discard", "watch", "unwatch"}  # fmt: skip
+                "reset", "quit", "wait", "multi", "exec", "discard", "watch", "unwatch", "xread"}  # fmt: skip
     commands = admin.command()
     tries = []
     for name, about in commands.items():
