@@ -53,7 +53,21 @@ def page(document: Schema) -> str:
             for name in [each for each in needed(schemas, kind) if each not in shown]:
                 shown.add(name)
                 parts += [f"#### {name}", *(section(schemas[name]) or ["None."])]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, *_events(document)]) + "\n"
+
+
+def _events(document: Schema) -> list[str]:
+    """Return what there is to read besides answers: the stream of events."""
+    channel, change = document["channels"]["events"], document["components"]["messages"]["change"]
+    address, description = (channel[name].replace("{prefix}", "windward") for name in ("address", "description"))
+    meanings = change["payload"]["properties"]["event"]["x-meanings"]
+    return [
+        "## Events",
+        f"What happens to instances is on the stream `{address}`. {prose(description)}",
+        table(["event", "what it says"], [[f"`{event}`", said] for event, said in meanings.items()]),
+        "### Fields of an entry", *section(change["payload"]),
+        "### Event: the same from `windward events --json` and the Python clients", *section(change["x-event"]),
+    ]  # fmt: skip
 
 
 def _methods(document: Schema) -> str:
