@@ -754,7 +754,7 @@ def refusal(error: str) -> Away | Refused:
 
 
 class _Step(NamedTuple):
-    """Commands to send in one write, the last of which may wait; without commands, a pause."""
+    """Commands to send in one write, one of which may wait; without commands, a pause."""
 
     commands: list[tuple[Any, ...]]
     wait_s: float
@@ -1016,7 +1016,7 @@ class _Log:
         wait = ("BLOCK", round(1000 * POLL_S)) if self._follow else ()
         # the name as bytes: redis-py would make a mapping of each entry, in which `i` is there once
         read = (b"XREAD", "COUNT", _ENTRIES, *wait, "STREAMS", self._log, f"{self._last}-0")
-        head, streams = yield from self._ask([self._heading(), read], POLL_S)
+        streams, head = yield from self._ask([read, self._heading()], POLL_S)
         found = self._read_head(head)
         if found is None:
             return []  # it was emptied; the next has another epoch

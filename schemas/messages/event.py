@@ -4,8 +4,8 @@
      "source":"m1","generation":3,"state":"confirmed",...}
 
 Chosen: a reading of the log (the stream `schemas.names.Names.ledger` "log"), which the scripts of the ledger write with
-each change anyway. An event is there exactly when its change is, and placing writes nothing more. Rejected: a stream of
-its own, a second write in the script that reserves, with a bound of its own.
+each change anyway. An event is there exactly when its change is. Reserving writes nothing more; a confirmation costs
+the server 3 % more. Rejected: a stream of its own, a second write in the script that reserves, with its own bound.
 
 An entry of the log has the id ``<change>-0`` and these fields:
 

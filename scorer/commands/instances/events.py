@@ -97,7 +97,7 @@ def _words(event: Event) -> str:
         "moving": f"{event.machine} -> {event.target}",
         "stayed": f"{event.machine}, not {event.target}",
         "moved": f"{event.source} -> {event.machine}",
-        "renamed": f"{event.source} is called otherwise; on {event.machine}",
+        "renamed": f"{event.machine}; {event.source} has another name",
     }.get(event.event, event.machine)
     lasts = f"for {duration(event.expires_at - event.at)}" if event.expires_at else ""
     return ", ".join(part for part in (where, lasts, event.why) if part)
