@@ -44,8 +44,10 @@ _IN_THE_CLIENT = {
 
 def client_results() -> str:
     """Return the Structs as the client has them."""
-    kinds = [one for one in vars(results).values() if inspect.isclass(one) and issubclass(one, msgspec.Struct)]
-    sources = [inspect.getsource(kind) for kind in (*kinds, Event) if kind is not results._Amounts]
+    kinds: list[type] = [
+        one for one in vars(results).values() if inspect.isclass(one) and issubclass(one, msgspec.Struct)
+    ]
+    sources = [inspect.getsource(kind) for kind in [*kinds, Event] if kind is not results._Amounts]
     text = "\n\n".join(sources)
     for here, there in _IN_THE_CLIENT.items():
         text = text.replace(here, there)

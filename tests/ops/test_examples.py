@@ -41,6 +41,8 @@ NOT_RUN = {
     "windward load-watcher": "runs until it is stopped: tests/integration/test_load_watcher.py",
     "windward record": "runs until it is stopped: tests/integration/test_record.py",
     "windward events --follow": "runs until Ctrl-C: tests/integration/test_events.py",
+    "windward instances --state reserved --watch": "runs until Ctrl-C: tests/integration/test_commands.py",
+    "windward machines --sort cpu --watch": "runs until Ctrl-C: tests/integration/test_commands.py",
     "windward replay": "needs a trace: tests/ops/replay/test_command.py",
     "windward confirm db-1 --machine": "a move to m2 must be under way: tests/integration/test_ledger.py",
     "windward ledger accept": "there is no emptied ledger here: tests/integration/test_ledger_lost.py",

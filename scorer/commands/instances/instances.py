@@ -18,6 +18,7 @@ from schemas.resources import RESOURCES
 from scorer.client import InstanceRow, InstancesResult, InstanceUsage, WindwardError
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import age, ago, amount, amounts_in_words, resources, time_of
+from scorer.commands.shared.watch import ListedSettings, listed
 from scorer.settings import ClientSettings, LedgerSettings
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListSettings(ClientSettings):
+class ListSettings(ListedSettings):
     """List the instances and reservations: where they are, since when, and when a reservation expires."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -33,6 +34,7 @@ class ListSettings(ClientSettings):
         "windward instances list --state reserved --cluster orders",
         "windward instances list --labels app=web --json",
         "windward instances list --machine sim-00001 -o name      # ids alone, one a line",
+        "windward instances --state reserved --watch              # needs a terminal: Ctrl-C ends it",
     )
 
     machine: str = setting("", "only those on this machine")
@@ -88,11 +90,14 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def _list(settings: ListSettings) -> int:
     fields = ("machine", "state", "cluster", "role", "kind", "labels", "after", "limit")
     params = {name: value for name in fields if (value := getattr(settings, name))}
-    answer = ask.read(settings, InstancesResult, "instances", params)
-    if settings.machine and not answer.total:
-        ask.read_machine(settings, settings.machine)  # refuses a name that no machine has
-    ask.tell(settings, answer, _names if settings.output == "name" else show)
-    return ask.OK
+
+    def find() -> tuple[InstancesResult, ask.Show[InstancesResult]]:
+        answer = ask.read(settings, InstancesResult, "instances", params)
+        if settings.machine and not answer.total:
+            ask.read_machine(settings, settings.machine)  # refuses a name that no machine has
+        return answer, _names if settings.output == "name" else show
+
+    return listed(settings, find)
 
 
 def _names(answer: InstancesResult, _: Screen) -> str:

@@ -17,13 +17,14 @@ from scorer.client import MachinesResult
 from scorer.commands.machines import machine_table
 from scorer.commands.machines.operator_facts import change_operator_facts, in_words, labelled, replaced, tainted
 from scorer.commands.shared import ask
+from scorer.commands.shared.watch import ListedSettings, listed
 from scorer.settings import ClientSettings, LedgerSettings
 
 _PAGE = ask.MACHINES_MAX
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListSettings(ClientSettings):
+class ListSettings(ListedSettings):
     """List the machines with their load, instances and the age of their data."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -31,6 +32,7 @@ class ListSettings(ClientSettings):
         "windward machines list --state stale                     # those with old data",
         "windward machines list --selector 'zone in (zone-1, zone-2)' --columns machine,cpu,memory,age",
         "windward machines list -o name                            # names alone, one a line",
+        "windward machines --sort cpu --watch                      # needs a terminal: Ctrl-C ends it",
     )
 
     labels: dict[str, str] = setting({}, "only those with these labels", metavar="KEY=VALUE")
@@ -200,6 +202,10 @@ def _rename(settings: RenameSettings) -> int:
 
 
 def _list(settings: ListSettings) -> int:
+    return listed(settings, partial(_found, settings))
+
+
+def _found(settings: ListSettings) -> tuple[MachinesResult, ask.Show[MachinesResult]]:
     plain = not (settings.selector or settings.state or settings.sort != "machine" or settings.reverse)
     params: dict[str, Any] = {"labels": settings.labels, "profile": settings.profile}
     params["limit"] = min(settings.limit, _PAGE) if plain else _PAGE
@@ -221,8 +227,7 @@ def _list(settings: ListSettings) -> int:
         listing = machine_table.listing(found.machines, settings.columns, screen)
         return f"{listing}\n{len(found.machines)} of {total}"
 
-    ask.tell(settings, MachinesResult(total=total, machines=rows, more=len(rows) < total), shown)
-    return ask.OK
+    return MachinesResult(total=total, machines=rows, more=len(rows) < total), shown
 
 
 def _write(verb: str, settings: WriteSettings) -> int:
