@@ -19,14 +19,35 @@ Count = Annotated[int, Meta(ge=1)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerSettings(RedisSettings):
+class LedgerServerSettings(RedisSettings):
     """Where the ledger is: on the server of the windows, or on one of its own (with AOF)."""
 
     GROUP: ClassVar[str] = "ledger"
 
     ledger_url: str = setting("", "server of the ledger, if it has one of its own; password, user and TLS as above")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.ledger_url:
+            try:
+                RedisSettings(redis_url=self.ledger_url)
+            except ValueError as error:
+                raise ValueError(f"ledger_url: {str(error).removeprefix('redis_url: ')}") from None
+
+    def ledger_arguments(self) -> dict[str, Any]:
+        """Return the arguments of `schemas.process.redis_url.connected` for the ledger."""
+        return self.redis_arguments(self.ledger_url)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerSettings(LedgerServerSettings):
+    """How much the ledger keeps."""
+
+    GROUP: ClassVar[str] = "ledger"
+
     ledger_log_length: Annotated[int, Meta(ge=100, le=10_000_000)] = setting(
-        50_000, "changes kept for scorers to catch up with; one further behind reads the whole ledger again"
+        50_000,
+        "changes kept for scorers and events to catch up with; a scorer further behind reads all of the ledger",
     )
     leavers_most: Annotated[int, Meta(ge=0, le=10_000_000)] = setting(
         100_000,
@@ -40,24 +61,12 @@ class LedgerSettings(RedisSettings):
         1_000_000, "how many ended instances stay known at most; the oldest are forgotten first"
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.ledger_url:
-            try:
-                RedisSettings(redis_url=self.ledger_url)
-            except ValueError as error:
-                raise ValueError(f"ledger_url: {str(error).removeprefix('redis_url: ')}") from None
-
     def ledger_bounds(self) -> dict[str, Any]:
         """Return how much the ledger keeps, as the arguments of `scorer.ledger.store.scripts.Ledger`."""
         return {
             "log_length": self.ledger_log_length, "remember_s": self.remember_s, "ended_max": self.ended_max,
             "leavers_most": self.leavers_most,
         }  # fmt: skip
-
-    def ledger_arguments(self) -> dict[str, Any]:
-        """Return the arguments of `schemas.process.redis_url.connected` for the ledger."""
-        return self.redis_arguments(self.ledger_url)
 
 
 @dataclass(frozen=True, kw_only=True)

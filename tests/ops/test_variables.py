@@ -19,6 +19,7 @@ SHARED = (
     "CommonSettings",
     "RedisSettings",
     "KafkaSettings",
+    "LedgerServerSettings",
     "LedgerSettings",
     "ClientSettings",
     "PublishSettings",

@@ -17,7 +17,7 @@ from schemas.values.durations import duration
 from scorer.client import Event, WindwardError
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import time_of
-from scorer.settings import ClientSettings
+from scorer.settings import ClientSettings, LedgerServerSettings
 
 _LATELY_S = 3600.0
 _PAUSE_S = 1.0
@@ -25,7 +25,7 @@ _PAUSE_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class EventsSettings(ClientSettings):
+class EventsSettings(ClientSettings, LedgerServerSettings):
     """Say what happened to instances: placed, confirmed, updated, moving, moved, stayed, released, expired.
 
     Events are read from the ledger's change log, without a scorer, one a line. Those of the last hour are shown; with
@@ -44,7 +44,6 @@ class EventsSettings(ClientSettings):
         None, "of so long ago and later; default: 1h, with --follow none", duration=True
     )
     after: str = setting("", "those after this `position` of an event", metavar="POSITION")
-    ledger_url: str = setting("", "server of the ledger, if it has one of its own", group="ledger")
 
 
 SETTINGS = EventsSettings
