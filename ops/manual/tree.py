@@ -15,10 +15,26 @@ import shtab
 
 from ops.cli.commands import COMMANDS
 from schemas.process.flags import Parser, bare, parser_of
+from schemas.resources import PRIORITY_CLASSES
+from scorer.settings import ClientSettings
 from streams.bridge.settings import AGENTS
 
 WORDS = {"bridge": ("agent", AGENTS, "whose messages to read")}
 """By command, a positional argument that is no setting: its name, its choices, its description."""
+
+NAMES = {
+    "machines": "windward machines -o name --limit 10000 --timeout 1s 2>/dev/null",
+    "instances": "windward instances -o name --limit 10000 --timeout 1s 2>/dev/null",
+    "profiles": "windward profiles -o name 2>/dev/null",
+}
+"""The command that a shell asks for names as a word is completed; the environment says which server and user."""
+VALUES = {"machine": "machines", "profile": "profiles", "swap_role_with": "instances"}
+"""Which names complete the value of a flag of a command that asks a scorer."""
+SUBJECTS = {
+    "machines": "machines", "drain": "machines", "profiles": "profiles", "instances": "instances", "why": "instances",
+    "confirm": "instances", "update": "instances", "release": "instances", "events": "instances",
+}  # fmt: skip
+"""Which names complete the words of a command that are no flags."""
 
 
 def whole() -> Parser:
@@ -57,6 +73,8 @@ def one(cls: type, prog: str, word: tuple[str, tuple[str, ...], str] | None = No
             complete(action, Path if action.dest == "config" else str)
             continue
         complete(action, bare(hints[action.dest]))
+        if named := _named(cls, prog, action):
+            action.complete = names_of(named)  # type: ignore[attr-defined]
     if word:
         name, choices, about = word
         parser.add_argument(name, choices=choices, help=f"{about}: {' or '.join(choices)}")
@@ -68,13 +86,35 @@ def complete(action: argparse.Action, kind: Any) -> None:
     """Set what completes a value: its choices, a file or a folder."""
     if typing.get_origin(kind) is tuple:
         kind = typing.get_args(kind)[0]
-    if typing.get_origin(kind) is typing.Literal and action.nargs != 0:
+    if action.dest == "priority_class":
+        action.choices = PRIORITY_CLASSES
+    elif typing.get_origin(kind) is typing.Literal and action.nargs != 0:
         action.choices = [value for value in typing.get_args(kind) if value]
     elif action.nargs != 0 and action.option_strings:
         if action.metavar == "DIR" or action.dest.endswith("_dir"):
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
         elif kind is Path or action.metavar == "FILE" or action.dest.endswith("_file"):
             action.complete = shtab.FILE  # type: ignore[attr-defined]
+
+
+def _named(cls: type, prog: str, action: argparse.Action) -> str:
+    """Return which of `NAMES` complete a value; "" for none."""
+    if hasattr(action, "complete"):
+        return ""
+    if action.option_strings:
+        return VALUES.get(action.dest, "") if issubclass(cls, ClientSettings) else ""
+    return "" if action.dest == "file" else SUBJECTS.get(prog.split()[1], "")
+
+
+def names_of(kind: str) -> dict[str, Any]:
+    """Return what asks for names, as shtab takes it.
+
+    Chosen over `shtab.cmd`: in zsh that asks as the shell starts, once for each flag, and not as a word is completed.
+    """
+    command, function = NAMES[kind], f"_windward_{kind}"
+    bash = f'{function}() {{\n  compgen -W "$({command})" -- "$1"\n}}'
+    zsh = f'{function}() {{\n  compadd -- ${{(f)"$({command})"}}\n}}'
+    return {"bash": function, "zsh": function, "fish": f"({command})", "preamble": {"bash": bash, "zsh": zsh}}
 
 
 def put(below: Any, name: str, parser: Parser, about: str) -> None:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from schemas.process.settings import SettingsError, setting
 from schemas.process.verbs import load_verb
@@ -20,17 +20,24 @@ from scorer.ranking.profiles.third_party import PluginError
 
 
 @dataclass(frozen=True, kw_only=True)
-class ListSettings:
-    """List the profiles."""
-
-    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles",)
+class ProfilesSettings:
+    """The profiles that there are."""
 
     profiles: tuple[str, ...] = setting((), "profile files or directories of your own", metavar="PATH")
     json: bool = setting(False, "print JSON", group="output")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowSettings(ListSettings):
+class ListSettings(ProfilesSettings):
+    """List the profiles."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles", "windward profiles -o name       # one a line")
+
+    output: Literal["", "name"] = setting("", "what is printed of each, one a line", short="-o", group="output")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowSettings(ProfilesSettings):
     """Show one profile with every setting in force: a name, or a file of your own."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -42,7 +49,7 @@ class ShowSettings(ListSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckSettings(ListSettings):
+class CheckSettings(ProfilesSettings):
     """Check a profile file of your own; an error names the line."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles check mine.toml",)
@@ -51,13 +58,13 @@ class CheckSettings(ListSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PluginsSettings(ListSettings):
+class PluginsSettings(ProfilesSettings):
     """List every filter and score with its settings."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles plugins",)
 
 
-SETTINGS: dict[str, type[ListSettings]] = {
+SETTINGS: dict[str, type[ProfilesSettings]] = {
     "list": ListSettings, "show": ShowSettings, "check": CheckSettings, "plugins": PluginsSettings,
 }  # fmt: skip
 
@@ -75,9 +82,10 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
                 _print(settings.json, counts, _checked)
             case PluginsSettings():
                 _print(settings.json, _plugins(), _plugin_lines)
-            case _:
+            case ListSettings():
                 known = load_profiles(settings.profiles).by_name
-                _print(settings.json, [{"name": p.name, "description": p.description} for p in known.values()], _listed)
+                shown = (lambda _: "\n".join(known)) if settings.output else _listed
+                _print(settings.json, [{"name": p.name, "description": p.description} for p in known.values()], shown)
     except (ProfileError, PluginError) as error:
         raise SettingsError(str(error)) from None
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import subprocess
 from pathlib import Path
 
@@ -62,17 +63,31 @@ def test_the_page_of_a_command_has_its_settings(command: str) -> None:
         ("windward machines list --sort ag", "age"),
         ("windward bridge t", "telegraf"),
         ("windward place --redis-pass", ""),
+        ("windward place --priority-class b", "batch"),
+        ("windward instances list --machine m", "m1 m2"),
+        ("windward machines cordon m1 m", "m1 m2"),
+        ("windward drain x", "x-machine"),
+        ("windward release db", "db-1"),
+        ("windward events db", "db-1"),
+        ("windward instances import db", ""),
+        ("windward place --profile mi", "mine"),
+        ("windward profiles show mi", "mine"),
+        ("windward-agent --machine m", ""),
         ("windward-agent --dry", "--dry-run"),
     ],
 )
 def test_bash_completes(words: str, expected: str, tmp_path: Path) -> None:
-    """Commands, subcommands, flags, values of a choice; a secret has no flag."""
+    """Commands, subcommands, flags, values of a choice, names; a secret has no flag, an agent asks for no names."""
     name = words.partition(" ")[0]
-    file = tmp_path / name
+    known = "case $1 in machines) echo m1 m2 x-machine ;; instances) echo db-1 x-1 ;; profiles) echo mine ;; esac"
+    (tmp_path / "windward").write_text(f"#!/bin/sh\n{known}\n")
+    (tmp_path / "windward").chmod(0o755)
+    file = tmp_path / "completions"
     file.write_text(FILES()[name][f"share/bash-completion/completions/{name}"])
     done = subprocess.run(
         ["bash", "-c", COMPLETE, "bash", str(file), *words.split()],
         check=True, capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )  # fmt: skip
     assert done.stdout.split() == expected.split()
     assert done.stderr == ""
