@@ -29,7 +29,7 @@ from scorer.live.loader import Loader
 from scorer.live.wake_ups import WakeUps
 from scorer.metrics import Metrics
 from scorer.ranking.profiles.catalogue import Profiles, load_profiles
-from scorer.ranking.profiles.profile import ProfileError
+from scorer.ranking.profiles.profile import Profile, ProfileError
 from scorer.rpc.loop import Rpc
 from scorer.rpc.methods.current import Current
 from scorer.rpc.service import METHODS, ScorerService
@@ -137,6 +137,10 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
 
     wire, metrics, latest, clock = Wire(arguments), Metrics(product_version(), METHODS), Latest(), ServerClock()
     ledger = ledger_on(wire if same_server else Wire(ledger_arguments), settings.acknowledged_by)
+
+    def in_force() -> Profile:
+        return current.profiles.choose()
+
     current = Current(Follower(ledger), latest, profiles, metrics, same_server, clock, clock.on_ledger)
     loader = Loader(Wire(arguments), settings.names, facts_s=FACTS_S)
     wake_ups = partial(WakeUps, arguments, settings.names)
@@ -150,7 +154,7 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
     ]
     if settings.learn_s:
         learns = ledger_on(Wire(ledger_arguments))
-        background.append(Learner(learns, Wire(arguments), lambda: latest.snapshot, settings))
+        background.append(Learner(learns, Wire(arguments), lambda: latest.snapshot, in_force, metrics, settings))
     service = ScorerService(
         settings, current, ledger, lambda: checker.found, lambda: clock.ahead_s, lambda: checker.server.unsafe
     )

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from schemas.rpc.envelope import Code
+from schemas.tables.learned import Chances
 
 _SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
@@ -55,6 +56,14 @@ class Metrics:
         self.unsafe = Gauge(
             "windward_scorer_ledger_unsafe", "1 while the ledger's server appends to no file, or may evict", **of
         )
+        self.chances = {
+            what: Gauge(f"windward_scorer_chance_{what}", told, ["resource", "bin"], **of)
+            for what, told in (
+                ("stated_ratio", "Mean stated chance of overload before it is corrected, by bins of it"),
+                ("seen_ratio", "Mean part of the next half hour in which the overload came, in the same cases"),
+                ("cases", "Machines and half hours in the bin; older ones count less"),
+            )
+        }
         self.machines = Gauge("windward_scorer_machines", "Machines in the snapshot", **of)
         self.refreshed = Gauge("windward_scorer_snapshot_timestamp_seconds", "When the snapshot was built", **of)
         self.newest = Gauge("windward_scorer_newest_sample_timestamp_seconds", "Event time of the newest sample", **of)
@@ -81,6 +90,17 @@ class Metrics:
             self.refresh_failures.labels(reason)
         self._query_child = cache(self.queries.labels)
         self._duration_child = cache(self.duration.labels)
+
+    def watched(self, chances: Chances | None) -> None:
+        """Show what became of stated chances; None: another scorer shows it."""
+        for gauge in self.chances.values():
+            gauge.clear()
+        for resource, bins in (chances.bins if chances is not None else {}).items():
+            for number, one in enumerate(bins):
+                if one.cases >= 1:
+                    shown = (one.stated / one.cases, one.observed / one.cases, one.cases)
+                    for gauge, value in zip(self.chances.values(), shown, strict=True):
+                        gauge.labels(resource, f"{number:02}").set(value)
 
     def answered(self, method: str, code: str, seconds: float) -> None:
         """Count one answer; ``code`` is OK or the error's."""

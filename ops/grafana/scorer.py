@@ -25,6 +25,7 @@ SLOW: Steps = ((None, "green"), (0.05, "yellow"), (0.1, "red"))
 QUEUE: Steps = ((None, "green"), (100, "yellow"), (1000, "red"))
 FEW: Steps = ((None, "green"), (0.01, "yellow"), (0.05, "red"))
 """Of a share that is small while all is well."""
+NO_CHANCES = "nothing stated was watched for half an hour yet"
 NO_REBALANCER = "no rebalancer runs"
 
 
@@ -221,6 +222,18 @@ def _state() -> list[Panel]:
         Lines(
             "Failed refreshes", "A second, by reason.",
             rates("windward_scorer_refresh_failures_total", "reason"), "ops", steps=NONE_IS_GOOD,
+        ),
+        Lines(
+            "Chances of overload, stated", "Mean by bin, before the correction; compare with what was seen.",
+            each("windward_scorer_chance_stated_ratio{resource=\"cpu\"}", "bin"), "percentunit", empty=NO_CHANCES,
+        ),
+        Lines(
+            "Chances of overload, seen", "In the same cases, the part of the next half hour with overload. Answers state this.",
+            each("windward_scorer_chance_seen_ratio{resource=\"cpu\"}", "bin"), "percentunit", empty=NO_CHANCES,
+        ),
+        Lines(
+            "Chances of overload, cases", "A machine and half an hour each; older ones count less.",
+            each("windward_scorer_chance_cases{resource=\"cpu\"}", "bin"), "short", empty=NO_CHANCES,
         ),
         Lines(
             "Ledger read whole", "Times, over all scorers: at a start, after a lost connection or too far behind.",

@@ -50,6 +50,28 @@ class Use(msgspec.Struct, kw_only=True):
     """Instances that were seen to begin; older ones count less."""
 
 
+class ChanceBin(msgspec.Struct):
+    """Cases whose stated chances of overload were alike. Sums; older cases count less."""
+
+    cases: float = 0.0
+    stated: float = 0.0
+    observed: float = 0.0
+    """Of the shares of the next half hour in which the load was above the limit."""
+
+
+class Chances(msgspec.Struct, kw_only=True):
+    """Stated chances of load above a limit, and what came true (`scorer.ranking.estimates.true_chance`)."""
+
+    limit: float
+    std_factor: float
+    floor: float
+    """Of the score that stated them."""
+    at: float
+    """When cases were added last, epoch seconds."""
+    bins: dict[str, list[ChanceBin]] = {}
+    """By resource, ascending in the stated chance."""
+
+
 class Learned(msgspec.Struct, kw_only=True):
     """Factors by resource, and the evidence for them."""
 
@@ -82,6 +104,8 @@ class Learned(msgspec.Struct, kw_only=True):
     """By resource."""
     evidence_of_kinds: dict[str, dict[str, Sums]] = {}
     """By kind and resource."""
+    chances: Chances | None = None
+    """Absent until stated chances have been watched for half an hour."""
 
 
 def read_learned(raw: bytes | None) -> Learned | None:

@@ -1,9 +1,9 @@
 """Shell: one scorer learns the use of instances for all, under the lease `learn`; it predicts peaks, too.
 
-What it learned is one value, written by one SET: at each look of what agents report of instances, and once a window has
-passed of what windows tell. It follows the ledger with a copy of its own, so that a decision never
-waits for it; scorers that do not hold the lease keep no such copy. Observations are at least the longest window apart,
-so that they share no reading.
+What it learned is one value, written by one SET: at each look of what agents report of instances, once a window has
+passed of what windows tell, and of stated chances once it was seen what became of them. It follows the ledger with a
+copy of its own, so that a decision never waits for it; scorers that do not hold the lease keep no such copy.
+Observations are at least the longest window apart, so that they share no reading.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
+from scorer.metrics import Metrics
 from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, learn_uses, observe
+from scorer.ranking.estimates.true_chance import Cases, ChanceWatch, with_cases
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.stated import stated_chances
 from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire
@@ -35,15 +40,23 @@ class Learner(BackgroundThread):
     """Observes every ``learn_s``, and for the predictor every minute; holds the lease for three times ``learn_s``."""
 
     def __init__(
-        self, ledger: Ledger, wire: Wire, snapshot: Callable[[], Snapshot | None], settings: ScorerSettings
+        self,
+        ledger: Ledger,
+        wire: Wire,
+        snapshot: Callable[[], Snapshot | None],
+        profile: Callable[[], Profile],
+        metrics: Metrics,
+        settings: ScorerSettings,
     ) -> None:
+        """``profile``: whose chances of overload are watched."""
         super().__init__("learner", ledger.wire, wire)
         self._ledger, self._wire, self._key = ledger, wire, settings.names.learned
         self._scorer, self._learn_s = settings.scorer, settings.learn_s
         self._lease = Lease(ledger, "learn", self._scorer, 3 * self._learn_s)
-        self._snapshot = snapshot
+        self._snapshot, self._profile, self._metrics = snapshot, profile, metrics
         self._follower: Follower | None = None
         self._predictor = Predictor(wire, settings.names)
+        self._chances, self._cases = ChanceWatch(), list[Cases]()
         self._first: Observation | None = None
         self._first_at = self._observed_at = 0.0
 
@@ -67,27 +80,45 @@ class Learner(BackgroundThread):
             if number is None:
                 self._follower = self._first = None
                 self._predictor.forget()
+                self._chances.forget()
+                self._metrics.watched(None)
             return None
         if self._follower is None:
             self._follower = Follower(self._ledger)
         self._follower.poll()
         self._follower.require()
         self._predictor.look(snapshot, self._follower.view, now_s)
+        self._watch(snapshot, self._follower.view, now_s)
         if abs(now_s - self._observed_at) < 0.9 * self._learn_s:
             return None
         self._observed_at = now_s
         return self._learn(number, snapshot, self._follower.view, now_s)
 
+    def _watch(self, snapshot: Snapshot, view: LedgerView, now_s: float) -> None:
+        """Look at what became of stated chances; note new ones when that is done."""
+        if (cases := self._chances.look(snapshot, now_s)) is not None:
+            self._cases.append(cases)
+        if self._chances.wants:
+            stated = stated_chances(RankingInputs(snapshot, view, self._profile(), now_s))
+            if stated is not None:
+                self._chances.begin(stated, snapshot, now_s)
+
     def _learn(self, number: int, snapshot: Snapshot, view: LedgerView, now_s: float) -> Learned | None:
         before = read_learned(self._wire.one("GET", self._key)) or Learned()
         measured = learn_uses(before, snapshot, view, now_s)
         found = self._fitted(measured or before, snapshot, view, now_s) or measured
+        if self._cases:
+            found = found or msgspec.structs.replace(before, version=before.version + 1)
+            for cases in self._cases:
+                found.chances = with_cases(found.chances, cases, now_s)
         if found is None:
             return None
         found.scorer, found.lease = self._scorer, number
         if self._lease.take() != number:  # this process was suspended meanwhile, and another scorer learns
             return None
         self._wire.one("SET", self._key, msgspec.json.encode(found))
+        self._cases.clear()
+        self._metrics.watched(found.chances)
         log.info("scorer.learned", extra={"values": {"version": found.version, "factors": found.factors}})
         return found
 

@@ -18,6 +18,8 @@ from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
+from scorer.metrics import Metrics
+from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages, UsageTable
@@ -80,11 +82,11 @@ def running(wire: Wire, names: Names) -> Fleet:
 def learner(running: Fleet, wire: Wire, names: Names, scorer: str) -> Learner:
     """Return a learner of that scorer, not started: the test says when it looks."""
     settings = ScorerSettings(prefix=names.prefix, name=scorer, learn_s=60.0)
-    return Learner(running.ledger, wire, running.snapshot, settings)
+    return Learner(running.ledger, wire, running.snapshot, load_profiles().choose, Metrics(), settings)
 
 
 def test_what_instances_use_is_learned_after_one_window(running: Fleet, wire: Wire, names: Names) -> None:
-    """Nothing is written before a window has passed since the first look; then the factor, version and lease are."""
+    """No factor is written before a window has passed since the first look; then the factor, version and lease are."""
     one = learner(running, wire, names, "s1")
     assert one.look(running.now_s) is None
     for number, name in enumerate(MACHINES):
@@ -98,6 +100,24 @@ def test_what_instances_use_is_learned_after_one_window(running: Fleet, wire: Wi
     assert learned.factors == {"cpu": pytest.approx(FACTOR, abs=0.01)}
     assert (learned.scorer, learned.version) == ("s1", 1)
     assert read_learned(wire.one("GET", names.learned)) == learned
+
+
+def test_what_became_of_stated_chances_is_written_after_a_window(
+    valkey: Valkey, running: Fleet, wire: Wire, names: Names, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each machine is a case."""
+    one = learner(running, wire, names, "s1")
+    assert one.look(running.now_s) is None
+    running.at(running.now_s + HOUR_S)
+    learned = one.look(running.now_s)
+    assert learned is not None
+    assert learned.chances is not None
+    cpu = learned.chances.bins["cpu"]
+    assert [each.cases for each in cpu if each.cases] == [len(MACHINES)]
+    assert sum(each.observed for each in cpu) == 0
+    assert read_learned(wire.one("GET", names.learned)) == learned
+    assert cli.main(["learned", "--redis-url", valkey.url, "--prefix", names.prefix]) == 0
+    assert "cpu above 90% in the next half hour" in capsys.readouterr().out
 
 
 def test_reports_of_instances_teach_at_the_first_look(
@@ -119,7 +139,14 @@ def test_reports_of_instances_teach_at_the_first_look(
     pairs = "\n".join(pair_name(one.machine, one.id) for one in instances).encode()
     reports = Usages([UsageTable(decode_table(encode_table(header, columns, pairs)))])
     settings = ScorerSettings(prefix=names.prefix, name="s1", learn_s=60.0)
-    one = Learner(running.ledger, wire, lambda: running.snapshot().with_use(None, reports), settings)
+    one = Learner(
+        running.ledger,
+        wire,
+        lambda: running.snapshot().with_use(None, reports),
+        load_profiles().choose,
+        Metrics(),
+        settings,
+    )
     learned = one.look(running.now_s)
     assert learned is not None
     assert learned.factors == {"cpu": pytest.approx(0.25)}

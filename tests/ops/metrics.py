@@ -19,6 +19,7 @@ from ops.exporter.state import Memory, State
 from ops.record.metrics import Metrics as RecordMetrics
 from schemas.messages.operator import OperatorFacts
 from schemas.resources import RESOURCES
+from schemas.tables.learned import ChanceBin, Chances
 from schemas.tables.window_table import decode_table
 from scorer.kubernetes.load_watcher.metrics import Metrics as LoadWatcherMetrics
 from scorer.ledger.view.view import LedgerView
@@ -58,6 +59,7 @@ def exposed_metrics() -> frozenset[str]:
     registry.register(CountsCollector(Counts(), "1"))
     stream, scorer = StreamMetrics("1"), ScorerMetrics("1", METHODS)
     scorer.reuse.labels("reused", "kept")
+    scorer.watched(Chances(limit=0.9, std_factor=1.0, floor=0.05, at=0.0, bins={"cpu": [ChanceBin(1.0, 0.1, 0.1)]}))
     for gauge in (stream.lag, stream.lag_s):
         gauge.labels("0")
     for state in ("active", "silent"):

@@ -6,6 +6,8 @@ is fitted. What is learned comes with the next snapshot. A world begins with not
 
 from __future__ import annotations
 
+import msgspec
+
 from schemas.tables.learned import Learned
 from scorer.background.predictor import WRITE_S
 from scorer.classes.class_usage import class_usage, prod_and_system, reported_at
@@ -13,7 +15,10 @@ from scorer.classes.last_reports import LastReports
 from scorer.classes.prediction import Histograms
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, learn_uses, observe
+from scorer.ranking.estimates.true_chance import ChanceWatch, with_cases
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import LoadModel, Profile
+from scorer.ranking.stated import stated_chances
 from scorer.snapshot.snapshot import Snapshot
 
 LEARN_S = 600.0
@@ -34,8 +39,10 @@ def wants_lessons(profile: Profile) -> bool:
 class Lessons:
     """Observes and learns; ``learned`` has the result."""
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Profile) -> None:
+        """``profile``: whose chances of overload are watched."""
         self.learned: Learned | None = None
+        self._profile, self._chances = profile, ChanceWatch()
         self._first: Observation | None = None
         self._first_at = 0.0
         self._measured_at = float("-inf")
@@ -43,6 +50,7 @@ class Lessons:
     def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
         """Observe, if the interval has passed, and learn from two observations; from measured instances more often."""
         self._look_at_instances(snapshot, ledger, now_s)
+        self._look_at_chances(snapshot, ledger, now_s)
         window_s = snapshot.windows_s[-1]
         if self._first is not None and now_s - self._first_at < window_s:
             return
@@ -58,6 +66,16 @@ class Lessons:
         if now_s - self._measured_at >= LEARN_S and snapshot.usages:
             self._measured_at = now_s
             self.learned = learn_uses(self.learned or Learned(), snapshot, ledger, now_s) or self.learned
+
+    def _look_at_chances(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
+        if (cases := self._chances.look(snapshot, now_s)) is not None:
+            before = self.learned or Learned()
+            chances = with_cases(before.chances, cases, now_s)
+            self.learned = msgspec.structs.replace(before, version=before.version + 1, chances=chances)
+        if self._chances.wants:
+            stated = stated_chances(RankingInputs(snapshot, ledger, self._profile, now_s))
+            if stated is not None:
+                self._chances.begin(stated, snapshot, now_s)
 
 
 class PredictedPeaks:

@@ -107,7 +107,7 @@ class _Simulation:
         self._ledger = LedgerView()
         reports = Reports(self._fleet) if mover is not None or policy.looks_at_instances or policy.learns else None
         self._measuring = Measuring(self._fleet, reports)
-        self._lessons = Lessons() if policy.learns else None
+        self._lessons = Lessons(policy.profile) if policy.learns and policy.profile else None
         self._peaks = PredictedPeaks() if policy.counts_by_class else None
         self._queue = Queue(workload)
         self._tries = np.zeros(len(workload.instances), np.int64)

@@ -10,7 +10,7 @@ from typing import ClassVar
 from schemas.process.settings import load_settings
 from schemas.process.tables import Column, Screen, table
 from schemas.resources import RESOURCES
-from schemas.tables.learned import Learned, read_learned
+from schemas.tables.learned import ChanceBin, Chances, Learned, read_learned
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import number
 from scorer.ranking.estimates.measured_use import FLEET, SIZE
@@ -53,7 +53,7 @@ def show(learned: Learned | None, screen: Screen | None = None, now_s: float | N
             part, error = learned.factors.get(name), learned.errors.get(name)
             hours = f"{evidence.instance_hours:.0f}"
             rows.append([name, number(part), number(error, 3), hours, f"{evidence.count:.0f}"])
-    at = max(learned.at, learned.uses_at)
+    at = max(learned.at, learned.uses_at, learned.chances.at if learned.chances else 0.0)
     headings = ("resource", "used of what is asked", "error", "instance-hours", "changes seen")
     lines = [table([Column(heading) for heading in headings], rows, screen)]
     for kind, factors in sorted(learned.kinds.items()):
@@ -61,8 +61,10 @@ def show(learned: Learned | None, screen: Screen | None = None, now_s: float | N
             lines.append(f"kind {kind}: " + ", ".join(f"{name} {part:.2f}" for name, part in sorted(factors.items())))
     if learned.instances:
         lines.append(_measured(learned, screen))
+    if learned.chances is not None:
+        lines += [_chances(learned.chances, name, bins, screen) for name, bins in sorted(learned.chances.bins.items())]
     lines.append(f"version {learned.version}, {max(now_s - at, 0.0):.0f} s ago, by {learned.scorer or 'no scorer'}")
-    return "\n".join(lines)
+    return "\n".join(filter(None, lines))
 
 
 def _measured(learned: Learned, screen: Screen | None) -> str:
@@ -79,6 +81,17 @@ def _measured(learned: Learned, screen: Screen | None) -> str:
     found = table(columns, rows, screen)
     more = len(counts) - len(shown)
     return found + (f"\n{more} kinds more: --json has all, and sizes" if more > 0 else "")
+
+
+def _chances(chances: Chances, name: str, bins: list[ChanceBin], screen: Screen | None) -> str:
+    """Return a table of stated chances of overload, and how often it came."""
+    rows = [
+        [f"{one.stated / one.cases:.1%}", f"{one.observed / one.cases:.1%}", f"{one.cases:,.0f}"]
+        for one in bins
+        if one.cases >= 1
+    ]
+    above = f"{name} above {chances.limit:.0%} in the next half hour"
+    return table([Column("stated before correction"), Column(above), Column("cases")], rows, screen) if rows else ""
 
 
 def _part(part: float | None, deviation: float | None) -> str:

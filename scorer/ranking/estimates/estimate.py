@@ -11,6 +11,7 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
+from schemas.tables.learned import Chances
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.snapshot.arrays import Bools, Floats
 
@@ -48,6 +49,11 @@ class Estimate:
                     raise ValueError(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
                 if not 0 <= value < float("inf"):
                     raise ValueError(f"{name}.{resource}: expected a number of zero or more, got {value}")
+
+    @property
+    def chances(self) -> Chances | None:
+        """Which stated chances of overload came true; None where nothing is learned."""
+        return None
 
     @cached_property
     def key(self) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request
-from schemas.tables.learned import Learned
+from schemas.tables.learned import Chances, Learned
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.estimates.measured_use import (
@@ -47,6 +47,12 @@ class LearnedEstimate(Estimate):
     """By group and resource, the standard deviation of a new instance's usage as a share of what it asks."""
     instances: Groups = ()
     """By group and resource, how many measured instances say so."""
+    watched: Chances | None = None
+
+    @property
+    def chances(self) -> Chances | None:
+        """Which stated chances of overload came true."""
+        return self.watched
 
     @classmethod
     def of_learned(cls, estimate: Estimate, learned: Learned) -> LearnedEstimate:
@@ -54,7 +60,7 @@ class LearnedEstimate(Estimate):
         return cls(
             estimate.base, estimate.factor, estimate.default, estimate.round_to,
             learned.version, tuple(sorted(learned.factors.items())),
-            _groups(learned.kinds), _groups(learned.deviations), _groups(learned.instances),
+            _groups(learned.kinds), _groups(learned.deviations), _groups(learned.instances), learned.chances,
         )  # fmt: skip
 
     @cached_property

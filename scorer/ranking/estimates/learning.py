@@ -173,6 +173,7 @@ def _by_machine(values: Floats, placed: PlacedInstances, machines: int) -> Float
 def learn(before: Learned, first: Observation, second: Observation, window_s: float, now_s: float) -> Learned:
     """Return what is learned from two observations; a machine counts if they are at least a window apart on it."""
     known = Learned(version=before.version + 1, at=now_s, uses=before.uses, uses_at=before.uses_at)
+    known.chances = before.chances
     fade = 0.5 ** (max(now_s - before.at, 0.0) / HALF_LIFE_S) if before.at else 1.0
     index = {name: row for row, name in enumerate(first.names)}
     then = np.array([index.get(name, -1) for name in second.names], np.int64)

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +75,22 @@ def upper_tail_of(z: float) -> float:
     '7.6199e-24'
     """
     return 0.5 * math.erfc(z * _ROOT_HALF)
+
+
+def upper_tail(z: Floats) -> Floats:
+    """Return [...] the same of many, read from a table: right to 4e-6; NaN where z is.
+
+    >>> upper_tail(np.array([-np.inf, 0.0, np.inf])).tolist()
+    [1.0, 0.5, 0.0]
+    """
+    found: Floats = np.interp(z, *_tails(), left=1.0, right=0.0)
+    return found
+
+
+@cache
+def _tails() -> tuple[Floats, Floats]:
+    at = np.linspace(-8.0, 8.0, 2_001)
+    return at, np.array([upper_tail_of(each) for each in at.tolist()])
 
 
 def expected_excess_of(z: float) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
+from schemas.tables.learned import Chances
 from scorer.ledger.record.facets import Facet, facets_of
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.snapshot.arrays import Bools, Floats
@@ -45,6 +46,11 @@ class RequestedInstance:
     def learned_deviation(self) -> Floats | None:
         """[R] The standard deviation of its usage, as measured instances say; NaN, or None, where they do not."""
         return self._estimate.deviation_of_request(self.request)
+
+    @property
+    def chances(self) -> Chances | None:
+        """Which stated chances of overload came true; None where nothing is learned."""
+        return self._estimate.chances
 
     @cached_property
     def limits(self) -> Floats:

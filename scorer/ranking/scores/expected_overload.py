@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from schemas.resources import RESOURCES
+from schemas.tables.learned import ChanceBin
+from scorer.ranking.estimates.true_chance import Stated, corrected
 from scorer.ranking.formulas.overload import (
     Singles,
     expected_excess_of,
     fixed_spread,
     known_before,
+    upper_tail,
     upper_tail_of,
     weighted_growth,
 )
@@ -222,11 +225,33 @@ class ExpectedOverload(ByWeight):
         inverses, variances = self._inverses(machines), machines.constant("variance", self._variance)
         return machines.expected.tolist(), self._deviations(machines), inverses.T.tolist(), variances.T.tolist()
 
+    def stated(self, machines: Machines) -> Stated:
+        """Return what it states of all machines without an instance, uncorrected."""
+        known, spread = machines.utilization[picking(self._rows)], np.sqrt(self._variance(machines))
+        chances = dict(
+            zip((RESOURCES[row] for row in self._rows), upper_tail((self.limit - known) / spread), strict=True)
+        )
+        return Stated(chances, self.limit, self.std_factor, self.floor)
+
+    def _came_true(self, machines: Machines) -> Mapping[str, Sequence[ChanceBin]]:
+        """Return by resource what became of chances that were stated like these."""
+        seen = machines.requested_instance.chances
+        same = seen is not None and (seen.limit, seen.std_factor, seen.floor) == (
+            self.limit,
+            self.std_factor,
+            self.floor,
+        )
+        return seen.bins if seen is not None and same else {}
+
     def detail(self, request: Request, machines: Machines, position: int) -> Detail:
-        """Show, by resource: the chance of load above the limit with the instance, the overload with and without."""
+        """Show, by resource: the chance of load above the limit with the instance, the overload with and without.
+
+        The chance is corrected by what came true before (`scorer.ranking.estimates.true_chance`); the overload is not.
+        """
         usual = machines.plain("utilization", position)
         expected, deviations, inverses, all_variances = machines.once("plain", lambda: self._plain(machines))
         inverse, variances = inverses[position], all_variances[position]
+        came_true = machines.once("came_true", lambda: self._came_true(machines))
         chance: dict[str, float | None] = {}
         overload: dict[str, float | None] = {}
         overload_before: dict[str, float | None] = {}
@@ -239,7 +264,7 @@ class ExpectedOverload(ByWeight):
             before = math.sqrt(variances[place])
             after = math.hypot(before, deviations[row] * inverse[place])  # a power would raise where it overflows
             z = (self.limit - load - added) / after
-            chance[name] = upper_tail_of(z)
+            chance[name] = corrected(came_true.get(name, ()), upper_tail_of(z))
             overload[name] = after * expected_excess_of(z)
             overload_before[name] = before * expected_excess_of((self.limit - load) / before)
         return {
