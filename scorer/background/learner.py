@@ -25,10 +25,10 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics
 from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, learn_uses, observe
-from scorer.ranking.estimates.true_chance import Cases, ChanceWatch, with_cases
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.stated import stated_chances
+from scorer.ranking.true_chance import Cases, ChanceWatch, with_cases
 from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire

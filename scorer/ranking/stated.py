@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from schemas.rpc.request import Request
-from scorer.ranking.estimates.true_chance import Stated
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.rank import rank
 from scorer.ranking.scores.expected_overload import ExpectedOverload
+from scorer.ranking.true_chance import Stated
 
 
 def stated_chances(inputs: RankingInputs) -> Stated | None:

@@ -15,10 +15,10 @@ from scorer.classes.last_reports import LastReports
 from scorer.classes.prediction import Histograms
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, learn_uses, observe
-from scorer.ranking.estimates.true_chance import ChanceWatch, with_cases
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import LoadModel, Profile
 from scorer.ranking.stated import stated_chances
+from scorer.ranking.true_chance import ChanceWatch, with_cases
 from scorer.snapshot.snapshot import Snapshot
 
 LEARN_S = 600.0

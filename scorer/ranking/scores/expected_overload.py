@@ -11,7 +11,6 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.tables.learned import ChanceBin
-from scorer.ranking.estimates.true_chance import Stated, corrected
 from scorer.ranking.formulas.overload import (
     Singles,
     expected_excess_of,
@@ -33,6 +32,7 @@ from scorer.ranking.formulas.variance import (
 )
 from scorer.ranking.plugin import Detail, Floats, Machines, Request
 from scorer.ranking.scope import Parts
+from scorer.ranking.true_chance import Stated, corrected
 from scorer.snapshot.arrays import picking
 
 FACTOR_MAX = 1e6
@@ -246,7 +246,7 @@ class ExpectedOverload(ByWeight):
     def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show, by resource: the chance of load above the limit with the instance, the overload with and without.
 
-        The chance is corrected by what came true before (`scorer.ranking.estimates.true_chance`); the overload is not.
+        The chance is corrected by what came true before (`scorer.ranking.true_chance`); the overload is not.
         """
         usual = machines.plain("utilization", position)
         expected, deviations, inverses, all_variances = machines.once("plain", lambda: self._plain(machines))

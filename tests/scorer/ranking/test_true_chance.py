@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from schemas.rpc.request import Request
 from schemas.tables.learned import ChanceBin, Chances, Learned
 from scorer.ledger.view.view import LedgerView
-from scorer.ranking.estimates.true_chance import (
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.profiles.plugins import detail
+from scorer.ranking.profiles.profile_file import parse_profile
+from scorer.ranking.rank import rank
+from scorer.ranking.stated import stated_chances
+from scorer.ranking.true_chance import (
     AHEAD_S,
     CASES_PRIOR,
     EDGES,
@@ -27,11 +32,6 @@ from scorer.ranking.estimates.true_chance import (
     shares_above,
     with_cases,
 )
-from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.profiles.plugins import detail
-from scorer.ranking.profiles.profile_file import parse_profile
-from scorer.ranking.rank import rank
-from scorer.ranking.stated import stated_chances
 from scorer.snapshot.snapshot import Snapshot
 from tests.scorer.fleets import fleet, machine
 
