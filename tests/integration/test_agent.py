@@ -76,6 +76,7 @@ def test_it_starts_before_its_broker_and_outlives_one_that_forgets(broker: Any, 
         assert events(running, "agent.stopped")[0]["dropped"] == 0
 
 
+@pytest.mark.slow
 def test_a_full_backlog_drops_the_oldest_and_counts_them(broker: Any, names: Names, tmp_path: Path):
     """Room for one: of the facts and two samples only the newest arrives; two are counted."""
     broker.kill()

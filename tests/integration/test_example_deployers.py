@@ -95,6 +95,7 @@ def state(client: Client, instance: str) -> str:
     return found[0]["state"] if found else ""
 
 
+@pytest.mark.slow
 def test_a_playbook_places_starts_and_confirms(run: Run, client: Client, tmp_path: Path) -> None:
     """On the machine of the answer; a dry run reserves nothing, and a second run changes nothing."""
     tried = play(run, "ansible-1", "--check")

@@ -59,6 +59,7 @@ DAMAGES = [quarter_of_the_slots, all_facts_and_hours, garbage_everywhere, state_
 """Each is done to the partition of its place."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pipeline", [len(DAMAGES)], indirect=True)
 def test_what_is_lost_is_read_again(pipeline: Pipeline) -> None:
     """The next worker finds each damage, says so, and ends with the windows of an undisturbed run."""

@@ -195,6 +195,7 @@ def test_a_port_in_use_names_the_way_out(tmp_path: Path) -> None:
     assert f"something listens on 127.0.0.1:{valkey.port} already; use it by --redis-url, or give" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_broker_that_does_not_answer_is_named(tmp_path: Path) -> None:
     """With nobody at --kafka the stack does not start, and says which address it tried."""
     address = f"127.0.0.1:{free_port()}"
