@@ -12,7 +12,7 @@ from ops.record.settings import RECORD_DIR
 from ops.replay.play.moves import Moving
 from ops.replay.play.simulation import RETRY_MINUTES
 from ops.replay.traces.trace import Part
-from ops.replay.worlds.worlds import MEMORY_LOAD
+from ops.replay.worlds.worlds import MEMORY_LOAD, Asks
 from schemas.process.settings import setting
 
 
@@ -61,6 +61,13 @@ class ReplaySettings:
     lives: Annotated[float, Meta(ge=0.1, le=1_000)] = setting(10.0, "factor by which these lives are lengthened")
     load: Annotated[float, Meta(gt=0, le=1)] = setting(0.65, "mean CPU demand, as a share of the fleet's cores")
     requests: Annotated[float, Meta(gt=0, le=1)] = setting(0.8, "sum of the requests, as a share of the fleet's cores")
+    asks: Asks = setting(
+        "sizes",
+        "what requests say: a VM's size; informed, the 95th percentile of the own use; misled, 3 or 0.5 times that",
+    )
+    unlike: bool = setting(False, "machines of 8 to 128 cores in place of 16 to 96")
+    peaks: bool = setting(False, "six businesses whose instances peak together and come in waves")
+    grow: bool = setting(False, "instances grow from 0.3 to 1.7 of their usage over their life")
     batch: Annotated[float, Meta(ge=0, le=10)] = setting(
         0.0, "add instances of class batch, of the same trace, that would ask for this share of the fleet's cores"
     )

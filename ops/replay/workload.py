@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,21 @@ class WorkloadError(ValueError):
     """A workload or a trace that cannot be replayed; the message names file, column and row."""
 
 
+class Growth(NamedTuple):
+    """Usage that changes evenly over a life, as shares of what it would be: the same after it."""
+
+    first: float
+    last: float
+    start: Integers
+    """[K] minute"""
+    life: Integers
+
+    def at(self, instances: Integers | int, minutes: Any) -> Any:
+        """Return the share at each minute."""
+        passed = (minutes - self.start[instances]) / self.life[instances]
+        return self.first + (self.last - self.first) * np.clip(passed, 0.0, 1.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Usage:
     """The usage of instances by minute: each has a stretch of readings, which is repeated.
@@ -52,6 +67,8 @@ class Usage:
     scale: Floats
     most: Floats
     """[R, K]"""
+    growth: Growth | None = None
+    """A factor of the scale that changes with time."""
 
     @classmethod
     def plain(cls, values: NDArray[np.float32], base: Integers, length: Integers, shift: Integers) -> Usage:
@@ -67,16 +84,20 @@ class Usage:
             readings = self.values[resource, base + at : base + at + left]
         else:
             readings = self.values[resource, base + (at + np.arange(left)) % length]
-        found: Floats = np.minimum(
-            np.multiply(readings, self.scale[resource, instance], dtype=np.float64), self.most[resource, instance]
-        )
+        used: Floats = np.multiply(readings, self.scale[resource, instance], dtype=np.float64)
+        if self.growth is not None:
+            used *= self.growth.at(instance, np.arange(first, last))
+        found: Floats = np.minimum(used, self.most[resource, instance])
         return found
 
     def at(self, instances: Integers, resources: Integers, minute: int) -> Floats:
         """Return [r, k]: what some instances use of some resources in one minute."""
         where = self.base[instances] + (self.shift[instances] + minute) % self.length[instances]
         at = np.ix_(resources, instances)
-        found: Floats = np.minimum(self.values[np.ix_(resources, where)] * self.scale[at], self.most[at])
+        used = self.values[np.ix_(resources, where)] * self.scale[at]
+        if self.growth is not None:
+            used *= self.growth.at(instances, minute)
+        found: Floats = np.minimum(used, self.most[at])
         return found
 
 

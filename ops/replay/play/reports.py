@@ -13,6 +13,7 @@ import numpy as np
 from ops.replay.play.true_fleet import Fleet
 from ops.replay.workload import MINUTE_S
 from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.names import SILENT_S
 from schemas.resources import RESOURCES
 from schemas.tables.window_table import decode_table
 from scorer.snapshot.arrays import Floats
@@ -20,8 +21,8 @@ from scorer.snapshot.usages import Usages, UsageTable
 from streams.fold.instance_usage import InstanceUsage
 from streams.state.instance_checkpoint import encode_usage
 
-SILENT_S = 900.0
-"""Figures of an instance whose last report is older than this are dropped."""
+DROP_EVERY_MINUTES = 15
+"""So often figures of instances are dropped whose last report is older than `SILENT_S`, as by a stream worker."""
 _TINY = 1e-12
 
 
@@ -42,7 +43,7 @@ class Reports:
             for each in range(self._until, minute):
                 self._report(each)
             self._until = max(minute, self._until)
-            if minute - self._dropped_at >= SILENT_S / MINUTE_S:
+            if minute - self._dropped_at >= DROP_EVERY_MINUTES:
                 self._usage.drop_silent(self._now_s(minute) - SILENT_S)
                 self._dropped_at = minute
             table = decode_table(encode_usage(self._usage, {"written_at": self._now_s(minute)}))

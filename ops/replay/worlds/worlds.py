@@ -13,6 +13,13 @@
   all has a mean of ``load`` of the cores, or a highest minute of ``PEAK``, whichever is less load. Memory, where it is
   asked for, likewise has a mean of ``memory_load``. Requests are scaled to ``requests`` of the fleet. One instance asks
   for, and uses, at most half of the smallest machine.
+- **Requests** are the sizes, which say little of use; or *informed*, as a recommender sets them: the 95th percentile of
+  the own usage, with a lognormal error of `INFORMED_ERROR`; or *misled*: sources in four of five ask three times that,
+  the others half, and after the middle of the world the other way round.
+- **Unlike machines** have `UNLIKE_CORES`, in equal parts.
+- **Common peaks**: instances belong to `BUSINESSES`, each with few sources, all on the same day of them, so that they
+  peak together. All of one burst belong to one business: a wave of replicas.
+- **Growing** instances use `GROWTH` of their usage, from the first share at their start to the second at their end.
 - **Batch**, where it is wanted, comes beside prod: each instance is a copy of one of the world's own, drawn at random:
   its size, life and source of usage, beginning with another day of that source if it has one. So a core that batch asks
   for is used as much as one of prod. They come in bursts of the same kind, from the first minute on. If all were placed
@@ -23,19 +30,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from ops.replay.traces.openb import Lives
 from ops.replay.traces.trace import Trace
-from ops.replay.workload import DAY_MINUTES, Usage, Workload, WorkloadError
+from ops.replay.workload import DAY_MINUTES, Growth, Usage, Workload, WorkloadError
 from ops.replay.worlds.minutes import minute_readings
 from schemas.resources import CPU, MEMORY, RESOURCES
 from schemas.rpc.request import DECIMALS
 from scorer.snapshot.arrays import Floats, Integers
 
 MACHINE_CORES = (16.0, 32.0, 64.0, 96.0)
+UNLIKE_CORES = (8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0)
+INFORMED_ERROR, INFORMED_PERCENT = 0.3, 95
+MISLED_MORE, MISLED_LESS, MISLED_PART = 3.0, 0.5, 0.8
+BUSINESSES, BUSINESS_SOURCES = 6, 4
+GROWTH = (0.3, 1.7)
 MEMORY_BYTES_PER_CORE = 4 * 2.0**30
 BURST_MINUTES = 4
 BURST_SHAPE = 2.0
@@ -47,6 +59,9 @@ FILL_ONE_DAY_MINUTES = 300
 """History of a world of one day; a longer one has its whole first day as history."""
 _ROUNDS, NEAR = 12, 2e-3
 """Scaling is repeated so often at most, until it changes no more than this."""
+
+
+Asks = Literal["sizes", "informed", "misled"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +77,11 @@ class Shape:
     memory: bool = False
     """Whether memory is asked for and measured, where the trace has it."""
     memory_load: float = MEMORY_LOAD
+    asks: Asks = "sizes"
+    unlike: bool = False
+    peaks: bool = False
+    """Whether instances of one business peak together and come in waves."""
+    grow: bool = False
 
 
 def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload:
@@ -71,7 +91,7 @@ def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload
     if not shape.memory and trace.memory is not None:
         trace = replace(trace, memory=None)
     generator = np.random.default_rng([seed, 2026])
-    cores = generator.permutation(np.resize(MACHINE_CORES, shape.machines))
+    cores = generator.permutation(np.resize(UNLIKE_CORES if shape.unlike else MACHINE_CORES, shape.machines))
     capacity = np.full((len(RESOURCES), shape.machines), np.nan)
     capacity[CPU] = cores
     if trace.memory is not None:
@@ -79,13 +99,24 @@ def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload
     arrivals = _arrivals(lives, shape, generator)
     drawn, start, life = arrivals
     source = generator.integers(len(trace.sources), size=len(start))
+    business = np.zeros(0, np.int64)
+    if shape.peaks:
+        business = _businesses(start, generator)
+        source = generator.integers(len(trace.sources), size=(BUSINESSES, BUSINESS_SOURCES))[
+            business, generator.integers(BUSINESS_SOURCES, size=len(start))
+        ]
     size = np.zeros((len(RESOURCES), len(start)))
     size[CPU] = lives.cores[drawn] if trace.cores is None else trace.cores[source]
     if trace.memory is not None:
         size[MEMORY] = lives.memory_bytes[drawn] if trace.memory_bytes is None else trace.memory_bytes[source]
         size[MEMORY] = np.maximum(size[MEMORY], 2.0**26)
-    asked = _asked(size, capacity, shape, arrivals)
     usage = _usage(trace, source, size, capacity, generator)
+    if shape.peaks:
+        usage = replace(usage, shift=business * DAY_MINUTES % usage.length)
+    if shape.grow:
+        usage = replace(usage, growth=Growth(*GROWTH, start, life))
+    wanted = size if shape.asks == "sizes" else _wanted(usage, source, arrivals, shape, generator)
+    asked = _asked(wanted, capacity, shape, arrivals)
     return Workload(
         name=trace.family,
         machines=[f"m-{row:04d}" for row in range(shape.machines)],
@@ -100,6 +131,35 @@ def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload
         seed=seed,
         kinds=[trace.kinds[at] for at in source] if trace.kinds else (),
     )
+
+
+def _businesses(start: Integers, generator: np.random.Generator) -> Integers:
+    """Return [K]: the business of each instance, one for all that come in the same minute."""
+    bursts, burst = np.unique(start, return_inverse=True)
+    found: Integers = generator.integers(BUSINESSES, size=len(bursts))[burst]
+    crowd = start < FIRST_CROWD_MINUTES
+    return np.where(crowd, generator.integers(BUSINESSES, size=len(start)), found)
+
+
+def _wanted(
+    usage: Usage, source: Integers, arrivals: _Arrivals, shape: Shape, generator: np.random.Generator
+) -> Floats:
+    """Return [R, K]: what a recommender would have each instance ask for, not scaled yet."""
+    starts, place = np.unique(usage.base, return_index=True)
+    wanted = np.zeros_like(usage.scale)
+    for resource in np.flatnonzero(usage.scale.any(axis=1)):
+        own = [
+            float(np.percentile(usage.values[resource, base : base + int(usage.length[at])], INFORMED_PERCENT))
+            for base, at in zip(starts.tolist(), place.tolist(), strict=True)
+        ]
+        of = np.array(own)[np.searchsorted(starts, usage.base)]
+        wanted[resource] = usage.scale[resource] * of * generator.lognormal(0.0, INFORMED_ERROR, len(source))
+        wanted[resource] = np.maximum(wanted[resource], 1e-3 * wanted[resource].max(initial=0.0))
+    if shape.asks == "misled":
+        more = generator.random(int(source.max()) + 1)[source] < MISLED_PART
+        turned = arrivals.start >= shape.days * DAY_MINUTES // 2
+        wanted *= np.where(more != turned, MISLED_MORE, MISLED_LESS)
+    return wanted
 
 
 class _Arrivals(NamedTuple):
@@ -214,7 +274,8 @@ def with_batch(world: Workload, share: float) -> Workload:
     mean = share * np.nansum(world.capacity[CPU]) / work * BURST_MINUTES
     start = in_bursts(np.arange(0, world.minutes, BURST_MINUTES), mean, generator)
     drawn = generator.integers(len(world.instances), size=len(start))
-    order = np.argsort(np.concatenate([world.start, start]), kind="stable")
+    at = np.concatenate([world.start, start])
+    order = np.argsort(at, kind="stable")
     of = np.concatenate([np.arange(len(world.instances)), drawn])[order]
     new = order >= len(world.instances)
     usage, length = world.usage, world.usage.length[of]
@@ -224,7 +285,7 @@ def with_batch(world: Workload, share: float) -> Workload:
         world,
         instances=[names[at] for at in order],
         asked=world.asked[:, of],
-        start=np.concatenate([world.start, start])[order],
+        start=at[order],
         life=world.life[of],
         usage=replace(
             usage,
@@ -233,6 +294,7 @@ def with_batch(world: Workload, share: float) -> Workload:
             shift=np.where(new, usage.shift[of] + another, usage.shift[of]) % length,
             scale=usage.scale[:, of],
             most=usage.most[:, of],
+            growth=usage.growth and usage.growth._replace(start=at[order], life=world.life[of]),
         ),
         kinds=[world.kinds[at] for at in of] if world.kinds else (),
         classes=np.where(new, "batch", "prod").tolist(),

@@ -67,12 +67,13 @@ def test_the_copying_of_a_move_is_the_systems() -> None:
 
 
 def test_what_has_ended_is_dropped() -> None:
-    """A quarter of an hour after its last report nothing is known of an instance."""
-    fleet = placed(world([10.0], [(2.0, 3.0, 0, 30), (2.0, 3.0, 0, 180)]), [0, 0])
+    """A day after its last report, as by a stream worker."""
+    fleet = placed(world([10.0], [(2.0, 3.0, 0, 30), (2.0, 3.0, 0, 1_500)], minutes=1_500), [0, 0])
     reports = Reports(fleet)
-    assert reports.usages(30).find("m0", "i0") is not None
-    assert reports.usages(60).find("m0", "i0") is None
-    assert reports.usages(60).find("m0", "i1") is not None
+    assert reports.usages(1_440).find("m0", "i0") is not None
+    later = reports.usages(1_490)
+    assert later.find("m0", "i0") is None
+    assert later.find("m0", "i1") is not None
 
 
 def test_a_profile_that_wants_them_gets_sums_over_instances() -> None:

@@ -8,8 +8,18 @@ import numpy as np
 import pytest
 
 from ops.replay.traces.openb import without_file
-from ops.replay.workload import WorkloadError
-from ops.replay.worlds.worlds import FIRST_CROWD_MINUTES, Shape, build_world, with_batch
+from ops.replay.workload import DAY_MINUTES, WorkloadError
+from ops.replay.worlds.worlds import (
+    BUSINESS_SOURCES,
+    BUSINESSES,
+    FIRST_CROWD_MINUTES,
+    GROWTH,
+    UNLIKE_CORES,
+    Asks,
+    Shape,
+    build_world,
+    with_batch,
+)
 from schemas.resources import CPU
 from tests.ops.replay.small_worlds import small_world, waves
 
@@ -34,6 +44,61 @@ def test_a_trace_without_load_is_refused() -> None:
     idle = replace(waves(), cpu=np.zeros_like(waves().cpu))
     with pytest.raises(WorkloadError, match=r"^waves: no instance uses any cpu$"):
         build_world(idle, without_file(), Shape(machines=2, days=1), 1)
+
+
+def test_informed_requests_say_best_what_is_used() -> None:
+    """The correlation of what is asked with the 95th percentile of the own usage, on a logarithmic scale."""
+
+    def tells(asks: Asks) -> float:
+        world = small_world(machines=20, asks=asks)
+        used = np.array([np.percentile(world.usage.of(at, CPU, 0, DAY_MINUTES), 95) for at in range(len(world.start))])
+        return float(np.corrcoef(np.log(world.asked[CPU]), np.log(used))[0, 1])
+
+    assert tells("informed") > 0.9
+    assert tells("sizes") < 0.85
+    assert tells("misled") < 0.6
+
+
+def test_misled_requests_turn_in_the_middle() -> None:
+    """A source that asks three times its need asks for half of it later: six times less, at least three where it is cut."""
+    world = small_world(machines=20, days=2, asks="misled")
+    informed = small_world(machines=20, days=2, asks="informed")
+    ratio = np.log(world.asked[CPU] / informed.asked[CPU])
+    late = world.start >= DAY_MINUTES
+    for base in np.unique(world.usage.base).tolist():
+        mine = world.usage.base == base
+        first, second = np.median(ratio[mine & ~late]), np.median(ratio[mine & late])
+        assert first * second < 0
+        assert abs(first - second) > np.log(3)
+
+
+def test_businesses_peak_together_and_come_in_waves() -> None:
+    """Instances of one source are at the same place of it; a burst after the first crowd has few sources."""
+    world, usual = small_world(machines=20, peaks=True), small_world(machines=20)
+    for base in np.unique(world.usage.base).tolist():
+        assert len(np.unique(world.usage.shift[world.usage.base == base])) <= BUSINESSES
+    for minute in np.unique(world.start[world.start >= FIRST_CROWD_MINUTES]).tolist():
+        assert len(np.unique(world.usage.base[world.start == minute])) <= BUSINESS_SOURCES
+    assert (world.start == usual.start).all()
+
+
+def test_growing_instances_use_more_at_their_end() -> None:
+    """0.3 of their usage at their start, 1.7 at their end, and all later."""
+    world = small_world(machines=5, grow=True)
+    usage = replace(world.usage, most=np.full_like(world.usage.most, np.inf))
+    even = replace(usage, growth=None)
+    for at in range(20):
+        start, life = int(world.start[at]), int(world.life[at])
+        for minute, share in ((start, GROWTH[0]), (start + life, GROWTH[1]), (start + life + 60, GROWTH[1])):
+            grown = usage.of(at, CPU, minute, minute + 1)
+            assert grown == pytest.approx(share * even.of(at, CPU, minute, minute + 1))
+            assert usage.at(np.array([at]), np.array([CPU]), minute)[0] == grown
+
+
+def test_unlike_machines_have_eight_to_128_cores() -> None:
+    """All sizes, in equal parts."""
+    world = small_world(machines=18, unlike=True)
+    assert sorted(world.capacity[CPU]) == sorted(2 * list(UNLIKE_CORES))
 
 
 PROD = small_world(seed=3)
