@@ -60,7 +60,7 @@ def test_informed_requests_say_best_what_is_used() -> None:
 
 
 def test_misled_requests_turn_in_the_middle() -> None:
-    """A source that asks three times its need asks for half of it later: six times less, at least three where it is cut."""
+    """A source that asks three times its need asks for half of it later: six times less, at least three where cut."""
     world = small_world(machines=20, days=2, asks="misled")
     informed = small_world(machines=20, days=2, asks="informed")
     ratio = np.log(world.asked[CPU] / informed.asked[CPU])
