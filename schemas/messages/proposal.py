@@ -1,4 +1,4 @@
-"""A proposed move: the message of the rebalancer, on a Redis list, to the program that moves instances.
+"""A proposed move: the message of the rebalancer or of a command, on a Redis list, to the program that moves instances.
 
     {"v":1,"id":"7-1790000000-0","fence":7,"at":1790000000.0,"expires_at":1790000600.0,"attempt":1,
      "instance":"db-1","generation":3,"source":"m1","target":"m2","gain":0.012,"copy_s":41.0,"copy_bytes":2.6e9,
@@ -13,6 +13,8 @@ from __future__ import annotations
 import msgspec
 
 VERSION = 1
+COMMANDS = (1 << 53) - 1
+"""The fence of a move that a command began: its target is reserved, and no rebalancer overtakes it."""
 
 
 class MoveProposal(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +24,10 @@ class MoveProposal(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """Id of the proposal; the same when it is delivered again."""
     fence: int
-    """Number of the rebalancer's lease: a message with an older number than the key ``fence`` is overtaken."""
+    """Number of the rebalancer's lease: a message with an older number than the key ``fence`` is overtaken.
+
+    Of a move that ``drain --apply``, ``plan --apply`` or ``rebalance --apply`` began it is 2^53 - 1.
+    """
     at: float
     """When it was proposed, epoch s."""
     expires_at: float
@@ -40,6 +45,11 @@ class MoveProposal(msgspec.Struct, frozen=True, kw_only=True):
     """How long the copy of its memory is expected to take."""
     copy_bytes: float = 0.0
     reason: str = ""
+
+    @property
+    def of_command(self) -> bool:
+        """Whether a command began the move, and its target is reserved."""
+        return self.fence == COMMANDS
 
 
 def write_proposal(proposal: MoveProposal) -> bytes:

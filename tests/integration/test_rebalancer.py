@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -215,19 +215,12 @@ def test_what_is_acknowledged_and_not_moved_is_declined(valkey: Valkey, fleet: F
     assert {each.id for each in fleet.waiting}.isdisjoint(each.id for each in before)
 
 
-def test_the_documented_mover(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
-    """It reserves, runs the program, confirms, acknowledges; what fails is cancelled, what is overtaken not begun.
-
-    An instance that ends while it moves does not end the mover, nor does an empty list: it waits for less than the time
-    after which redis-py ends a read.
-    """
-    assert f"WAIT_S = {redis.connection.DEFAULT_SOCKET_TIMEOUT - 3}\n" in (ROOT / "docs/examples/mover.py").read_text()
-    one, now_s, names = fleet.daemon(valkey.url, "one", every=0.5), time.time(), fleet.names
-    (tmp_path / "windward_client.py").write_text("from scorer.client import *\n")
-    moved = tmp_path / "moved"
+def mover(valkey: Valkey, names: Names, folder: Path) -> Callable[[int, str], list[str]]:
+    """Return a function that runs the documented mover: it carries out so many moves by a shell program."""
+    (folder / "windward_client.py").write_text("from scorer.client import *\n")
     environ = {
         **os.environ, "WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix,
-        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)]),
+        "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
     }  # fmt: skip
     code = "import sys; sys.path.insert(0, 'docs/examples'); import mover; mover.mover(sys.argv[2:], int(sys.argv[1]))"
 
@@ -236,6 +229,79 @@ def test_the_documented_mover(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> N
         done = subprocess.run(words, cwd=ROOT, env=environ, capture_output=True, text=True, check=True, timeout=120)
         return done.stdout.splitlines()
 
+    return run
+
+
+def where(fleet: Fleet) -> dict[str, tuple[str, str]]:
+    """Return by instance its machine and where it moves to, as the ledger has it."""
+    follower = Follower(fleet.ledger)
+    follower.poll()
+    return {one.id: (one.machine, one.moving.to if one.moving else "") for one in follower.view.instances.values()}
+
+
+def test_a_drain_ends_by_the_mover_alone(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
+    """After one command the documented mover empties the machine; a rebalancer leaves those moves on the list."""
+    names, run = fleet.names, mover(valkey, fleet.names, tmp_path)
+    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix}
+    with scorer_process(valkey.url, names):
+        done = run_command("drain", "hot", "--apply", environ=environ)
+        assert done.returncode == 0, done.stderr
+        assert "4 targets are reserved; a mover takes the moves off the list" in done.stdout
+        assert {machine for machine, _ in where(fleet).values()} == {"hot"}
+        assert [one.of_command for one in fleet.waiting] == [True] * 4
+        one, now_s = fleet.daemon(valkey.url, "one", every=0.5), time.time()
+        one.turn(now_s)
+        assert len(fleet.waiting) == 4
+        assert all(line.endswith(" moved") for line in run(4, "exit 0"))
+        assert "hot" not in {machine for machine, _ in where(fleet).values()}
+        assert not fleet.waiting
+        assert not fleet.proposals(names.moves_taken)
+        one.turn(now_s + 1)
+        assert counted(one) == {"done": 4}
+
+
+def test_what_a_command_gave_up_is_not_moved(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
+    """`drain --undo` takes its moves off the list; a move whose reservation ended is taken off by the rebalancer."""
+    names = fleet.names
+    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix}
+    with scorer_process(valkey.url, names):
+        for _ in range(2):  # again: nothing waits twice
+            assert run_command("drain", "hot", "--apply", environ=environ).returncode == 0
+            assert len(fleet.waiting) == 4
+            assert run_command("drain", "--undo", "hot", environ=environ).returncode == 0
+            assert not fleet.waiting
+        assert run_command("drain", "hot", "--apply", environ=environ).returncode == 0
+        given_up = fleet.waiting[0].instance
+        assert run_command("update", given_up, "--cancel-move", environ=environ).returncode == 0
+        one = fleet.daemon(valkey.url, "one", every=0.5)
+        one.turn(time.time())
+        assert given_up not in {each.instance for each in fleet.waiting if each.of_command}
+        assert counted(one)["expired"] == 1
+
+
+def test_moves_of_a_plan_are_on_the_list(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
+    """The mover carries out what the file of wanted instances says."""
+    names, run = fleet.names, mover(valkey, fleet.names, tmp_path)
+    wanted = tmp_path / "wanted.json"
+    wanted.write_text(json.dumps([{"id": "i0", "cpu": 1.5, "memory": 1e9, "machine": "cold1"}]))
+    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix}
+    with scorer_process(valkey.url, names):
+        done = run_command("plan", str(wanted), "--apply", environ=environ)
+        assert done.returncode == 0, done.stderr
+        assert "a mover takes the moves off the list" in done.stdout
+        assert run(1, "exit 0") == ["i0 hot cold1 moved"]
+        assert where(fleet)["i0"] == ("cold1", "")
+
+
+def test_the_documented_mover(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
+    """It reserves, runs the program, confirms, acknowledges; what fails is cancelled, what is overtaken not begun.
+
+    An instance that ends while it moves does not end the mover, nor does an empty list: it waits for less than the time
+    after which redis-py ends a read.
+    """
+    assert f"WAIT_S = {redis.connection.DEFAULT_SOCKET_TIMEOUT - 3}\n" in (ROOT / "docs/examples/mover.py").read_text()
+    one, now_s, names = fleet.daemon(valkey.url, "one", every=0.5), time.time(), fleet.names
+    moved, run = tmp_path / "moved", mover(valkey, names, tmp_path)
     one.turn(now_s)
     first, second = fleet.waiting
     with scorer_process(valkey.url, names):
@@ -253,11 +319,8 @@ def test_the_documented_mover(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> N
         fleet.wire.one("SET", names.moves_fence, wanted[0].fence + 1)
         (overtaken,) = run(1, "exit 1")
         assert overtaken.endswith(" overtaken")
-    follower = Follower(fleet.ledger)
-    follower.poll()
-    where = {one.id: (one.machine, one.moving) for one in follower.view.instances.values()}
-    assert where[first.instance] == (first.target, None)
-    assert where[second.instance] == ("hot", None)
+    assert where(fleet)[first.instance] == (first.target, "")
+    assert where(fleet)[second.instance] == ("hot", "")
 
 
 def test_the_command_watches_several_rounds(valkey: Valkey, fleet: Fleet) -> None:

@@ -43,10 +43,10 @@ class DrainSettings(FleetSettings):
 
     Without --apply nothing changes. The instances go where the profile would place them, the largest first; each move
     sees the ones before it. One that finds no machine stays, and the reason is printed. An instance with the label
-    movable=false stays unless --force. With --apply each instance holds both machines until `windward confirm ID
-    --machine TARGET`, or until --ttl-s is over; after a move that the scorer refuses it goes on with the others. --undo
-    cancels such moves and uncordons the machines. --consolidate chooses the machines with the least memory to copy
-    whose instances all fit elsewhere without overload.
+    movable=false stays unless --force. With --apply each instance holds both machines, and its move is on the list from
+    which a mover takes it, until `windward confirm ID --machine TARGET`, or until --ttl-s is over. After a move that
+    the scorer refuses it goes on with the others. --undo cancels such moves and uncordons the machines. --consolidate
+    chooses the machines with the least memory to copy whose instances all fit elsewhere without overload.
     Exit codes: 0 every instance finds a machine; 3 some find none, or fewer machines than wanted can be emptied; 4 the
     running fleet cannot be read, no scorer answers, or --wait-s passed.
     """
@@ -113,7 +113,10 @@ def _drain(settings: DrainSettings) -> int:
 def _live(settings: DrainSettings, profile: Profile) -> int:
     machines = [] if settings.consolidate else machines_meant(settings, settings.words, settings.selector)
     if settings.undo:
+        from scorer.commands.planning.announce import withdraw
+
         cancelled = cancel(settings, machines)
+        withdraw(settings, cancelled)
         undone = {"uncordoned": cordon(settings, machines, off=True), "cancelled": cancelled}
         ask.tell(settings, undone, show_undone)
         return ask.OK
@@ -128,7 +131,7 @@ def _live(settings: DrainSettings, profile: Profile) -> int:
         cordon(settings, machines := answer["drained"])
     answer["cordoned"] = settings.apply
     if settings.apply:
-        reserve(settings, answer["moves"])
+        answer["announced"] = reserve(settings, answer["moves"])
         answer["blocked"] += [one for one in answer["moves"] if one["state"] == "refused"]
         answer["moves"] = [one for one in answer["moves"] if one["state"] != "refused"]
     code = _tell(settings, answer)
@@ -172,23 +175,33 @@ def cordon(settings: ClientSettings, machines: Sequence[str], *, off: bool = Fal
         }
 
 
-def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]]) -> None:
+def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]]) -> bool:
     """Reserve the target of each move, with a line on stderr; set its ``state``, and ``reason`` when it is refused.
 
-    Raises WindwardError when no scorer answers.
+    Then put them on the list of moves; return whether they are there. Raises WindwardError when no scorer answers.
     """
+    from scorer.commands.planning.announce import announce
     from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out
     from scorer.planning.wanted.steps import Step
 
     steps = [Step("move", one["id"], one["source"], one["target"], generation=one["generation"]) for one in moves]
+    begun, unanswered = [], None
     with ask.client(settings) as scorer:
         calls = Calls(scorer, settings.profile, settings.ttl_s)
         for number, outcome in enumerate(carry_out(steps, calls, OnRefusal.GO_ON)):
             one, error = moves[number], outcome.error
             if error is not None and outcome.state == "unanswered":
-                raise error
+                unanswered = error
+                break
             one |= {"state": "refused", "reason": error.message} if error else {"state": "moving"}
             sys.stderr.write(f"{number + 1} of {len(moves)}: {one['id']} to {one['target']}: {one['state']}\n")
+            if outcome.moving is not None:
+                begun.append((outcome.step, outcome.moving))
+                one["until"] = outcome.moving.until
+    done = announce(settings, begun, "drain")
+    if unanswered is not None:
+        raise unanswered
+    return done
 
 
 def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:

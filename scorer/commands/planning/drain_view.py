@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.process.tables import Column, Screen, table
 from schemas.resources import RESOURCES
 from scorer.commands.machines.operator_facts import in_words
-from scorer.commands.shared.show import amount, counted
+from scorer.commands.shared.show import ON_THE_LIST, amount, counted
 from scorer.commands.shared.whole_fleet import basis, basis_in_words
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None, *, live: bool 
         columns = [Column("stays"), Column("on", left=True), Column("why", left=True)]
         lines.append(table(columns, [[one["id"], one["source"], one["reason"]] for one in blocked], screen))
     lines += [f"{one['id']} is moving to {one['target']} already" for one in moving]
-    lines.append(f"{of}: {state}; {_counts(moves, blocked)} ({basis_in_words(answer)})")
+    counts = _counts(moves, blocked, announced=answer.get("announced", False))
+    lines.append(f"{of}: {state}; {counts} ({basis_in_words(answer)})")
     return "\n".join(lines)
 
 
@@ -90,12 +91,13 @@ def _emptied(found: Mapping[str, Any], screen: Screen | None) -> list[str]:
     return lines
 
 
-def _counts(moves: Sequence[Mapping[str, Any]], blocked: Sequence[object]) -> str:
+def _counts(moves: Sequence[Mapping[str, Any]], blocked: Sequence[object], *, announced: bool) -> str:
     every = len(moves) + len(blocked)
     there = f"{len(moves)} of {counted(every, 'instance')} {'finds' if every == 1 else 'find'} a machine"
     if reserved := sum(one["state"] == "moving" for one in moves):
         targets = f"{counted(reserved, 'target')} {'is' if reserved == 1 else 'are'} reserved"
-        there += f", {targets}: `windward confirm ID --machine TARGET` when each runs there"
+        how = ON_THE_LIST * announced
+        there += f", {targets}{how}: `windward confirm ID --machine TARGET` when each runs there"
     return f"{there}, {len(blocked)} {'stays' if len(blocked) == 1 else 'stay'}" if blocked else there
 
 

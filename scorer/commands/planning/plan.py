@@ -149,6 +149,7 @@ def _confirmed(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, dict[str,
 
 
 def _apply(settings: PlanSettings, found: Wanted, answer: dict[str, Any]) -> int:
+    from scorer.commands.planning.announce import announce
     from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out, undo
 
     code, left = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK, {}
@@ -179,6 +180,8 @@ def _apply(settings: PlanSettings, found: Wanted, answer: dict[str, Any]) -> int
     if unconfirmed := [one for one in answer["steps"] if "unconfirmed" in one]:
         message = f"{unconfirmed[0]['id']!r} is not confirmed: {unconfirmed[0]['unconfirmed']}"
         code = ask.report(WindwardError("ABORTED", message), "plan", settings)
+    begun = [(one.step, one.moving) for one in outcomes if one.moving is not None]
+    answer["announced"] = announce(settings, begun, "plan") if not (stopped and settings.all_or_nothing) else False
     answer["applied"] = True
     ask.tell(settings, answer, show, indent=2)
     return code

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schemas.process.tables import Column, Screen, table
-from scorer.commands.shared.show import ago, counted, time_of
+from scorer.commands.shared.show import ON_THE_LIST, ago, counted, time_of
 from scorer.commands.shared.whole_fleet import basis, basis_in_words
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
         ]  # fmt: skip
         lines.append(table(columns, rows, screen))
     lines.append(f"{counts}{left} ({basis_in_words(answer)})")
-    lines += _held(answer["steps"])
+    lines += _held(answer["steps"], announced=answer.get("announced", False))
     return "\n".join(lines)
 
 
-def _held(steps: Sequence[Mapping[str, Any]]) -> list[str]:
+def _held(steps: Sequence[Mapping[str, Any]], *, announced: bool) -> list[str]:
     """Return what is reserved and until when, what moves and what is confirmed, a line each."""
     lines = []
     for action, what, how in (
@@ -73,7 +73,10 @@ def _held(steps: Sequence[Mapping[str, Any]]) -> list[str]:
         if ends:
             are, first = "is" if len(ends) == 1 else "are", "" if len(ends) == 1 else ", the first"
             when = f"{time_of(min(ends))} ({ago(min(ends), time.time())})"
-            lines.append(f"{counted(len(ends), what)} {are} reserved{first} until {when}; when it runs there: `{how}`")
+            list_ = ON_THE_LIST * (announced and action == "move")
+            lines.append(
+                f"{counted(len(ends), what)} {are} reserved{first} until {when}{list_}; when it runs there: `{how}`"
+            )
     if confirmed := sum(one.get("confirmed", False) for one in steps):
         lines.append(f"{counted(confirmed, 'instance')} {'is' if confirmed == 1 else 'are'} confirmed")
     return lines

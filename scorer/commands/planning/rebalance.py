@@ -25,8 +25,10 @@ from scorer.commands.shared import ask
 from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
 
 if TYPE_CHECKING:
+    from scorer.client import Moving
     from scorer.commands.planning.carry_out import Calls, Outcome
     from scorer.planning.balance.by_overload import Plan
+    from scorer.planning.wanted.steps import Step
     from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
 
@@ -87,11 +89,13 @@ def _rebalance(settings: RebalanceSettings) -> int:
     plan, fleet = planned(settings, profile)
     answer = plan_answer(plan, profile, fleet)
     if settings.apply:
+        from scorer.commands.planning.announce import announce
         from scorer.commands.planning.carry_out import Calls
 
         profile_name = "" if settings.profile.endswith(".toml") else settings.profile
         with ask.client(settings) as scorer:
-            apply(answer["moves"], Calls(scorer, profile_name, settings.ttl_s))
+            begun = apply(answer["moves"], Calls(scorer, profile_name, settings.ttl_s))
+        answer["announced"] = announce(settings, begun, "rebalance")
     if settings.plot:
         _draw(answer, settings.plot)
     ask.tell(settings, answer, show, indent=2)
@@ -112,8 +116,10 @@ def planned(settings: RebalanceSettings, profile: Profile) -> tuple[Plan, FleetS
     return plan, fleet
 
 
-def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> None:
+def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> list[tuple[Step, Moving]]:
     """Reserve the target of each move; set its ``applied``: ``outcome`` and ``why``, or None without a target.
+
+    Return the moves that began.
 
     The outcome is ``reserved`` (with ``until``, epoch s, and the ``number`` of the move), ``refused``, ``dropped``, or
     ``not tried`` after no scorer answered. An instance that is on its target already has nothing to be confirmed: it is
@@ -126,8 +132,12 @@ def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> None:
         move["applied"] = None
     aimed = [move for move in moves if move["target"] is not None]
     steps = [Step("move", move["id"], move["source"], move["target"], generation=move["generation"]) for move in aimed]
+    begun = []
     for outcome in carry_out(steps, calls, OnRefusal.DROP_DEPENDENTS):
         aimed[outcome.position]["applied"] = _applied(outcome)
+        if outcome.state == "done" and outcome.moving is not None:
+            begun.append((outcome.step, outcome.moving))
+    return begun
 
 
 def _applied(outcome: Outcome) -> dict[str, Any]:

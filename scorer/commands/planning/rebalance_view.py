@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.process.tables import Column, Screen, table
 from schemas.values.durations import duration
-from scorer.commands.shared.show import counted, ratio, time_of
+from scorer.commands.shared.show import ON_THE_LIST, counted, ratio, time_of
 from scorer.commands.shared.whole_fleet import basis, basis_in_words
 
 if TYPE_CHECKING:
@@ -125,10 +125,12 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
         lines.append(
             f"  {missing} without a target: no machine that the filters allow would stay below the source's overload"
         )
-    return "\n".join([*lines, *([limit] if limit else []), *_applied(answer["moves"])])
+    return "\n".join(
+        [*lines, *([limit] if limit else []), *_applied(answer["moves"], announced=answer.get("announced", False))]
+    )
 
 
-def _applied(moves: Sequence[Mapping[str, Any]]) -> list[str]:
+def _applied(moves: Sequence[Mapping[str, Any]], *, announced: bool) -> list[str]:
     """Return the results of the moves that were applied, and what to do next."""
     applied = [(move, move["applied"]) for move in moves if move.get("applied")]
     reserved = [(move, what) for move, what in applied if what["outcome"] == "reserved"]
@@ -136,7 +138,7 @@ def _applied(moves: Sequence[Mapping[str, Any]]) -> list[str]:
     if reserved:
         move, what = reserved[0]
         targets = f"{counted(len(reserved), 'target')} {'is' if len(reserved) == 1 else 'are'} reserved"
-        lines.append(f"{targets} until {time_of(what['until'])}; when an instance runs there:")
+        lines.append(f"{targets} until {time_of(what['until'])}{ON_THE_LIST * announced}; when an instance runs there:")
         lines.append(f"  windward confirm {move['id']} --machine {move['target']} --move {what['number']}")
     return lines
 

@@ -9,7 +9,22 @@ from schemas.resources import RESOURCES
 from schemas.values.durations import duration
 from schemas.values.numbers import amount, counted, number, size
 
-__all__ = ["age", "ago", "amount", "amounts_in_words", "counted", "number", "ratio", "resources", "size", "time_of"]
+__all__ = [
+    "ON_THE_LIST",
+    "age",
+    "ago",
+    "amount",
+    "amounts_in_words",
+    "counted",
+    "number",
+    "ratio",
+    "resources",
+    "size",
+    "time_of",
+]
+
+ON_THE_LIST = "; a mover takes the moves off the list; without one"
+"""Said before the command that confirms by hand."""
 
 
 def ratio(value: float | None) -> str:

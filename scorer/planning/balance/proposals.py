@@ -6,6 +6,8 @@
 
 A proposal whose instance is moving stays open: the move in the ledger has its own time limit. A proposal is overtaken
 when another rebalancer has taken the lease since, or when the instance is of another generation or on another machine.
+
+A move that a command began has its target reserved. It belongs to no term, and ends when the ledger's move does.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from schemas.messages.proposal import MoveProposal, read_proposal, write_proposal
+from schemas.messages.proposal import COMMANDS, MoveProposal, read_proposal, write_proposal
 from scorer.ledger.record.instance import Instance
 from scorer.planning.balance.by_overload import Plan
 
@@ -107,11 +109,11 @@ def _ended(proposal: MoveProposal, instances: Mapping[str, Instance], fence: int
         return "overtaken"
     if instance.machine == proposal.target:
         return "done"
-    if proposal.fence != fence or instance.machine != proposal.source:
+    if proposal.fence not in (fence, COMMANDS) or instance.machine != proposal.source:
         return "overtaken"
     if instance.moving is not None:
         return "" if instance.moving.to == proposal.target else "overtaken"
-    return "expired" if now_s >= proposal.expires_at else ""
+    return "expired" if now_s >= proposal.expires_at or proposal.of_command else ""
 
 
 def _acknowledged(proposal: MoveProposal, instances: Mapping[str, Instance]) -> Outcome:

@@ -1,0 +1,79 @@
+"""Puts moves whose targets are reserved on the list from which a mover takes them, and takes them off again.
+
+The list is the rebalancer's (`schemas.messages.proposal`). A message of a command has the fence `COMMANDS`, above any
+lease's number: no rebalancer overtakes it, and a mover that compares fences carries it out. The target is reserved
+already, so the mover's own ``update`` is the same move again. The message ends when the move does.
+
+Written without a script, one message at a time: a message that is announced twice is one move, since its second
+``update`` or its confirmation is refused.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Sequence
+
+import redis
+
+from schemas.messages.proposal import COMMANDS, MoveProposal, read_proposal, write_proposal
+from schemas.process.redis_url import in_words
+from scorer.client import Moving
+from scorer.commands.shared import ask
+from scorer.planning.wanted.steps import Step
+from scorer.settings import ClientSettings
+from scorer.wire import AWAY
+
+READ_MAX = 10_000
+"""The most messages of a list that are looked at."""
+
+
+def announce(settings: ClientSettings, moves: Sequence[tuple[Step, Moving]], why: str) -> bool:
+    """Put the moves on the list, in their order; return whether they are there, and say on stderr why not.
+
+    They stay reserved then, and can be confirmed by hand.
+    """
+    if not moves:
+        return False
+    now_s = time.time()
+    messages = [
+        write_proposal(
+            MoveProposal(
+                id=f"{step.id}/{moving.number}",
+                fence=COMMANDS,
+                at=now_s,
+                expires_at=moving.until,
+                instance=step.id,
+                generation=step.generation,
+                source=step.source or "",
+                target=moving.to,
+                gain=0.0,
+                reason=why,
+            )
+        )
+        for step, moving in moves
+    ]
+    try:
+        _take_off(settings, {step.id for step, _ in moves}, now_s)
+        with ask.server(settings) as server:
+            for message in messages:
+                server.lpush(settings.names.moves_waiting, message)
+    except (*AWAY, redis.ResponseError) as error:
+        sys.stderr.write(f"the targets are reserved, but the moves are not on the list: {in_words(error)}\n")
+        return False
+    return True
+
+
+def withdraw(settings: ClientSettings, instances: Iterable[str]) -> None:
+    """Take the moves of these instances off the lists, that are of a command."""
+    _take_off(settings, set(instances), time.time())
+
+
+def _take_off(settings: ClientSettings, instances: set[str], now_s: float) -> None:
+    """Take off what commands announced of these instances, and what ended long ago and no mover has taken."""
+    with ask.server(settings) as server:
+        for key in (settings.names.moves_waiting, settings.names.moves_taken):
+            for raw in server.lrange(key, -READ_MAX, -1):
+                found = read_proposal(raw)
+                if found is not None and found.of_command and (found.instance in instances or found.expires_at < now_s):
+                    server.lrem(key, 0, raw)
