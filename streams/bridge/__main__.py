@@ -1,4 +1,4 @@
-"""``windward bridge telegraf|otel``: another agent's measurements, read from Kafka, as samples. Shell."""
+"""``windward bridge telegraf|otel|node-exporter``: another agent's measurements as samples. Shell."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from streams.agent.publisher import Publisher
 from streams.agent.sampling.backlog import Record
 from streams.bridge.formats import otel, telegraf
 from streams.bridge.formats.assembler import Assembler
-from streams.bridge.formats.points import UnreadableError
+from streams.bridge.formats.points import Point, UnreadableError
+from streams.bridge.scraping import Asker, Scraper
 from streams.bridge.settings import AGENTS, BridgeSettings
 
 log = logging.getLogger("windward.bridge")
@@ -59,15 +60,54 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         labels=settings.labels,
         agent_version=f"bridge-{agent}-{product_version()}",
     )
+    source = _scraped(settings) if agent == "node-exporter" else None
     publisher = Publisher(
         partial(connect, settings, "windward-bridge"), settings.names.samples_topic, settings.backlog_records
     )
     publisher.start()
-    log.info("bridge.started", extra={"values": {"agent": agent, "topic": settings.source(agent)}})  # type: ignore[arg-type]
-    Bridge(settings, agent, assembler, publisher).run(stop)
+    if source is None:
+        log.info("bridge.started", extra={"values": {"agent": agent, "topic": settings.source(agent)}})  # type: ignore[arg-type]
+        Bridge(settings, agent, assembler, publisher).run(stop)
+    else:
+        values = {"agent": agent, "prometheus": settings.prometheus, "targets": len(settings.targets)}
+        log.info("bridge.started", extra={"values": values})
+        scrape(source, assembler, publisher, stop)
     left = publisher.close(settings.flush_s)
     log.info("bridge.stopped", extra={"values": {"delivered": publisher.counts.delivered, "undelivered": left}})
     return 1 if left else 0
+
+
+def _scraped(settings: BridgeSettings) -> Scraper | Asker:
+    """Return what scrapes; raises SettingsError where nothing is named."""
+    if settings.prometheus:
+        return Asker(settings.prometheus, settings.series, settings.machine_key, settings.every, settings.timeout_s)
+    targets = settings.targets
+    if not targets:
+        raise SettingsError("which node_exporters? Give --target, --targets-file or --prometheus")
+    return Scraper(targets, settings.every, settings.timeout_s)
+
+
+def scrape(source: Scraper | Asker, assembler: Assembler, publisher: Publisher, stop: threading.Event) -> None:
+    """Scrape until told to stop; publish."""
+    reported_s = time.monotonic()
+
+    def take(points: Sequence[Point]) -> None:
+        nonlocal reported_s
+        now_s = time.monotonic()
+        done = assembler.take(points, now_s, time.time() + FUTURE_TOLERANCE_S)
+        publish(publisher, done + assembler.flush(now_s))
+        if now_s - reported_s >= REPORT_S:
+            reported_s = now_s
+            log.info("bridge.counts", extra={"values": {**source.counts, **assembler.counts}})
+
+    source.run(stop, take)
+    publish(publisher, assembler.flush(time.monotonic(), 0.0))
+
+
+def publish(publisher: Publisher, messages: Sequence[Message]) -> None:
+    """Publish messages, if there are any."""
+    if messages:
+        publisher.publish([Record(one.machine.encode(), encode(one)) for one in messages])
 
 
 class Bridge:
@@ -124,8 +164,7 @@ class Bridge:
                 self._publish(self._assembler.take(points, time.monotonic(), time.time() + FUTURE_TOLERANCE_S))
 
     def _publish(self, messages: Sequence[Message]) -> None:
-        if messages:
-            self._publisher.publish([Record(one.machine.encode(), encode(one)) for one in messages])
+        publish(self._publisher, messages)
 
     def _report(self) -> None:
         """Log the counts of the messages read, every `REPORT_S`."""

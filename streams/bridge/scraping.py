@@ -1,0 +1,222 @@
+"""Scrapes node_exporters, or asks Prometheus for what it scraped. Shell.
+
+Each target is asked on a connection that is kept, at its own moment of the interval, by a few threads: one that does
+not answer holds up no other. One that is still being asked when its next moment comes is left out, and counted. Without
+an answer nothing is published: the machine turns stale, as with an agent that ended.
+"""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import queue
+import threading
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from urllib.parse import urlencode, urlsplit
+
+from streams.bridge.formats.node_exporter import name_of, points, query_of, read_answer, read_page
+from streams.bridge.formats.points import Point, UnreadableError
+
+log = logging.getLogger("windward.bridge")
+
+THREADS_MAX = 32
+PAGE_MAX = 16 << 20
+"""The largest page that is read, bytes."""
+ANSWER_MAX = 1 << 30
+LOOK_BACK = 3
+"""Prometheus is asked for the samples of so many intervals, so that a late answer loses none."""
+_AWAY = (OSError, http.client.HTTPException)
+
+
+@dataclass(frozen=True)
+class Target:
+    """One node_exporter."""
+
+    url: str
+    name: str = ""
+    """The machine's; "": the one that it gives itself."""
+
+    @classmethod
+    def read(cls, text: str) -> Target:
+        """Return the target of ``HOST:PORT``, ``NAME=HOST:PORT`` or a URL; raises ValueError.
+
+        >>> Target.read("db1=10.0.0.7:9100")
+        Target(url='http://10.0.0.7:9100/metrics', name='db1')
+        """
+        name, _, where = text.rpartition("=") if "://" not in text.partition("=")[0] else ("", "", text)
+        url = where if "://" in where else f"http://{where}"
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or any(each.isspace() for each in text):
+            raise ValueError(f"expected HOST:PORT, NAME=HOST:PORT or a URL, got {text!r}")
+        port = parts.port or (9100 if "://" not in where else None)
+        host = parts.netloc if port is None or parts.port else f"{parts.netloc}:{port}"
+        return cls(f"{parts.scheme}://{host}{parts.path or '/metrics'}", name)
+
+
+@dataclass(eq=False)
+class Page:
+    """A URL that is asked again and again on one connection."""
+
+    url: str
+    timeout_s: float
+    most: int = PAGE_MAX
+    _connection: http.client.HTTPConnection | None = None
+
+    def get(self, form: str = "") -> bytes:
+        """Return the body; raises OSError, HTTPException or UnreadableError. A connection that broke is made anew."""
+        kept = self._connection is not None
+        try:
+            return self._get(form)
+        except _AWAY:
+            self.close()
+            if not kept:
+                raise
+        return self._get(form)
+
+    def _get(self, form: str) -> bytes:
+        parts = urlsplit(self.url)
+        if self._connection is None:
+            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+            self._connection = kind(parts.netloc, timeout=self.timeout_s)
+        path = parts.path + (f"?{parts.query}" if parts.query else "")
+        headers = {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
+        self._connection.request("POST" if form else "GET", path, form or None, headers)
+        answer = self._connection.getresponse()
+        body = answer.read(self.most + 1)
+        if answer.status != http.client.OK or len(body) > self.most:
+            self.close()
+            why = f"HTTP {answer.status}" if answer.status != http.client.OK else f"more than {self.most} bytes"
+            raise UnreadableError(f"{self.url}: {why}: {body[:100].decode(errors='replace')}")
+        return body
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+@dataclass(eq=False)
+class Scraper:
+    """Asks targets in turn; their points come in the order in which they answer."""
+
+    targets: Sequence[Target]
+    every_s: float
+    timeout_s: float
+    counts: Counter[str] = field(default_factory=Counter)
+    """Scrapes by result: read, away, unreadable, late."""
+
+    def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
+        """Ask until told to stop; ``take`` is called in this thread."""
+        answers: queue.SimpleQueue[tuple[int, list[Point] | Exception]] = queue.SimpleQueue()
+        pages = [Page(target.url, self.timeout_s) for target in self.targets]
+        now_s = time.monotonic()
+        due = [now_s + self.every_s * (zlib.crc32(target.url.encode()) / 2**32) for target in self.targets]
+        asked, failing = set[int](), set[int]()
+
+        def ask(number: int) -> None:
+            try:
+                answers.put((number, self._scrape(self.targets[number], pages[number])))
+            except (*_AWAY, UnreadableError) as error:
+                answers.put((number, error))
+
+        with ThreadPoolExecutor(min(THREADS_MAX, len(pages)), "scraper") as pool:
+            while not stop.is_set():
+                now_s = time.monotonic()
+                for number, at in enumerate(due):
+                    if at > now_s:
+                        continue
+                    due[number] = at + self.every_s * (1 + (now_s - at) // self.every_s)
+                    if number in asked:
+                        self.counts["late"] += 1
+                    else:
+                        asked.add(number)
+                        pool.submit(ask, number)
+                self._gather(answers, min([now_s + 0.5, *due]), asked, failing, take)
+            pool.shutdown(cancel_futures=True)
+        for page in pages:
+            page.close()
+
+    def _gather(
+        self,
+        answers: queue.SimpleQueue[tuple[int, list[Point] | Exception]],
+        until_s: float,
+        asked: set[int],
+        failing: set[int],
+        take: Callable[[Sequence[Point]], None],
+    ) -> None:
+        """Take answers until then. The first failure in a row of a target is told, and the first answer after it."""
+        while (left_s := until_s - time.monotonic()) > 0:
+            try:
+                number, found = answers.get(timeout=left_s)
+            except queue.Empty:
+                break
+            asked.discard(number)
+            url = self.targets[number].url
+            if isinstance(found, Exception):
+                self.counts["unreadable" if isinstance(found, UnreadableError) else "away"] += 1
+                if number not in failing:
+                    failing.add(number)
+                    log.warning("bridge.target.failed", extra={"values": {"target": url, "error": str(found)[:200]}})
+                continue
+            self.counts["read"] += 1
+            if number in failing:
+                failing.discard(number)
+                log.info("bridge.target.back", extra={"values": {"target": url}})
+            take(found)
+        take(())
+
+    @staticmethod
+    def _scrape(target: Target, page: Page) -> list[Point]:
+        begun_s = time.time()
+        raw = page.get()
+        at = (begun_s + time.time()) / 2
+        values = read_page(raw)
+        machine = target.name or name_of(values)
+        if not machine:
+            raise UnreadableError(f"{target.url}: no node_uname_info says the machine's name; give NAME=HOST:PORT")
+        return points(machine, at, values)
+
+
+@dataclass(eq=False)
+class Asker:
+    """Asks Prometheus for all targets in one query."""
+
+    url: str
+    selector: str
+    machine_key: str
+    every_s: float
+    timeout_s: float
+    counts: Counter[str] = field(default_factory=Counter)
+    """Queries by result: read, away, unreadable; and nameless targets."""
+
+    def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
+        """Ask until told to stop."""
+        page, seen = Page(f"{self.url.rstrip('/')}/api/v1/query", self.timeout_s, ANSWER_MAX), dict[str, float]()
+        form = urlencode({"query": query_of(self.selector, LOOK_BACK * self.every_s)})
+        failing = False
+        while not stop.is_set():
+            begun_s = time.monotonic()
+            try:
+                found, nameless = read_answer(page.get(form), self.machine_key, seen)
+            except (*_AWAY, UnreadableError) as error:
+                self.counts["unreadable" if isinstance(error, UnreadableError) else "away"] += 1
+                if not failing:
+                    values = {"prometheus": self.url, "error": str(error)[:200]}
+                    log.warning("bridge.prometheus.failed", extra={"values": values})
+                failing, found = True, []
+            else:
+                if failing or not self.counts["read"]:
+                    machines = len({point.machine for point in found})
+                    log.info("bridge.prometheus.read", extra={"values": {"machines": machines, "nameless": nameless}})
+                self.counts["read"] += 1
+                self.counts["nameless"] += nameless
+                failing = False
+            take(found)
+            stop.wait(max(self.every_s - (time.monotonic() - begun_s), 0.0))
+        page.close()

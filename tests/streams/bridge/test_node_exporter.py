@@ -1,0 +1,292 @@
+"""node_exporter's pages and Prometheus' answers as samples."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.messages.sample import MachineFacts, Message, Sample
+from schemas.process.settings import SettingsError
+from streams.bridge.formats.assembler import Assembler
+from streams.bridge.formats.node_exporter import name_of, points, query_of, read_answer, read_page
+from streams.bridge.formats.points import Point, UnreadableError
+from streams.bridge.scraping import Asker, Scraper, Target
+from streams.bridge.settings import BridgeSettings
+
+T = 1_795_000_000
+GIB = 2.0**30
+
+
+def page(busy_s: float, total_s: float, *, cores: int = 2, received: float = 0.0, extra: str = "") -> bytes:
+    """Return a page of a machine of 16 GiB, of which 12 are available, with these sums over its cores."""
+    each, idle = busy_s / cores, (total_s - busy_s) / cores
+    lines = ["# HELP node_cpu_seconds_total Seconds the CPUs spent.", "# TYPE node_cpu_seconds_total counter"]
+    for core in range(cores):
+        for mode, value in (
+            ("idle", idle * 0.75),
+            ("iowait", idle * 0.25),
+            ("user", each * 0.5),
+            ("steal", each * 0.5),
+        ):
+            lines.append(f'node_cpu_seconds_total{{cpu="{core}",mode="{mode}"}} {value:.9g}')
+    lines += [
+        'node_cpu_guest_seconds_total{cpu="0",mode="user"} 900',
+        f"node_memory_MemTotal_bytes {16 * GIB:.9e}",
+        f"node_memory_MemAvailable_bytes {12 * GIB:.9e}",
+        f'node_network_receive_bytes_total{{device="eth0"}} {received:.9e}',
+        'node_network_receive_bytes_total{device="lo"} 9e+12',
+        'node_network_transmit_bytes_total{device="eth0"} 0',
+        'node_network_speed_bytes{device="eth0"} 1.25e+08',
+        'node_network_speed_bytes{device="wlan0"} -125000',
+        'node_disk_io_time_seconds_total{device="sda"} 0',
+        'node_uname_info{domainname="(none)",machine="x86_64",nodename="db1",release="6",version="1"} 1',
+        "node_load1 3.5",
+        extra,
+    ]
+    return "\n".join(lines).encode()
+
+
+def assembled(found: list[list[Point]]) -> list[Message]:
+    """Return the messages of moments that came one after the other."""
+    assembler, done = Assembler(1), list[Message]()
+    for number, moment in enumerate(found):
+        done += assembler.take(moment, number * 10.0)
+    return done + assembler.flush(1e6)
+
+
+def samples(messages: list[Message]) -> list[Sample]:
+    """Return the samples alone."""
+    return [one for one in messages if isinstance(one, Sample)]
+
+
+def test_counters_become_means_at_the_pace_of_the_scrapes() -> None:
+    """One core of two is busy for ten seconds, then none: one reading a sample, its maximum the mean."""
+    pages = [page(100, 1_000), page(110, 1_020, received=1e9), page(110, 1_040, received=1e9)]
+    found = assembled([points("db1", T + 10 * number, read_page(raw)) for number, raw in enumerate(pages)])
+    facts = next(one for one in found if isinstance(one, MachineFacts))
+    assert facts.capacity["memory"] == pytest.approx(16 * GIB)
+    both = samples(found)
+    assert [(one.cpu.n, one.cpu.mean, one.cpu.max) for one in both if one.cpu] == [
+        (1, pytest.approx(1.0), pytest.approx(1.0)),
+        (1, pytest.approx(0.0), pytest.approx(0.0)),
+    ]
+    assert [one.memory.mean for one in both if one.memory] == [pytest.approx(4 * GIB)] * 2
+    assert [one.nic.mean for one in both if one.nic] == [pytest.approx(1e8), 0.0]
+
+
+@given(busy=st.lists(st.floats(0.0, 20.0), min_size=2, max_size=8), reboot=st.integers(0, 8))
+def test_a_reboot_loses_what_came_before_it_and_no_more(busy: list[float], reboot: int) -> None:
+    """Counters begin at 0 again: the mean is that since the boot, never above the cores."""
+    sums, total, moments = 0.0, 5_000.0, []
+    for number, each in enumerate(busy):
+        sums, total = sums + each, total + 20.0
+        if number == reboot:
+            sums, total = each, 20.0
+        moments.append(points("db1", T + 10 * number, read_page(page(sums, total))))
+    means = [one.cpu.mean for one in samples(assembled(moments)) if one.cpu]
+    assert means == [pytest.approx(each / 10, abs=1e-4) for each in busy[1:]]
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"", "no node_cpu_seconds_total"),
+        (b"<html>hello</html>", "no node_cpu_seconds_total"),
+        (b'node_cpu_seconds_total{cpu="0",mode="idle"} many', "b'many' is no number"),
+        (b"\xff\xfe\x00", "no node_cpu_seconds_total"),
+    ],
+    ids=["empty", "another page", "no number", "bytes"],
+)
+def test_what_is_no_page_of_node_exporter_is_told(raw: bytes, said: str) -> None:
+    """In words."""
+    with pytest.raises(UnreadableError, match=said):
+        read_page(raw)
+
+
+def test_labels_are_read_as_prometheus_writes_them() -> None:
+    """Quotes, backslashes, commas and braces within a value; a timestamp after the number; NaN."""
+    extra = (
+        'node_network_receive_bytes_total{device="a\\"b\\\\,c}d"} 7 1795000000000\n'
+        'node_network_receive_bytes_total{device="eth9"} NaN'
+    )
+    values = read_page(page(1, 2, extra=extra))
+    assert [one.value for one in values if one.labels.get("device") == 'a"b\\,c}d'] == [7.0]
+    assert name_of(values) == "db1"
+    assert "eth9" not in {point.part for point in points("db1", T, values)}
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_end_the_reader(raw: bytes) -> None:
+    """They are refused, or ignored where the page is one."""
+    with pytest.raises(UnreadableError):
+        read_page(raw)
+    assert read_page(page(1, 2) + b"\n" + raw) or True
+
+
+# ---- Prometheus
+
+
+def answer(*scrapes: tuple[str, float, bytes], **labels: str) -> bytes:
+    """Return what Prometheus answers that scraped these pages of these targets."""
+    series: dict[tuple[tuple[str, str], ...], list[Any]] = {}
+    for instance, at, raw in scrapes:
+        for one in read_page(raw):
+            key = {"__name__": one.metric, "instance": instance, "job": "node"} | dict(one.labels) | labels
+            series.setdefault(tuple(key.items()), []).append([at, str(one.value)])
+    result = [{"metric": dict(key), "values": values} for key, values in series.items()]
+    return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}}).encode()
+
+
+def test_samples_that_prometheus_keeps_are_read_once_at_their_own_times() -> None:
+    """Of overlapping answers each scrape counts once; the machine is what it calls itself."""
+    scrapes = [
+        ("10.0.0.7:9100", T + 15.0 * number, page(100 + 15 * number, 1_000 + 30 * number)) for number in range(4)
+    ]
+    seen: dict[str, float] = {}
+    moments = []
+    for first in (0, 1, 2):
+        found, nameless = read_answer(answer(*scrapes[first : first + 2]), "", seen)
+        assert nameless == 0
+        moments.append(found)
+    assert {point.machine for moment in moments for point in moment} == {"db1"}
+    assert sorted({point.at for moment in moments for point in moment}) == [T + 15.0 * number for number in range(4)]
+    assert [one.cpu.mean for one in samples(assembled(moments)) if one.cpu] == [pytest.approx(1.0)] * 3
+
+
+def test_a_label_may_name_the_machine() -> None:
+    """One without it is counted; without uname the name is the instance without its port."""
+    scrape = ("10.0.0.7:9100", float(T), page(1, 2))
+    assert {point.machine for point in read_answer(answer(scrape, host="h7"), "host", {})[0]} == {"h7"}
+    assert read_answer(answer(scrape), "host", {}) == ([], 1)
+    bare = ("10.0.0.7:9100", float(T), page(1, 2).replace(b"node_uname_info", b"other"))
+    assert {point.machine for point in read_answer(answer(bare), "", {})[0]} == {"10.0.0.7"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"<html>", "not an answer of Prometheus' HTTP API"),
+        (b'{"status":"error","errorType":"bad_data","error":"parse error"}', "Prometheus: parse error"),
+        (b'{"status":"success"}', "Prometheus: success"),
+    ],
+    ids=["another server", "a query it refuses", "no data"],
+)
+def test_an_answer_that_is_none_is_told(raw: bytes, said: str) -> None:
+    """In words."""
+    with pytest.raises(UnreadableError, match=said):
+        read_answer(raw, "", {})
+
+
+def test_the_query_names_the_metrics_and_the_matchers() -> None:
+    """Of the last seconds."""
+    assert query_of("", 30.0).endswith('node_disk_io_time_seconds_total"}[30s]')
+    assert query_of('job="node"', 30.0).endswith('node_disk_io_time_seconds_total",job="node"}[30s]')
+
+
+# ---- scraping
+
+
+class Exporter(BaseHTTPRequestHandler):
+    """Answers by path: a page that counts, an error, or nothing for a long time."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Answer."""
+        if self.path == "/slow":
+            self.server.released.wait(30)  # type: ignore[attr-defined]
+        ok = self.path == "/metrics"
+        body = page(time.monotonic(), 2 * time.monotonic()) if ok else b"no"
+        self.send_response(200 if ok else 503)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+@pytest.fixture
+def exporter() -> Iterator[str]:
+    """A server of such pages."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
+    server.released = threading.Event()  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.released.set()  # type: ignore[attr-defined]
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_target_that_does_not_answer_holds_up_no_other(exporter: str) -> None:
+    """One waits, one refuses, one is away: the good one is read again and again, and each failure is counted."""
+    targets = [
+        Target(f"{exporter}/metrics"),
+        Target(f"{exporter}/slow"),
+        Target(f"{exporter}/broken"),
+        Target("http://127.0.0.1:1/x"),
+    ]
+    scraper, stop, taken = Scraper(targets, every_s=0.1, timeout_s=20.0), threading.Event(), list[Point]()
+
+    def take(found: Any) -> None:
+        taken.extend(found)
+        counts = scraper.counts
+        if counts["read"] >= 5 and counts["unreadable"] >= 2 and counts["away"] >= 2 and counts["late"] >= 2:
+            stop.set()
+
+    running = threading.Thread(target=scraper.run, args=(stop, take), daemon=True)
+    running.start()
+    assert stop.wait(30), scraper.counts
+    assert {point.machine for point in taken} == {"db1"}
+
+
+def test_a_prometheus_that_refuses_is_asked_again(exporter: str) -> None:
+    """It is counted each time."""
+    asker, stop = Asker(exporter, "", "", every_s=0.05, timeout_s=5.0), threading.Event()
+
+    def take(found: Any) -> None:
+        assert not found
+        if asker.counts["unreadable"] >= 3:
+            stop.set()
+
+    threading.Thread(target=asker.run, args=(stop, take), daemon=True).start()
+    assert stop.wait(30)
+
+
+@pytest.mark.parametrize(
+    ("text", "url", "name"),
+    [
+        ("db1:9100", "http://db1:9100/metrics", ""),
+        ("db1", "http://db1:9100/metrics", ""),
+        ("one=10.0.0.7:9101", "http://10.0.0.7:9101/metrics", "one"),
+        ("https://db1:9443/node", "https://db1:9443/node", ""),
+        ("one=http://[::1]:9100", "http://[::1]:9100/metrics", "one"),
+    ],
+)
+def test_targets(text: str, url: str, name: str) -> None:
+    """As they are written."""
+    assert Target.read(text) == Target(url, name)
+
+
+@pytest.mark.parametrize("text", ["", "ftp://a", "a b", "http://", "one="])
+def test_what_is_no_target_is_refused(text: str) -> None:
+    """With the setting's name, and what was given."""
+    with pytest.raises(SettingsError, match="target: "):
+        _ = BridgeSettings(target=(text,)).targets
+
+
+def test_targets_of_a_file(tmp_path: Any) -> None:
+    """One a line; comments and empty lines are none; one that is given twice is refused."""
+    path = tmp_path / "targets"
+    path.write_text("# ours\ndb1:9100\n\ntwo=db2\n")
+    assert [target.name for target in BridgeSettings(targets_file=path).targets] == ["", "two"]
+    with pytest.raises(SettingsError, match=r"http://db1:9100/metrics is given twice"):
+        _ = BridgeSettings(targets_file=path, target=("db1",)).targets
