@@ -20,7 +20,7 @@ from schemas.json_schema import TYPES, schema_file
 from schemas.messages.event import EVENTS
 from schemas.names import Names
 from schemas.rpc.envelope import DEADLINE_MAX_S, REPLY_BYTES, REPLY_TTL_S, VERSION, Code
-from schemas.rpc.parameters import RPC
+from schemas.rpc.parameters import OPERATORS, RPC
 
 FILE = "asyncapi.v1.json"
 CODES = {
@@ -29,6 +29,7 @@ CODES = {
     "ALREADY_EXISTS": "the id is live for another request",
     "ABORTED": "what the query had reserved has ended; a new query places anew",
     "FAILED_PRECONDITION": "the instance is not in a state for this step, or is another generation",
+    "PERMISSION_DENIED": "the method is taken from the operators' list only, on which operators alone may push",
     "DEADLINE_EXCEEDED": "the query was taken after its deadline; nothing was done",
     "RESOURCE_EXHAUSTED": "no room for this update or move, or too many queries wait",
     "UNAVAILABLE": "the scorer cannot answer now; the same query may succeed later",
@@ -41,6 +42,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "update": {"id": "db-1", "memory": "12G"},
     "confirm": {"id": "db-1"},
     "release": {"id": "db-1"},
+    "cordon": {"machines": ["m7", "rack-3-*"]},
+    "uncordon": {"machines": ["m7"]},
 }
 """Params that a method takes; none for the others."""
 Schema = dict[str, Any]
@@ -57,8 +60,8 @@ def document() -> Schema:
         operations[method] = {
             "action": "receive",
             "summary": RPC[method].summary,
-            "channel": {"$ref": "#/channels/queries"},
-            "messages": [{"$ref": f"#/channels/queries/messages/{method}"}],
+            "channel": {"$ref": f"#/channels/{_list_of(method)}"},
+            "messages": [{"$ref": f"#/channels/{_list_of(method)}/messages/{method}"}],
             "reply": {
                 "channel": {"$ref": "#/channels/replies"},
                 "messages": [{"$ref": f"#/channels/replies/messages/{each}"} for each in (method, "error")],
@@ -99,10 +102,16 @@ def _schemas() -> Schema:
     return found
 
 
+def _list_of(method: str) -> str:
+    return "operators" if method in OPERATORS else "queries"
+
+
 def _channels() -> Schema:
     names = Names("{prefix}")
     prefix = {"prefix": {"default": "windward", "description": "separates two fleets on one server"}}
-    queries = {method: {"$ref": f"#/components/messages/{method}.query"} for method in RPC}
+    queries: dict[str, Schema] = {"queries": {}, "operators": {}}
+    for method in RPC:
+        queries[_list_of(method)][method] = {"$ref": f"#/components/messages/{method}.query"}
     replies = {method: {"$ref": f"#/components/messages/{method}.reply"} for method in RPC}
     return {
         "queries": {
@@ -110,7 +119,15 @@ def _channels() -> Schema:
             "description": "A list. Any scorer takes the query that has waited longest; one that is sent again under "
             "its id acts once.",
             "parameters": prefix,
-            "messages": queries,
+            "messages": queries["queries"],
+            "x-redis": {"type": "list", "send": "LPUSH"},
+        },
+        "operators": {
+            "address": names.operator_queries,
+            "description": "The list of the methods that change or plan machines. A query says nothing of its caller: "
+            "who may push on this list is an operator. The same query on the other list is refused.",
+            "parameters": prefix,
+            "messages": queries["operators"],
             "x-redis": {"type": "list", "send": "LPUSH"},
         },
         "replies": {

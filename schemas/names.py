@@ -127,6 +127,21 @@ class Names:
         """List: queries that one scorer has claimed and not answered."""
         return self.key("taken", scorer)
 
+    operator_queries = _Key("queries", "operators")
+    """List: queries of the methods that change or plan machines, waiting; only operators may push."""
+
+    def taken_of_operators(self, scorer: str) -> str:
+        """List: the same as `taken` of the queries of operators: each goes back to the list that it came from."""
+        return self.key("taken", scorer, "operators")
+
+    def lists(self, scorer: str) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Return each list of queries that a scorer has claimed, and the list that they came from."""
+        return (self.taken(scorer), self.queries), (self.taken_of_operators(scorer), self.operator_queries)
+
+    def acted(self, query_id: str) -> str:
+        """String: the answer of a query that has changed operators' rules, until it can no longer act."""
+        return self.key("acted", query_id)
+
     scorers = _Key("scorers")
     """Sorted set: scorer name to the time of its last heartbeat."""
 

@@ -32,6 +32,7 @@ from scorer.ranking.profiles.catalogue import Profiles, load_profiles
 from scorer.ranking.profiles.profile import Profile, ProfileError
 from scorer.rpc.loop import Rpc
 from scorer.rpc.methods.current import Current
+from scorer.rpc.operator_rules import OperatorRules
 from scorer.rpc.service import METHODS, ScorerService
 from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
@@ -156,8 +157,9 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
         learns = ledger_on(Wire(ledger_arguments))
         background.append(Learner(learns, Wire(arguments), lambda: latest.snapshot, in_force, metrics, settings))
     service = ScorerService(
-        settings, current, ledger, lambda: checker.found, lambda: clock.ahead_s, lambda: checker.server.unsafe
-    )
+        settings, current, ledger, OperatorRules(wire, settings.names), lambda: checker.found,
+        lambda: clock.ahead_s, lambda: checker.server.unsafe,
+    )  # fmt: skip
     return Parts(wire, Rpc(wire, service, metrics, settings, clock), current, refresher, clock, tuple(background))
 
 

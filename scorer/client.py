@@ -51,6 +51,7 @@ __all__ = [
     "Candidate",
     "Client",
     "ConfirmResult",
+    "CordonResult",
     "Event",
     "Events",
     "HealthResult",
@@ -87,6 +88,9 @@ _ENTRIES = 100
 """Entries of the ledger's log that are read together; one has up to 200 reservations."""
 _FORMAT = "1"
 """The format of the ledger whose log can be read."""
+OPERATORS = frozenset({"cordon", "uncordon"})
+"""The methods for operators, which wait on a list of their own: Redis says who may push there."""
+_NO_RIGHT = re.compile("(?i)no permissions|NOPERM")
 _QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
 
 
@@ -295,6 +299,15 @@ class CapacityFields(RequestFields, total=False):
     """The parameters of ``capacity``: those of a request, whose ``count``, ``top`` and ``explain`` do nothing."""
 
     by: str
+
+
+class CordonFields(TypedDict, total=False):
+    """The parameters of ``cordon`` and ``uncordon``."""
+
+    machines: Sequence[str]
+    selector: str
+    ahead: bool
+    dry_run: bool
 
 
 class MachinesFields(TypedDict, total=False):
@@ -633,6 +646,14 @@ class CapacityResult(Result, kw_only=True):
     profile: str
 
 
+class CordonResult(Result, kw_only=True):
+    """The result of ``cordon`` and ``uncordon``."""
+
+    rules: dict[str, dict[str, Any]]
+    """By machine, the operators' rules that it has now; ``*``: those of every machine."""
+    dry_run: bool = False
+
+
 class MachineRow(Result, kw_only=True):
     """A row of ``machines``."""
 
@@ -808,7 +829,8 @@ class _Call:
             )
         if method == "place" and not query_id:  # with an id of the caller's the answer to the same query is the same
             params = _named(params)
-        self.queries = f"{prefix}:v1:queries"
+        self.prefix, self.method = prefix, method
+        self.queries = f"{prefix}:v1:queries{':operators' * (method in OPERATORS)}"
         self.reply = f"{prefix}:v1:reply:{self.id}"
         self.timeout_s = timeout_s
         self.deadline_s = time.monotonic() + timeout_s
@@ -842,6 +864,8 @@ class _Call:
             try:
                 answers = yield _Step(self.commands(sent, wait_s), wait_s)
             except Refused as error:
+                if method_refused := self.forbidden(error):
+                    raise method_refused from None
                 full = "used memory > 'maxmemory'" in str(error)
                 raise WindwardError("UNAVAILABLE", f"{where}: {error}", retryable=full) from None
             except Away as error:
@@ -865,6 +889,14 @@ class _Call:
             raise self.crowded(crowd)
         raise unavailable if unavailable and not failure else self.overdue(where, failure)
 
+    def forbidden(self, error: Exception) -> WindwardError | None:
+        """Return the error of a method that is for operators, where the server does not let this user push it."""
+        if self.method not in OPERATORS or not _NO_RIGHT.search(str(error)):
+            return None
+        return WindwardError(
+            "PERMISSION_DENIED", f"{self.method} is for operators: this user may not push on {self.queries}: {error}"
+        )
+
     def take_back(self) -> list[tuple[Any, ...]]:
         """Return the commands that read the length of the queue and remove the query from it."""
         return [("LLEN", self.queries), ("LREM", self.queries, 1, self.query)]
@@ -886,8 +918,7 @@ class _Call:
             return _unreached(where, failure)
         return WindwardError(
             "DEADLINE_EXCEEDED",
-            f"no answer within {self.timeout_s:g} s: is a scorer running on {where} with the prefix "
-            f"{self.queries.removesuffix(':v1:queries')!r}?",
+            f"no answer within {self.timeout_s:g} s: is a scorer running on {where} with the prefix {self.prefix!r}?",
             retryable=True,
         )
 
@@ -1400,6 +1431,14 @@ class Client(Server):
         """Count how many more instances of a kind fit; changes nothing. ``by`` counts by a label, or by ``machine``."""
         return self._ask(CapacityResult, "capacity", request, timeout_s)
 
+    def cordon(self, *, timeout_s: float | None = None, **which: Unpack[CordonFields]) -> CordonResult:
+        """Keep further instances away from machines: ``machines`` (names or globs), ``selector``. For operators."""
+        return self._ask(CordonResult, "cordon", which, timeout_s)
+
+    def uncordon(self, *, timeout_s: float | None = None, **which: Unpack[CordonFields]) -> CordonResult:
+        """Let machines take instances again. For operators."""
+        return self._ask(CordonResult, "uncordon", which, timeout_s)
+
     def instances(self, *, timeout_s: float | None = None, **query: Unpack[InstancesFields]) -> InstancesResult:
         """List the ledger's instances."""
         return self._ask(InstancesResult, "instances", query, timeout_s)
@@ -1549,6 +1588,14 @@ class AsyncClient(Server):
     async def capacity(self, *, timeout_s: float | None = None, **request: Unpack[CapacityFields]) -> CapacityResult:
         """As `Client.capacity`."""
         return await self._ask(CapacityResult, "capacity", request, timeout_s)
+
+    async def cordon(self, *, timeout_s: float | None = None, **which: Unpack[CordonFields]) -> CordonResult:
+        """As `Client.cordon`."""
+        return await self._ask(CordonResult, "cordon", which, timeout_s)
+
+    async def uncordon(self, *, timeout_s: float | None = None, **which: Unpack[CordonFields]) -> CordonResult:
+        """As `Client.uncordon`."""
+        return await self._ask(CordonResult, "uncordon", which, timeout_s)
 
     async def instances(self, *, timeout_s: float | None = None, **query: Unpack[InstancesFields]) -> InstancesResult:
         """As `Client.instances`."""

@@ -70,6 +70,9 @@ func (c Client) Call(method string, params, result any) error {
 		return &Error{Code: "INVALID_ARGUMENT", Message: "params: " + err.Error()}
 	}
 	queries := c.Prefix + ":v1:queries"
+	if method == "cordon" || method == "uncordon" { // for operators: who may push there is one
+		queries += ":operators"
+	}
 	var away error
 	for left := c.Timeout; left > 0; left = time.Until(deadline) {
 		wait := strconv.FormatFloat(max(left.Seconds(), 0.001), 'f', 3, 64)

@@ -120,6 +120,23 @@ def known_operator_facts(value: Any) -> tuple[OperatorFacts, list[str]]:
     return read_operator_facts(known), problems
 
 
+def stored(facts: Mapping[str, Any]) -> bytes | None:
+    """Return an entry as Redis has it, fields that a newer release has written as they are; None for an empty one.
+
+    >>> stored({"cordon": True}), stored({})
+    (b'{"cordon":true}', None)
+    """
+    if not facts:
+        return None
+    checked, unread = known_operator_facts(facts)
+    return msgspec.json.encode(facts if unread else checked)
+
+
+def without_empty(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an entry that say something."""
+    return {name: value for name, value in facts.items() if value not in (None, {}, [], False)}
+
+
 def _parts(given: Any) -> list[Any]:
     """Return the parts of a field that are read independently: each key of an object, each item of a list."""
     if isinstance(given, dict):

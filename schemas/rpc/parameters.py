@@ -135,6 +135,18 @@ class Capacity(Request, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Count by the values of this label, or by ``machine``."""
 
 
+class Cordon(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``cordon`` and ``uncordon``."""
+
+    machines: Annotated[tuple[Name, ...], Meta(max_length=ROWS_MAX)] = ()
+    """Names or globs; ``*`` alone is every machine, those to come, too."""
+    selector: Selector = ""
+    """The machines whose labels this selects, besides."""
+    ahead: bool = False
+    """Accept an unknown name: the machine is to come."""
+    dry_run: bool = False
+
+
 class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The parameters of ``health``: none."""
 
@@ -146,6 +158,8 @@ class Method(NamedTuple):
     result: type[msgspec.Struct]
     summary: str
     """What it does."""
+    operators: bool = False
+    """Whether it is taken from the operators' list only."""
 
 
 RPC: dict[str, Method] = {
@@ -157,8 +171,12 @@ RPC: dict[str, Method] = {
     "capacity": Method(
         Capacity, results.CapacityResult, "count how many more instances of a kind fit; changes nothing"
     ),
+    "cordon": Method(Cordon, results.CordonResult, "keep further instances away from machines", operators=True),
+    "uncordon": Method(Cordon, results.CordonResult, "let machines take instances again", operators=True),
     "machines": Method(MachineList, results.MachinesResult, "list the machines as the scorer sees them"),
     "instances": Method(Instances, results.InstancesResult, "list instances of the ledger"),
     "health": Method(Health, results.HealthResult, "return whether the scorer is ready, and the age of its data"),
 }
 """By name."""
+OPERATORS = frozenset(name for name, method in RPC.items() if method.operators)
+"""The methods that are taken from the operators' list only."""

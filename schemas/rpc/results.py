@@ -249,6 +249,14 @@ class CapacityResult(msgspec.Struct, frozen=True, kw_only=True):
     profile: str
 
 
+class CordonResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of ``cordon`` and ``uncordon``."""
+
+    rules: dict[str, dict[str, Any]]
+    """By machine, the operators' rules that it has now; ``*``: those of every machine."""
+    dry_run: bool = False
+
+
 class MachineRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row of ``machines``."""
 

@@ -63,13 +63,12 @@ class Heartbeat(BackgroundThread):
             log.warning(word, extra={"values": {"ahead_s": round(ahead_s, 3)}})
 
     def _return(self, silent: Sequence[str]) -> None:
-        """Move the queries that silent scorers had claimed back to the queue; several scorers may do so at once."""
-        while silent:
-            moved = self._wire.ask(
-                [("LMOVE", self._names.taken(name), self._names.queries, "LEFT", "RIGHT") for name in silent]
-            )
-            silent = [name for name, query in zip(silent, moved, strict=True) if isinstance(query, bytes)]
-            for name in silent:
+        """Move the queries that silent scorers had claimed back to their queues; several scorers may do so at once."""
+        claimed = [(name, *lists) for name in silent for lists in self._names.lists(name)]
+        while claimed:
+            moved = self._wire.ask([("LMOVE", taken, queue, "LEFT", "RIGHT") for _, taken, queue in claimed])
+            claimed = [one for one, query in zip(claimed, moved, strict=True) if isinstance(query, bytes)]
+            for name, _, _ in claimed:
                 self._metrics.returned.inc()
                 log.warning("scorer.query.returned", extra={"values": {"silent": name}})
 
@@ -84,5 +83,5 @@ class Heartbeat(BackgroundThread):
                 log.warning("scorer.heartbeat.refused", extra={"values": {"error": str(error)}})
             self.stopping.wait(self._heartbeat_s)
         with suppress(*AWAY, redis.ResponseError):
-            if not self._wire.one("LLEN", self._names.taken(self._scorer)):
+            if not any(self._wire.one("LLEN", taken) for taken, _ in self._names.lists(self._scorer)):
                 self._wire.one("ZREM", self._names.scorers, self._scorer)

@@ -12,6 +12,10 @@ query may be decided twice; placements are idempotent by id, so it is never rese
 A long query is answered in steps (`scorer.rpc.replies`). While one is under way, the queue is looked at after each
 step, and the queries that came meanwhile are answered first.
 
+Queries of operators (`schemas.rpc.parameters.OPERATORS`) wait on a list of their own, on which Redis lets operators
+alone push. One at most is taken in a turn, behind the command that waits for others. The empty list is looked at every
+`OPERATORS_S`: a busy scorer does not pay for it. An idle one takes an operator's query within `_BLOCK_S`.
+
 Chosen over a stream with a consumer group: BLMOVE costs what BLPOP costs, XREADGROUP and XACK twice that.
 """
 
@@ -39,6 +43,10 @@ from scorer.wire import AWAY, Command, Wire, refuses_for_now
 log = logging.getLogger("windward.scorer")
 
 _BLOCK_S = 0.25
+OPERATORS_S = 0.05
+"""Shortest time between two looks at the operators' list while it is empty."""
+_REFUSED_S = 60.0
+"""The same where the server refuses it: this scorer's Redis user has an older file."""
 STOP_S = 2.0
 """How long a scorer that ends goes on answering long queries."""
 _FIRST_TAKEN_S = 86_400
@@ -76,6 +84,11 @@ class Rpc:
         self._take_one_more: Command = ("LMOVE", names.queries, taken, "RIGHT", "LEFT")
         self._shed: Command = ("LMOVE", names.queries, taken, "LEFT", "LEFT")
         self._length: Command = ("LLEN", names.queries)
+        self._take_of_operators: Command = (
+            "LMOVE", names.operator_queries, names.taken_of_operators(self._scorer), "RIGHT", "LEFT"
+        )  # fmt: skip
+        self._look_at = 0.0
+        """When the operators' list is looked at again, on the clock of `time.monotonic`."""
 
     def run(self, stop: threading.Event) -> None:
         """Answer queries until ``stop``; without a server wait for it and go on."""
@@ -100,9 +113,9 @@ class Rpc:
         self._return_taken()
 
     def _return_taken(self) -> None:
-        taken = self._names.taken(self._scorer)
-        while self._wire.one("LMOVE", taken, self._names.queries, "LEFT", "RIGHT") is not None:
-            self._metrics.returned.inc()
+        for taken, queue in self._names.lists(self._scorer):
+            while self._wire.one("LMOVE", taken, queue, "LEFT", "RIGHT") is not None:
+                self._metrics.returned.inc()
 
     def _serve(self, stop: threading.Event) -> None:
         prepare: Callable[[], None] | None = None
@@ -111,7 +124,10 @@ class Rpc:
             first = self._take_one_more if self._replies.under_way else self._take
             takes = [first, *[self._take_one_more] * self._more]
             self._asked_at = self._clock()
-            got = self._wire.ask([*takes, self._length, *reads], _BLOCK_S, prepare)
+            looks = time.monotonic() >= self._look_at
+            last = (self._take_of_operators,) if looks else ()
+            got = self._wire.ask([*takes, self._length, *reads, *last], _BLOCK_S, prepare)
+            of_operators = self._looked(got.pop()) if looks else None
             taken = [raw for raw in got[: len(takes)] if isinstance(raw, bytes)]
             self._check(got[: len(takes)])
             self._adapt(len(taken), len(takes))
@@ -135,12 +151,24 @@ class Rpc:
                 self._wire.post(self._answer(*read[-1]))
             elif read:
                 self._wire.hold(self._answer(*read[-1]))  # sent in one write with the command that takes the next query
+            if of_operators is not None:
+                query = self._bound(read_query(of_operators))
+                self._wire.post(self._answer(of_operators, query, of_operators=True))
             self._go_on(time.perf_counter() - began_at)
             self._report()
             prepare = (
                 self._service.prepare if len(taken) == 1 and waiting == 0 and not self._replies.under_way else None
             )
         self._end()
+
+    def _looked(self, found: Any) -> bytes | None:
+        """Return the query of an operator, if one was taken; say when the list is looked at again."""
+        self._look_at = time.monotonic() + (0.0 if isinstance(found, bytes) else OPERATORS_S)
+        if isinstance(found, redis.ResponseError) and not refuses_for_now(found):
+            self._look_at += _REFUSED_S
+            values = {"list": self._names.operator_queries, "error": str(found)}
+            log.warning("scorer.operators.refused", extra={"values": values})
+        return found if isinstance(found, bytes) else None
 
     def _end(self) -> None:
         """Answer what can be answered soon; give back the rest. Another scorer goes on: places are idempotent."""
@@ -167,7 +195,7 @@ class Rpc:
         while self._replies.under_way:
             if (done := self._replies.go_on()) is not None:
                 long, reply = done
-                self._wire.post(self._finish(long.raw, reply))
+                self._wire.post(self._finish(long.raw, reply, of_operators=long.of_operators))
             if time.perf_counter() >= began_at + spent_s / 4:
                 return
 
@@ -188,18 +216,19 @@ class Rpc:
         self._bounded[query.id] = at_most
         return msgspec.structs.replace(query, deadline=min(float(first or taken_at), taken_at) + at_most)
 
-    def _answer(self, raw: bytes, query: Query | Reply | None) -> list[Command]:
+    def _answer(self, raw: bytes, query: Query | Reply | None, *, of_operators: bool = False) -> list[Command]:
         """Return the commands that answer a query and take it off the scorer's list; none when it is a long one."""
-        reply = self._replies.reply(raw, query)
-        return [] if reply is LATER else self._finish(raw, reply)
+        reply = self._replies.reply(raw, query, of_operators=of_operators)
+        return [] if reply is LATER else self._finish(raw, reply, of_operators=of_operators)
 
-    def _finish(self, raw: bytes, reply: Reply | None) -> list[Command]:
+    def _finish(self, raw: bytes, reply: Reply | None, *, of_operators: bool = False) -> list[Command]:
         commands = self._send(reply) if reply is not None else []
         query = read_query(raw) if self._bounded else None
         if isinstance(query, Query) and query.id in self._bounded:
             kept_s = round(self._bounded.pop(query.id)) + _MARK_MORE_S
             commands.append(("EXPIRE", self._names.first_taken(query.id), kept_s))
-        return [*commands, ("LREM", self._names.taken(self._scorer), 1, raw), *self._service.writes()]
+        taken = self._names.taken_of_operators if of_operators else self._names.taken
+        return [*commands, ("LREM", taken(self._scorer), 1, raw), *self._service.writes()]
 
     def _send(self, reply: Reply) -> list[Command]:
         key = self._names.reply(reply.id)

@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from schemas.rpc.envelope import Error, Query, Reply
+from schemas.rpc.parameters import OPERATORS
 from schemas.rpc.request import InvalidRequest
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
@@ -34,6 +35,10 @@ OF_A_METHOD_MAX = 24
 ACTIVE = 4
 """Long queries that are worked on in turn."""
 _FEW_STEPS = 8
+NOT_HERE = (
+    "{} is for operators: push it on the list `queries:operators`, as a Redis user that may "
+    "(`operator` of ops/redis), not on `queries`"
+)
 LATER: Final = Reply(id="", ok=True)
 """Stands for the answer to a query that is not answered yet."""
 
@@ -79,6 +84,8 @@ class LongQuery:
     steps: Steps[bytes]
     started: float
     """When it was taken, on the clock of `time.perf_counter`."""
+    of_operators: bool = False
+    """Whether it came on the operators' list."""
     turn: int = 0
     """Number of the turn in which it did its last step."""
     steps_done: int = 0
@@ -143,8 +150,11 @@ class Replies:
         of_method = sum(long.query.method == method for long in self._long)
         return len(self._long) < LONG_MAX and of_method < OF_A_METHOD_MAX
 
-    def reply(self, raw: bytes, query: Query | Reply | None) -> Reply | None:
-        """Return the answer to a query; `LATER` for a long one, None without an id to answer."""
+    def reply(self, raw: bytes, query: Query | Reply | None, *, of_operators: bool = False) -> Reply | None:
+        """Return the answer to a query; `LATER` for a long one, None without an id to answer.
+
+        ``of_operators``: it came on the operators' list. A query says nothing of its caller, the list does.
+        """
         started = time.perf_counter()
         if query is None:
             self._metrics.malformed.inc()
@@ -152,6 +162,8 @@ class Replies:
             return None
         if isinstance(query, Query) and query.method not in (known := self._service.methods):
             query = refusal(query.id, "UNIMPLEMENTED", f"method: {query.method!r} is none of {', '.join(known)}")
+        elif isinstance(query, Query) and query.method in OPERATORS and not of_operators:
+            query = refusal(query.id, "PERMISSION_DENIED", NOT_HERE.format(query.method))
         if isinstance(query, Reply):
             code = query.error.code if query.error else "INTERNAL"
             self._metrics.answered("unknown", code, time.perf_counter() - started)
@@ -163,7 +175,7 @@ class Replies:
                 f"taken {late_s:.1f} s after the deadline by the server's clock: it waited so long, or the caller's "
                 "clock is behind",
             )
-        long = LongQuery(raw, query, self._service.steps(query), started)
+        long = LongQuery(raw, query, self._service.steps(query), started, of_operators)
         reply = self._step(long)
         if reply is not LATER:
             return reply

@@ -23,12 +23,14 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.rpc.methods import listings, transitions
 from scorer.rpc.methods.capacity import capacity
+from scorer.rpc.methods.cordon import cordon
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.parameters import read_object
 from scorer.rpc.methods.placements import Placements
 from scorer.rpc.methods.update import Updates
+from scorer.rpc.operator_rules import OperatorRules
 from scorer.settings import ScorerSettings
 from scorer.wire import Command
 
@@ -43,6 +45,7 @@ class ScorerService:
         settings: ScorerSettings,
         current: Current,
         ledger: Ledger,
+        rules: OperatorRules,
         checked: Callable[[], dict[str, int] | None] = lambda: None,
         clock_ahead_s: Callable[[], float] = lambda: 0.0,
         unsafe: Callable[[], str] = str,
@@ -53,7 +56,7 @@ class ScorerService:
         """
         self._clock_ahead_s = clock_ahead_s
         self.current = current
-        self._ledger = ledger
+        self._ledger, self._rules = ledger, rules
         self._checked, self._unsafe = checked, unsafe
         self._scorer, self._acknowledged_by = settings.scorer, settings.acknowledged_by
         self._version = product_version()
@@ -163,6 +166,12 @@ class ScorerService:
     def _capacity(self, query: Query) -> Steps[results.CapacityResult]:
         return capacity(read_object(query), self._inputs)
 
+    def _cordon(self, query: Query) -> Steps[results.CordonResult]:
+        return cordon(query, self.current.snapshot, self._rules, off=False)
+
+    def _uncordon(self, query: Query) -> Steps[results.CordonResult]:
+        return cordon(query, self.current.snapshot, self._rules, off=True)
+
     def _machines(self, query: Query) -> Steps[results.MachinesResult]:
         params = read_object(query)
         return listings.machines(params, self._inputs(str(params.get("profile", ""))))
@@ -208,6 +217,8 @@ METHODS: Mapping[str, Callable[[ScorerService, Query], msgspec.Struct | Steps[ms
     "update": ScorerService._update,
     "release": ScorerService._release,
     "capacity": ScorerService._capacity,
+    "cordon": ScorerService._cordon,
+    "uncordon": ScorerService._uncordon,
     "machines": ScorerService._machines,
     "instances": ScorerService._instances,
     "health": ScorerService._health,

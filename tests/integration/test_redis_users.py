@@ -192,6 +192,26 @@ def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path:
     assert denied(admin) == []
 
 
+def test_an_operator_cordons_by_query_and_a_deployer_does_not(server: int, admin: redis.Redis) -> None:
+    """The server lets operators alone push on their list; the same query on the ordinary list is refused in words."""
+    with scorer(server), deployer(server) as client, deployer(server, "operator") as operator:
+        assert operator.cordon(machines=["m1", "m2"])["rules"]["m1"] == {"cordon": True}
+        eventually(lambda: client.rank(cpu=1)["feasible"] == 1)
+        assert denied(admin) == []
+        with pytest.raises(WindwardError, match="uncordon is for operators: this user may not push on") as refused:
+            client.uncordon(machines=["m1"])
+        assert refused.value.code == "PERMISSION_DENIED"
+        query = {"v": 1, "id": "u", "method": "uncordon", "params": {"machines": ["m1"]}}
+        error = ask_raw(admin, NAMES, json.dumps(query), "u")["error"]
+        assert error["code"] == "PERMISSION_DENIED"
+        assert "`queries:operators`, as a Redis user that may (`operator`" in error["message"]
+        assert set(admin.hgetall(NAMES.operator)) == {b"m1", b"m2"}
+        operator.uncordon(machines=["*1"], selector="machine=m2")
+        assert admin.hgetall(NAMES.operator) == {}
+        eventually(lambda: client.rank(cpu=1)["feasible"] == 3)
+    assert {one[:2] for one in denied(admin)} == {("deployer", "key")}
+
+
 def test_a_stream_worker_writes_and_resumes(
     server: int, admin: redis.Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,7 +344,10 @@ OWN = [
     ("deployer", ("DEL", NAMES.queries)), ("deployer", SETS), ("deployer", ("GET", NAMES.windows(0))),
     ("deployer", ("HGETALL", NAMES.operator)), ("stream", ("EVAL", "return 1", "0")), ("stream", SETS),
     ("stream", ("LPUSH", NAMES.queries, "x")), ("stream", ("HSET", NAMES.operator, "m", "{}")),
-    ("scorer", ("SET", NAMES.windows(0), "x")), ("scorer", ("HSET", NAMES.operator, "m", "{}")),
+    ("scorer", ("SET", NAMES.windows(0), "x")), ("scorer", ("DEL", NAMES.operator)),
+    ("deployer", ("LPUSH", NAMES.operator_queries, "x")), ("mover", ("LPUSH", NAMES.operator_queries, "x")),
+    ("scorer", ("LPUSH", NAMES.operator_queries, "x")), ("deployer", ("LREM", NAMES.operator_queries, "0", "x")),
+    ("operator", ("LPUSH", NAMES.taken_of_operators("x"), "x")), ("operator", ("GET", NAMES.acted("x"))),
     ("scorer", ("LPUSH", NAMES.queries, "x")), ("scorer", ("DEL", NAMES.decisions)),
     ("scorer", ("HSET", NAMES.state(0), "offset", "0")), ("operator", ("GET", NAMES.first_taken("x"))),
     ("deployer", ("SET", NAMES.ledger_marker, "e 0")), ("exporter", ("SET", NAMES.ledger_marker, "e 0")),
@@ -334,7 +357,7 @@ OWN = [
     ("exporter", ("EVAL", "return 1", "1", NAMES.ledger("head"))), ("exporter", ("INCR", NAMES.operator_version)),
     ("record", SETS), ("record", ("GET", NAMES.windows(0))), ("record", ("XADD", NAMES.decisions, "*", "a", "b")),
     ("record", ("HSET", NAMES.operator, "m", "{}")), ("deployer", ("PUBLISH", NAMES.changed, "0")),
-    ("scorer", ("PUBLISH", NAMES.changed, "0")), ("stream", ("SUBSCRIBE", NAMES.changed)),
+    ("scorer", ("PUBLISH", "other", "0")), ("stream", ("SUBSCRIBE", NAMES.changed)),
     ("deployer", ("SUBSCRIBE", NAMES.changed)),
 ]  # fmt: skip
 
@@ -352,7 +375,8 @@ def test_a_user_may_do_nothing_else(server: int, user: str, command: tuple[str, 
 
 WRITERS = {
     NAMES.ledger("instances"): {"scorer", "operator"}, NAMES.ledger("leases"): {"scorer", "operator", "rebalancer"},
-    NAMES.windows(0): {"stream"}, NAMES.state(0): {"stream"}, NAMES.operator: {"operator"},
+    NAMES.windows(0): {"stream"}, NAMES.state(0): {"stream"}, NAMES.operator: {"operator", "scorer"},
+    NAMES.operator_queries: {"operator", "scorer"}, NAMES.acted("x"): {"scorer"},
     NAMES.queries: {"deployer", "operator", "mover", "scorer"}, NAMES.decisions: {"scorer"},
     NAMES.moves_fence: {"rebalancer"}, NAMES.reply("x"): {"scorer", "deployer", "operator", "mover"},
     NAMES.ledger_marker: {"scorer", "operator"}, "foreign": set(), "other:v1:{ledger}:instances": set(),

@@ -1,11 +1,16 @@
-"""``windward machines``: lists the machines as the scorer sees them, and writes operators' rules."""
+"""``windward machines``: lists the machines as the scorer sees them, and writes operators' rules.
+
+``cordon`` and ``uncordon`` ask a scorer where one runs, as programs do. Without one, and where the scorer refuses, the
+command writes the same entries itself: an operator can cordon while no scorer runs, and a wrong name gets a hint.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -13,12 +18,22 @@ from schemas.messages.operator import DEFAULT
 from schemas.process.settings import SettingsError, setting
 from schemas.process.tables import Screen
 from schemas.process.verbs import load_verb
-from scorer.client import MachinesResult
+from scorer.client import CordonResult, MachinesResult, WindwardError
 from scorer.commands.machines import machine_table
-from scorer.commands.machines.operator_facts import change_operator_facts, in_words, labelled, replaced, tainted
+from scorer.commands.machines.operator_facts import (
+    Entries,
+    change_operator_facts,
+    in_words,
+    labelled,
+    replaced,
+    tainted,
+)
 from scorer.commands.shared import ask
 from scorer.commands.shared.watch import ListedSettings, listed
 from scorer.settings import ClientSettings, LedgerSettings
+
+if TYPE_CHECKING:
+    import redis
 
 _PAGE = ask.MACHINES_MAX
 
@@ -247,6 +262,8 @@ def _write(verb: str, settings: WriteSettings) -> int:
     change = _CHANGES[verb]
     change({}, arguments)  # refuses invalid arguments before anything is written
     with ask.server(settings) as server:
+        if verb in ("cordon", "uncordon") and (answer := _by_scorer(verb, settings, server, given)) is not None:
+            return _told(verb, settings, answer)
         machines = meant(given, settings.selector, known_machines(server, settings.names), ahead=settings.ahead)
         if isinstance(settings, ForgetSettings):
             after = forget(settings, server, machines, force=settings.force)
@@ -255,6 +272,24 @@ def _write(verb: str, settings: WriteSettings) -> int:
                 machine: change_operator_facts(server, settings.names, machine, lambda facts: change(facts, arguments))
                 for machine in machines
             }
+    return _told(verb, settings, after)
+
+
+def _by_scorer(verb: str, settings: WriteSettings, server: redis.Redis, given: list[str]) -> Entries | None:
+    """Return the rules as a scorer has written them; None where no scorer runs, or where it refuses."""
+    from schemas.messages.process import read_processes, running
+
+    fields: Any = server.hgetall(settings.names.processes("scorer"))
+    if not running(read_processes(fields), time.time()):
+        return None
+    which = {"machines": given, "selector": settings.selector, "ahead": settings.ahead}
+    try:
+        return dict(ask.read(settings, CordonResult, verb, which).rules)
+    except WindwardError:
+        return None
+
+
+def _told(verb: str, settings: WriteSettings, after: Entries) -> int:
     ask.tell(settings, after, lambda found, _: "\n".join(_line(verb, *one) for one in found.items()))
     return ask.OK
 

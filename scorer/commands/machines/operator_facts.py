@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schemas.messages.operator import DEFAULT, known_operator_facts
+from schemas.messages.operator import DEFAULT, known_operator_facts, stored, without_empty
 from schemas.names import Names
 from schemas.process.settings import SettingsError
 from schemas.values.near import did_you_mean
@@ -30,7 +30,7 @@ def change_operator_facts(server: redis.Redis, names: Names, machine: str, chang
 
     def changed(entries: Entries) -> Entries:
         before = entries[machine]
-        facts = {name: value for name, value in change(before).items() if value not in (None, {}, [], False)}
+        facts = without_empty(change(before))
         _, unread_before = known_operator_facts(before)
         _, unread = known_operator_facts(facts)
         if wrong := [one for one in unread if one not in unread_before]:
@@ -56,9 +56,8 @@ def rewrite(
             after = change(before)
             pipe.multi()
             for machine, facts in after.items():
-                if facts:  # fields that a newer release has written stay as they are
-                    checked, unread = known_operator_facts(facts)
-                    pipe.hset(names.operator, machine, msgspec.json.encode(facts if unread else checked))
+                if (raw := stored(facts)) is not None:
+                    pipe.hset(names.operator, machine, raw)
                 else:
                     pipe.hdel(names.operator, machine)
             tell_change(pipe, names)

@@ -69,6 +69,8 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("instances", {"labels": {"app": "x"}, "state": "reserved", "limit": 10}),
     ("machines", {"names": ["m1"], "labels": {}, "window_s": 300}),
     ("capacity", {"cpu": 1, "by": "machine", "selector": "a=b"}),
+    ("cordon", {"machines": ["m1", "m*"], "selector": "machine=m0", "ahead": True}),
+    ("uncordon", {"machines": ["m1"], "dry_run": True}),
     ("health", {}),
 )
 

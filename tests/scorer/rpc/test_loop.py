@@ -10,11 +10,13 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+import redis
 
 from schemas.rpc.envelope import Query, Reply
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
 from scorer.rpc.loop import Rpc
+from scorer.rpc.replies import Replies
 from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
 from scorer.wire import Command
@@ -59,7 +61,7 @@ class Wire:
 class Service:
     """Answers whatever is asked; all queries whose id begins with b are answered with the first of them."""
 
-    methods = ("place",)
+    methods: tuple[str, ...] = ("place",)
 
     def __init__(self) -> None:
         self._known: set[str] = set()
@@ -171,3 +173,66 @@ def test_a_long_listing_ends_with_its_deadline() -> None:
     assert service.steps_done == {"late": 1, "placing": 3, "fine": 3}
     assert metrics.expired._value.get() == 1
     assert ("LREM", NAMES.taken("s"), 1, queries[0]) in wire.removed
+
+
+class Lists(Wire):
+    """A server with an operators' list, which it may refuse; it ends when ``ends`` writes were made."""
+
+    def __init__(self, stop: threading.Event, operators: Sequence[bytes | Exception], ends: int) -> None:
+        super().__init__(stop, [])
+        self.operators, self.left, self.looks = list(operators), ends, 0
+
+    def ask(self, commands: Sequence[Command], *_: Any) -> list[Any]:
+        """Answer; ordinary queries there are none."""
+        self.post(commands)
+        self.left -= 1
+        if not self.left:
+            self._stop.set()
+        return [self._answered(command) for command in commands]
+
+    def _answered(self, command: Command) -> Any:
+        if command[1] != NAMES.operator_queries:
+            return 0 if command[0] == "LLEN" else None
+        self.looks += 1
+        return self.operators.pop(0) if self.operators else None
+
+
+class OfOperators(Service):
+    """Cordons, too."""
+
+    methods = ("place", "cordon")
+
+
+def test_operators_queries_are_taken_one_after_the_other() -> None:
+    """Those that wait in turn after turn; the empty list is left alone for a while. Each goes off its own list."""
+    stop = threading.Event()
+    queries = [msgspec.json.encode(Query(id=f"o{n}", method="cordon", deadline=9e9)) for n in range(3)]
+    wire = Lists(stop, queries, ends=10)
+    Rpc(cast("Any", wire), cast("Any", OfOperators()), Metrics(), SETTINGS, ServerClock()).run(stop)
+    assert wire.writes == [["o0"], ["o1"], ["o2"]]
+    assert wire.removed == [("LREM", NAMES.taken_of_operators("s"), 1, query) for query in queries]
+    assert 4 <= wire.looks < 10
+
+
+def test_a_scorer_that_may_not_take_them_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    """Its Redis user has an older file: it says so once, and answers the others."""
+    stop = threading.Event()
+    wire = Lists(stop, [redis.ResponseError("NOPERM no permissions")] * 9, ends=5)
+    Rpc(cast("Any", wire), cast("Any", OfOperators()), Metrics(), SETTINGS, ServerClock()).run(stop)
+    assert wire.looks == 1
+    assert [record.message for record in caplog.records] == ["scorer.operators.refused"]
+
+
+def test_an_operators_method_on_the_ordinary_list_is_refused() -> None:
+    """With the list that it belongs on; on the operators' list it is done."""
+    metrics = Metrics()
+    replies = Replies(cast("Any", OfOperators()), metrics, lambda: 0.0)
+    replies._service.taken([])
+    query = Query(id="o", method="cordon")
+    refused = replies.reply(b"", query)
+    assert refused is not None
+    assert refused.error is not None
+    assert (refused.error.code, "queries:operators" in refused.error.message) == ("PERMISSION_DENIED", True)
+    done = replies.reply(b"", query, of_operators=True)
+    assert done is not None
+    assert done.ok

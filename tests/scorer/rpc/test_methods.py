@@ -10,7 +10,9 @@ import pytest
 
 from ops.cli.main import COMMANDS
 from schemas.rpc.parameters import RPC
+from scorer import client
 from scorer.client import AsyncClient, Client
+from scorer.commands.machines.machines import SETTINGS as OF_MACHINES
 from scorer.placement.choosing.steps import Steps
 from scorer.rpc.service import METHODS
 
@@ -24,16 +26,22 @@ def test_the_scorer_answers_each_with_the_struct_of_its_result() -> None:
         assert issubclass(result, msgspec.Struct)
 
 
-@pytest.mark.parametrize("client", [Client, AsyncClient])
-def test_a_client_has_every_method_and_no_other(client: type) -> None:
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_client_has_every_method_and_no_other(kind: type) -> None:
     """A method is one public function of the client, under its own name.
 
     `placed` is three of them in one; `events` reads the ledger's stream and asks no scorer.
     """
-    public = {name for name, _ in inspect.getmembers(client, inspect.isfunction) if not name.startswith("_")}
+    public = {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
     assert public - {"call", "close", "aclose", "placed", "events"} == set(RPC)
 
 
 def test_every_method_has_a_command() -> None:
     """What can be called can be called from a terminal."""
-    assert set(RPC) <= set(COMMANDS)
+    assert set(RPC) <= {*COMMANDS, *OF_MACHINES}
+
+
+@pytest.mark.parametrize("method", RPC)
+def test_the_client_knows_which_are_for_operators(method: str) -> None:
+    """It pushes them on the operators' list; the file is distributed alone, so it has a copy of their names."""
+    assert (method in client.OPERATORS) == RPC[method].operators

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
+from schemas.names import Names
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import RPC
 from scorer.ledger.record.instance import Instance
@@ -17,6 +18,7 @@ from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import drain
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.methods.current import Current
+from scorer.rpc.operator_rules import OperatorRules
 from scorer.rpc.service import ScorerService
 from scorer.settings import ScorerSettings
 from scorer.snapshot.latest import Latest
@@ -56,6 +58,27 @@ class Model(LedgerModel):
         return super().cancel_move(old)
 
 
+class RulesModel(OperatorRules):
+    """Operators' rules in memory, with the answers of the queries that changed them."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, bytes] = {}
+        self.answers: dict[str, bytes] = {}
+        super().__init__(cast("Any", self), Names())
+
+    def one(self, *command: Any) -> Any:
+        """Answer as the server does."""
+        if command[0] == "GET":
+            return self.answers.get(command[1])
+        if command[0] == "HMGET":
+            return [self.entries.get(name) for name in command[2:]]
+        acted, said, given = command[5], command[9], command[10:]
+        for name, _, entry in zip(given[::3], given[1::3], given[2::3], strict=True):
+            self.entries[name] = entry
+        self.answers[acted] = said
+        return [b"done"]
+
+
 class Scorer:
     """A service on a fleet (of four machines, unless given) and a ledger in memory."""
 
@@ -69,7 +92,8 @@ class Scorer:
             follower=follower, latest=Latest(offline.snapshot), profiles=load_profiles(), metrics=self.metrics,
             same_server=True, clock=lambda: offline.now_s,
         )  # fmt: skip
-        self.service = ScorerService(ScorerSettings(name="s"), current, ledger)
+        self.rules = RulesModel()
+        self.service = ScorerService(ScorerSettings(name="s"), current, ledger, self.rules)
         self.asked = 0
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:

@@ -1,0 +1,85 @@
+"""Shell: operators' rules as a scorer writes them for a query: once, and never after the query's deadline.
+
+The script of `write_rules.lua` compares the deadline with the server's clock, so that a scorer that was frozen with a
+query in its hand writes nothing when it wakes. The answer is kept until the deadline has passed: the same query gets it
+again. Commands write the same entries in a transaction of their own (`scorer.commands.machines.operator_facts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from schemas.messages.operator import stored, without_empty
+from schemas.names import Names
+from schemas.rpc.envelope import Query
+from scorer.wire import Wire
+
+_SCRIPT = Path(__file__).with_name("write_rules.lua").read_text()
+_KEPT_S = 60
+"""How much longer than its deadline the answer to a query is kept."""
+TRIES = 20
+Entries = dict[str, dict[str, Any]]
+"""Operators' rules by machine."""
+
+
+class LateRules(Exception):
+    """The query's deadline has passed by the server's clock: nothing was written."""
+
+
+class RulesChanged(Exception):
+    """Others changed the same entries again and again."""
+
+
+class OperatorRules:
+    """The entries of one prefix."""
+
+    def __init__(self, wire: Wire, names: Names) -> None:
+        self._wire = wire
+        self._names = names
+
+    def answered(self, query: Query) -> bytes | None:
+        """Return the answer that this query got when it acted; None when it has not."""
+        found: bytes | None = self._wire.one("GET", self._names.acted(query.id))
+        return found
+
+    def read(self, machines: Sequence[str]) -> list[bytes]:
+        """Return the entries as stored; b"" for none."""
+        found = self._wire.one("HMGET", self._names.operator, *machines) if machines else []
+        return [raw or b"" for raw in found]
+
+    def change(
+        self, query: Query, machines: Sequence[str], facts: Mapping[str, Any], answer: Callable[[Entries], bytes],
+        *, dry_run: bool = False,
+    ) -> bytes:  # fmt: skip
+        """Put ``facts`` into the entries of some machines; return the query's answer, made from what they are then.
+
+        Raises LateRules, RulesChanged.
+        """
+        for _ in range(TRIES):
+            before = self.read(machines)
+            after = {
+                name: without_empty(msgspec.json.decode(raw or b"{}") | facts)
+                for name, raw in zip(machines, before, strict=True)
+            }
+            said = answer(after)
+            if dry_run:
+                return said
+            entries = [
+                part
+                for (name, entry), raw in zip(after.items(), before, strict=True)
+                for part in (name, raw, stored(entry) or b"")
+            ]
+            names = self._names
+            kind, *kept = self._wire.one(
+                "EVAL", _SCRIPT, 3, names.operator, names.operator_version, names.acted(query.id),
+                repr(query.deadline), _KEPT_S, names.changed, said, *entries,
+            )  # fmt: skip
+            if kind == b"late":
+                raise LateRules("the deadline passed before the rules were written; nothing was changed")
+            if kind != b"changed":
+                return kept[0] if kept else said
+        raise RulesChanged(f"{machines[0]}: changed by others {TRIES} times in a row")

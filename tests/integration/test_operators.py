@@ -1,0 +1,192 @@
+"""Queries of operators, on their own list: taken, given back and acted on once, whatever else the scorers do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+import redis
+
+from schemas.names import Names
+from schemas.rpc.envelope import Query
+from scorer.client import AsyncClient, Client, WindwardError
+from scorer.rpc.operator_rules import TRIES, Entries, LateRules, OperatorRules, RulesChanged
+from scorer.wire import Wire
+from tests.conftest import Valkey
+from tests.in_process import run_command
+from tests.integration.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
+from tests.window_tables import publish, window_table
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def module_names() -> Names:
+    """A prefix shared by the tests of this file."""
+    return Names(f"operators-{os.getpid()}")
+
+
+@pytest.fixture(scope="module")
+def running(valkey: Valkey, module_names: Names) -> Iterator[subprocess.Popen[bytes]]:
+    """One scorer on a fleet of ten machines."""
+    wire = Wire({"url": valkey.url})
+    publish(wire, module_names, [window_table(MACHINES, at=time.time() + FRESH_S)])
+    wire.close()
+    with scorer_process(valkey.url, module_names) as process:
+        yield process
+
+
+@pytest.fixture
+def client(valkey: Valkey, module_names: Names, running: subprocess.Popen[bytes]) -> Iterator[Client]:
+    """A client of that scorer, on a fleet without operators' rules."""
+    with Client(valkey.url, module_names.prefix, timeout_s=60) as client:
+        eventually(lambda: client.health()["ready"])
+        yield client
+        client.uncordon(machines=["m*", "*"])
+
+
+def put(server: redis.Redis, where: str, query_id: str, method: str, **params: Any) -> None:
+    """Put a query on a list."""
+    server.lpush(where, json.dumps({"v": 1, "id": query_id, "method": method, "params": params}))
+
+
+def answer(server: redis.Redis, names: Names, query_id: str) -> dict[str, Any]:
+    """Take the answer of a query."""
+    found: dict[str, Any] = json.loads(eventually(lambda: server.lpop(names.reply(query_id))))
+    return found
+
+
+def test_a_cordon_holds_for_the_next_placements(client: Client) -> None:
+    """And ends; the rules of the machine are in the answer."""
+    assert client.cordon(machines=["m0[1-9]"])["rules"] == {name: {"cordon": True} for name in MACHINES[1:]}
+    eventually(lambda: client.rank(cpu=1)["feasible"] == 1)
+    assert client.place(cpu=1, dry_run=True)["machine"] == "m00"
+    assert client.uncordon(selector="machine!=m00")["rules"] == {name: {} for name in MACHINES[1:]}
+    eventually(lambda: client.rank(cpu=1)["feasible"] == 10)
+
+
+async def _cordoned(url: str, prefix: str) -> Any:
+    async with AsyncClient(url, prefix, timeout_s=60) as client:
+        return (await client.cordon(machines=["m03"]))["rules"], (await client.uncordon(machines=["m03"]))["rules"]
+
+
+def test_the_same_for_asyncio(client: Client, valkey: Valkey, module_names: Names) -> None:
+    """Both ways."""
+    import asyncio
+
+    assert asyncio.run(_cordoned(valkey.url, module_names.prefix)) == ({"m03": {"cordon": True}}, {"m03": {}})
+
+
+def test_a_wrong_machine_is_refused_in_words(client: Client) -> None:
+    """As every method does."""
+    for params, code in (({"machines": ["m77"]}, "NOT_FOUND"), ({"machines": [7]}, "INVALID_ARGUMENT")):
+        with pytest.raises(WindwardError) as refused:
+            client.call("cordon", params)
+        assert refused.value.code == code
+
+
+def test_a_query_that_is_sent_twice_acts_once(client: Client, server: redis.Redis, module_names: Names) -> None:
+    """It gets the answer that it got, and the machine stays as another query left it."""
+    names = module_names
+    put(server, names.operator_queries, "twice", "cordon", machines=["m02"])
+    first = answer(server, names, "twice")
+    assert first["ok"]
+    client.uncordon(machines=["m02"])
+    put(server, names.operator_queries, "twice", "cordon", machines=["m02"])
+    assert answer(server, names, "twice") == first
+    assert not server.hexists(names.operator, "m02")
+    assert 0 < server.ttl(names.acted("twice")) <= 121
+
+
+def test_a_dead_scorers_queries_go_back_where_they_came_from(
+    client: Client, server: redis.Redis, module_names: Names
+) -> None:
+    """One of operators is done; what came on the ordinary list does not get an operator's rights that way."""
+    names = module_names
+    server.zadd(names.scorers, {"dead": time.time() - 60})
+    put(server, names.taken_of_operators("dead"), "op", "cordon", machines=["m05"])
+    put(server, names.taken("dead"), "forged", "uncordon", machines=["m05"])
+    assert answer(server, names, "op")["ok"]
+    assert answer(server, names, "forged")["error"]["code"] == "PERMISSION_DENIED"
+    assert server.hget(names.operator, "m05") == b'{"cordon":true}'
+    eventually(lambda: not server.exists(names.taken_of_operators("dead"), names.taken("dead")))
+
+
+def test_a_command_asks_the_scorer_and_does_without(
+    client: Client, server: redis.Redis, valkey: Valkey, module_names: Names
+) -> None:
+    """The same words and the same entries; an unknown name gets a hint either way."""
+    absent = Names(f"{module_names.prefix}-absent")
+    wire = Wire({"url": valkey.url})
+    publish(wire, absent, [window_table(MACHINES, at=time.time())])
+    wire.close()
+    eventually(lambda: server.hlen(module_names.processes("scorer")))
+    for names, acts in ((module_names, 2), (absent, 0)):
+        before = len(server.keys(names.acted("*")))
+        common = ("--redis-url", valkey.url, "--prefix", names.prefix)
+        done = run_command("machines", "cordon", "m0[12]", *common, environ={})
+        assert (done.stdout, done.returncode) == ("m01: cordoned\nm02: cordoned\n", 0), done.stderr
+        assert server.hgetall(names.operator) == dict.fromkeys((b"m01", b"m02"), b'{"cordon":true}')
+        done = run_command("machines", "uncordon", "m0[12]", *common, environ={})
+        assert done.stdout.splitlines()[0] == "m01: takes instances again; no operators' rules"
+        assert server.hgetall(names.operator) == {}
+        assert len(server.keys(names.acted("*"))) - before == acts, "the scorer has done it, or none has"
+        wrong = run_command("machines", "cordon", "m0l", *common, environ={})
+        assert "`windward machines list -o name` has the names" in wrong.stderr
+
+
+# ---- the script alone
+
+
+def changed(rules: OperatorRules, query_id: str, deadline: float, **facts: Any) -> bytes:
+    """Write facts of one machine."""
+    query = Query(id=query_id, method="cordon", deadline=deadline)
+
+    def said(after: Entries) -> bytes:
+        return msgspec.json.encode(after)
+
+    return rules.change(query, ["m1"], facts, said)
+
+
+def test_a_frozen_scorer_writes_nothing(wire: Wire, server: redis.Redis, names: Names) -> None:
+    """It wakes after the deadline: neither on what is there, nor on nothing, nor is the version raised."""
+    rules = OperatorRules(wire, names)
+    for stored in ({}, {"m1": '{"labels":{"a":"b"}}'}):
+        if stored:
+            server.hset(names.operator, "m1", stored["m1"])
+        with pytest.raises(LateRules, match="nothing was changed"):
+            changed(rules, "late", time.time() - 0.01, cordon=True)
+        assert server.hgetall(names.operator) == {k.encode(): v.encode() for k, v in stored.items()}
+    assert not server.exists(names.operator_version, names.acted("late"))
+
+
+class Crossed(OperatorRules):
+    """Another writes the same entry after each of the first reads."""
+
+    left, server, names = 0, None, Names()
+
+    def read(self, machines: Any) -> list[bytes]:
+        """Read, and be too late."""
+        found = super().read(machines)
+        if self.left:
+            self.left -= 1
+            self.server.hset(self.names.operator, "m1", f'{{"labels":{{"left":"{self.left}"}}}}')  # type: ignore[attr-defined]
+        return found
+
+
+def test_what_another_wrote_meanwhile_stays(wire: Wire, server: redis.Redis, names: Names) -> None:
+    """The entry is read again; after too many tries it is left, and said so."""
+    rules = Crossed(wire, names)
+    rules.server, rules.names, rules.left = server, names, 3  # type: ignore[assignment]
+    changed(rules, "crossed", time.time() + 60, cordon=True)
+    assert msgspec.json.decode(server.hget(names.operator, "m1") or b"") == {"labels": {"left": "0"}, "cordon": True}
+    rules.left = TRIES
+    with pytest.raises(RulesChanged, match="changed by others"):
+        changed(rules, "again", time.time() + 60, cordon=False)
+    assert not server.exists(names.acted("again"))
