@@ -44,6 +44,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "release": {"id": "db-1"},
     "cordon": {"machines": ["m7", "rack-3-*"]},
     "uncordon": {"machines": ["m7"]},
+    "drain": {"machines": ["m7"], "apply": True},
 }
 """Params that a method takes; none for the others."""
 Schema = dict[str, Any]

@@ -138,9 +138,9 @@ class Names:
         """Return each list of queries that a scorer has claimed, and the list that they came from."""
         return (self.taken(scorer), self.queries), (self.taken_of_operators(scorer), self.operator_queries)
 
-    def acted(self, query_id: str) -> str:
-        """String: the answer of a query that has changed operators' rules, until it can no longer act."""
-        return self.key("acted", query_id)
+    def acted(self, step: str, query_id: str) -> str:
+        """String: the answer of an operator's query that has taken a step, until it can no longer act."""
+        return self.key("acted", step, query_id)
 
     scorers = _Key("scorers")
     """Sorted set: scorer name to the time of its last heartbeat."""

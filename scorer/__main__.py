@@ -32,7 +32,7 @@ from scorer.ranking.profiles.catalogue import Profiles, load_profiles
 from scorer.ranking.profiles.profile import Profile, ProfileError
 from scorer.rpc.loop import Rpc
 from scorer.rpc.methods.current import Current
-from scorer.rpc.operator_rules import OperatorRules
+from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.rpc.service import METHODS, ScorerService
 from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings

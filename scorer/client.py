@@ -52,6 +52,8 @@ __all__ = [
     "Client",
     "ConfirmResult",
     "CordonResult",
+    "DrainLine",
+    "DrainResult",
     "Event",
     "Events",
     "HealthResult",
@@ -88,7 +90,7 @@ _ENTRIES = 100
 """Entries of the ledger's log that are read together; one has up to 200 reservations."""
 _FORMAT = "1"
 """The format of the ledger whose log can be read."""
-OPERATORS = frozenset({"cordon", "uncordon"})
+OPERATORS = frozenset({"cordon", "drain", "uncordon"})
 """The methods for operators, which wait on a list of their own: Redis says who may push there."""
 _NO_RIGHT = re.compile("(?i)no permissions|NOPERM")
 _QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
@@ -308,6 +310,18 @@ class CordonFields(TypedDict, total=False):
     selector: str
     ahead: bool
     dry_run: bool
+
+
+class DrainFields(TypedDict, total=False):
+    """The parameters of ``drain``."""
+
+    machines: Sequence[str]
+    selector: str
+    profile: str
+    same: Sequence[str]
+    force: bool
+    apply: bool
+    ttl_s: float
 
 
 class MachinesFields(TypedDict, total=False):
@@ -652,6 +666,39 @@ class CordonResult(Result, kw_only=True):
     rules: dict[str, dict[str, Any]]
     """By machine, the operators' rules that it has now; ``*``: those of every machine."""
     dry_run: bool = False
+
+
+class DrainLine(Result, kw_only=True):
+    """An instance of a machine that is drained."""
+
+    id: str
+    generation: int
+    source: str
+    amounts: dict[str, float]
+    """What it has asked for, by resource."""
+    target: str | None = None
+    """Where it goes; null: it stays."""
+    reason: str = ""
+    """Why it stays."""
+    until: float | None = None
+    """Until when the target is reserved, epoch s; null: it is not."""
+    move: int | None = None
+    """Number of the move that was begun: ``confirm`` takes it."""
+
+
+class DrainResult(Result, kw_only=True):
+    """The result of ``drain``."""
+
+    drained: list[str]
+    cordoned: bool
+    """Whether the machines were cordoned."""
+    profile: str
+    moves: list[DrainLine]
+    """In the order in which they are made; each is planned with those before it."""
+    moving: list[DrainLine]
+    """Instances that were leaving already."""
+    blocked: list[DrainLine]
+    """Instances that stay."""
 
 
 class MachineRow(Result, kw_only=True):
@@ -1439,6 +1486,13 @@ class Client(Server):
         """Let machines take instances again. For operators."""
         return self._ask(CordonResult, "uncordon", which, timeout_s)
 
+    def drain(self, *, timeout_s: float | None = None, **which: Unpack[DrainFields]) -> DrainResult:
+        """Say where all instances of machines would go; ``apply=True`` cordons and reserves. For operators.
+
+        The scorer plans a thousand instances in some two seconds, more while it places: give it the time.
+        """
+        return self._ask(DrainResult, "drain", which, timeout_s)
+
     def instances(self, *, timeout_s: float | None = None, **query: Unpack[InstancesFields]) -> InstancesResult:
         """List the ledger's instances."""
         return self._ask(InstancesResult, "instances", query, timeout_s)
@@ -1596,6 +1650,10 @@ class AsyncClient(Server):
     async def uncordon(self, *, timeout_s: float | None = None, **which: Unpack[CordonFields]) -> CordonResult:
         """As `Client.uncordon`."""
         return await self._ask(CordonResult, "uncordon", which, timeout_s)
+
+    async def drain(self, *, timeout_s: float | None = None, **which: Unpack[DrainFields]) -> DrainResult:
+        """As `Client.drain`."""
+        return await self._ask(DrainResult, "drain", which, timeout_s)
 
     async def instances(self, *, timeout_s: float | None = None, **query: Unpack[InstancesFields]) -> InstancesResult:
         """As `Client.instances`."""

@@ -174,6 +174,10 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/scorer/rpc/test_results.py",
         "tests/scorer/rpc/test_slices.py",
     ),
+    "scorer.rpc.operators": (
+        "tests/integration/test_operators.py",
+        "tests/scorer/rpc/operators/test_drain.py",
+    ),
     "scorer.snapshot": ("tests/scorer/snapshot/test_builder.py",),
     "streams": ("tests/integration/test_stack_up.py",),
     "streams.agent": (

@@ -147,6 +147,25 @@ class Cordon(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     dry_run: bool = False
 
 
+class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``drain``."""
+
+    machines: Annotated[tuple[Name, ...], Meta(max_length=ROWS_MAX)] = ()
+    """Names or globs."""
+    selector: Selector = ""
+    """The machines whose labels this selects, besides."""
+    profile: Name = ""
+    """By which the instances are placed elsewhere; "": the scorer's own."""
+    same: Annotated[tuple[Name, ...], Meta(max_length=64)] = ()
+    """Labels whose value source and target must share."""
+    force: bool = False
+    """Also move instances with the label movable=false."""
+    apply: bool = False
+    """Cordon the machines, and reserve the target of each move until it is confirmed there."""
+    ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = 3_600.0
+    """How long each move may take; then it ends by itself."""
+
+
 class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The parameters of ``health``: none."""
 
@@ -173,6 +192,12 @@ RPC: dict[str, Method] = {
     ),
     "cordon": Method(Cordon, results.CordonResult, "keep further instances away from machines", operators=True),
     "uncordon": Method(Cordon, results.CordonResult, "let machines take instances again", operators=True),
+    "drain": Method(
+        Drain,
+        results.DrainResult,
+        "say where all instances of machines would go; with apply, reserve it",
+        operators=True,
+    ),
     "machines": Method(MachineList, results.MachinesResult, "list the machines as the scorer sees them"),
     "instances": Method(Instances, results.InstancesResult, "list instances of the ledger"),
     "health": Method(Health, results.HealthResult, "return whether the scorer is ready, and the age of its data"),

@@ -257,6 +257,39 @@ class CordonResult(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
+class DrainLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance of a machine that is drained."""
+
+    id: str
+    generation: int
+    source: str
+    amounts: dict[str, float]
+    """What it has asked for, by resource."""
+    target: str | None = None
+    """Where it goes; null: it stays."""
+    reason: str = ""
+    """Why it stays."""
+    until: float | None = None
+    """Until when the target is reserved, epoch s; null: it is not."""
+    move: int | None = None
+    """Number of the move that was begun: ``confirm`` takes it."""
+
+
+class DrainResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of ``drain``."""
+
+    drained: list[str]
+    cordoned: bool
+    """Whether the machines were cordoned."""
+    profile: str
+    moves: list[DrainLine]
+    """In the order in which they are made; each is planned with those before it."""
+    moving: list[DrainLine]
+    """Instances that were leaving already."""
+    blocked: list[DrainLine]
+    """Instances that stay."""
+
+
 class MachineRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row of ``machines``."""
 

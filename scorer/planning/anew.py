@@ -6,7 +6,7 @@ together where nothing but a machine's own load decides (`scorer.placement.choos
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -16,6 +16,7 @@ import msgspec
 from schemas.rpc.request import Request
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
+from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.choosing.trial import Trial
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Bools
@@ -58,28 +59,44 @@ def place_anew(
 
     Raises InvalidRequest where `rank` does.
     """
-    instances = list(instances)
+    return drain(anew_steps(instances, trial, gone=gone, left=left, condition=condition))
+
+
+def anew_steps(
+    instances: Iterable[Instance],
+    trial: Trial,
+    *,
+    gone: bool = False,
+    left: str = "",
+    condition: Condition | None = None,
+) -> Steps[list[Anew]]:
+    """Return the result of `place_anew` in steps of one instance, or of a few alike ones."""
+    instances, found = list(instances), list[Anew]()
     for instance in instances if gone else ():
         trial.leave(instance.id)
     groups = _alike(instances, left)
-    return [one for request, group in groups for one in _placed(request, group, trial, condition, gone=gone)]
+    yield
+    for request, group in groups:
+        found += yield from _placed(request, group, trial, condition, gone=gone)
+    return found
 
 
 def _placed(
     request: Request, group: Sequence[Instance], trial: Trial, condition: Condition | None, *, gone: bool
-) -> Iterator[Anew]:
+) -> Steps[list[Anew]]:
     """Place instances of one request: together, or one by one where that is not possible."""
     bound = condition if condition is not None and condition.concerns(group[0]) else None
     if len(group) > 1 and bound is None:
         for instance in group:
             trial.leave(instance.id)
-        targets = trial.together(request, len(group))
+        targets = yield from trial.together_steps(request, len(group))
         for instance, target in zip(group, targets or [None] * len(group), strict=True):
             _put(instance, target, trial, gone=gone)
+        yield
         if targets is not None:
             why = trial.best(request).why if None in targets else ""
-            yield from (Anew(one, at, "" if at else why) for one, at in zip(group, targets, strict=True))
-            return
+            return [Anew(one, at, "" if at else why) for one, at in zip(group, targets, strict=True)]
+    placed = []
     for instance in group:
         trial.leave(instance.id)
         if bound is None:
@@ -87,7 +104,9 @@ def _placed(
         else:
             found = trial.best(request, partial(bound.allowed, instance), bound.words(instance))
         _put(instance, found.machine, trial, gone=gone)
-        yield Anew(instance, found.machine, found.why)
+        placed.append(Anew(instance, found.machine, found.why))
+        yield
+    return placed
 
 
 def _put(instance: Instance, target: str | None, trial: Trial, *, gone: bool) -> None:

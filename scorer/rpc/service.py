@@ -23,14 +23,15 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.rpc.methods import listings, transitions
 from scorer.rpc.methods.capacity import capacity
-from scorer.rpc.methods.cordon import cordon
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.parameters import read_object
 from scorer.rpc.methods.placements import Placements
 from scorer.rpc.methods.update import Updates
-from scorer.rpc.operator_rules import OperatorRules
+from scorer.rpc.operators.cordon import cordon
+from scorer.rpc.operators.drain import drain
+from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.settings import ScorerSettings
 from scorer.wire import Command
 
@@ -154,7 +155,10 @@ class ScorerService:
         return transitions.release(self._ledger, self.current.follower, read_object(query), self.current.call(query))
 
     def _update(self, query: Query) -> results.UpdateResult:
-        answer = self._updates.update(read_object(query), self.current.call(query))
+        return self._updated(read_object(query), query)
+
+    def _updated(self, params: dict[str, Any], query: Query) -> results.UpdateResult:
+        answer = self._updates.update(params, self.current.call(query))
         begun = answer.moving and answer.profile  # it was ranked just now
         if (answer.moved_from or begun) and not answer.dry_run:
             self._decisions.note(query, [answer.id], answer)
@@ -171,6 +175,9 @@ class ScorerService:
 
     def _uncordon(self, query: Query) -> Steps[results.CordonResult]:
         return cordon(query, self.current.snapshot, self._rules, off=True)
+
+    def _drain(self, query: Query) -> Steps[results.DrainResult]:
+        return drain(query, self.current, self._rules, self._updated)
 
     def _machines(self, query: Query) -> Steps[results.MachinesResult]:
         params = read_object(query)
@@ -219,6 +226,7 @@ METHODS: Mapping[str, Callable[[ScorerService, Query], msgspec.Struct | Steps[ms
     "capacity": ScorerService._capacity,
     "cordon": ScorerService._cordon,
     "uncordon": ScorerService._uncordon,
+    "drain": ScorerService._drain,
     "machines": ScorerService._machines,
     "instances": ScorerService._instances,
     "health": ScorerService._health,

@@ -16,7 +16,7 @@ import redis
 from schemas.names import Names
 from schemas.rpc.envelope import Query
 from scorer.client import AsyncClient, Client, WindwardError
-from scorer.rpc.operator_rules import TRIES, Entries, LateRules, OperatorRules, RulesChanged
+from scorer.rpc.operators.operator_rules import TRIES, Entries, LateRules, OperatorRules, RulesChanged
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.in_process import run_command
@@ -101,7 +101,7 @@ def test_a_query_that_is_sent_twice_acts_once(client: Client, server: redis.Redi
     put(server, names.operator_queries, "twice", "cordon", machines=["m02"])
     assert answer(server, names, "twice") == first
     assert not server.hexists(names.operator, "m02")
-    assert 0 < server.ttl(names.acted("twice")) <= 121
+    assert 0 < server.ttl(names.acted("cordon", "twice")) <= 121
 
 
 def test_a_dead_scorers_queries_go_back_where_they_came_from(
@@ -118,6 +118,40 @@ def test_a_dead_scorers_queries_go_back_where_they_came_from(
     eventually(lambda: not server.exists(names.taken_of_operators("dead"), names.taken("dead")))
 
 
+def test_a_drain_plans_and_reserves(client: Client, server: redis.Redis, module_names: Names) -> None:
+    """What-if first: nothing changes. Then the machine takes no more, and each instance moves and is confirmed."""
+    names = [f"leaves-{number}" for number in range(5)]
+    for name in names:
+        client.place(id=name, cpu=1, memory="1G", machine="m06").confirm()
+    planned = client.drain(machines=["m06"])
+    assert ({one.id for one in planned.moves}, planned.cordoned, planned.blocked) == ({*names}, False, [])
+    assert not server.hexists(module_names.operator, "m06")
+    assert [one for one in client.instances(machine="m06").instances if one.moving] == []
+    put(server, module_names.operator_queries, "drain", "drain", machines=["m06"], apply=True)
+    first = answer(server, module_names, "drain")
+    assert server.hget(module_names.operator, "m06") == b'{"cordon":true}'
+    moves = first["result"]["moves"]
+    for one in moves:
+        there = client.confirm(one["id"], machine=one["target"], generation=one["generation"], move=one["move"])
+        assert there.machine == one["target"] != "m06"
+    assert client.instances(machine="m06").total == 0
+    put(server, module_names.operator_queries, "drain", "drain", machines=["m06"], apply=True)
+    assert answer(server, module_names, "drain") == first
+    assert client.drain(machines=["m06"], apply=True).moves == []
+    for name in names:
+        client.release(name)
+
+
+def test_a_drain_past_its_deadline_changes_nothing(client: Client, server: redis.Redis, module_names: Names) -> None:
+    """The machine is neither cordoned nor is an instance moved."""
+    client.place(id="late", cpu=1, machine="m07").confirm()
+    query = {"v": 1, "id": "late", "method": "drain", "deadline": time.time() - 1, "params": {"machines": ["m07"]}}
+    server.lpush(module_names.operator_queries, json.dumps(query))
+    assert answer(server, module_names, "late")["error"]["code"] == "DEADLINE_EXCEEDED"
+    assert not server.hexists(module_names.operator, "m07")
+    assert client.release("late").state == "released"
+
+
 def test_a_command_asks_the_scorer_and_does_without(
     client: Client, server: redis.Redis, valkey: Valkey, module_names: Names
 ) -> None:
@@ -128,7 +162,7 @@ def test_a_command_asks_the_scorer_and_does_without(
     wire.close()
     eventually(lambda: server.hlen(module_names.processes("scorer")))
     for names, acts in ((module_names, 2), (absent, 0)):
-        before = len(server.keys(names.acted("*")))
+        before = len(server.keys(names.acted("*", "*")))
         common = ("--redis-url", valkey.url, "--prefix", names.prefix)
         done = run_command("machines", "cordon", "m0[12]", *common, environ={})
         assert (done.stdout, done.returncode) == ("m01: cordoned\nm02: cordoned\n", 0), done.stderr
@@ -136,7 +170,7 @@ def test_a_command_asks_the_scorer_and_does_without(
         done = run_command("machines", "uncordon", "m0[12]", *common, environ={})
         assert done.stdout.splitlines()[0] == "m01: takes instances again; no operators' rules"
         assert server.hgetall(names.operator) == {}
-        assert len(server.keys(names.acted("*"))) - before == acts, "the scorer has done it, or none has"
+        assert len(server.keys(names.acted("*", "*"))) - before == acts, "the scorer has done it, or none has"
         wrong = run_command("machines", "cordon", "m0l", *common, environ={})
         assert "`windward machines list -o name` has the names" in wrong.stderr
 
@@ -163,7 +197,7 @@ def test_a_frozen_scorer_writes_nothing(wire: Wire, server: redis.Redis, names: 
         with pytest.raises(LateRules, match="nothing was changed"):
             changed(rules, "late", time.time() - 0.01, cordon=True)
         assert server.hgetall(names.operator) == {k.encode(): v.encode() for k, v in stored.items()}
-    assert not server.exists(names.operator_version, names.acted("late"))
+    assert not server.exists(names.operator_version, names.acted("cordon", "late"))
 
 
 class Crossed(OperatorRules):
@@ -189,4 +223,4 @@ def test_what_another_wrote_meanwhile_stays(wire: Wire, server: redis.Redis, nam
     rules.left = TRIES
     with pytest.raises(RulesChanged, match="changed by others"):
         changed(rules, "again", time.time() + 60, cordon=False)
-    assert not server.exists(names.acted("again"))
+    assert not server.exists(names.acted("cordon", "again"))

@@ -201,6 +201,15 @@ def test_an_operator_cordons_by_query_and_a_deployer_does_not(server: int, admin
         with pytest.raises(WindwardError, match="uncordon is for operators: this user may not push on") as refused:
             client.uncordon(machines=["m1"])
         assert refused.value.code == "PERMISSION_DENIED"
+        with pytest.raises(WindwardError, match="PERMISSION_DENIED"):
+            client.drain(machines=["m3"], apply=True)
+        client.place(id="leaves", cpu=1, machine="m3").confirm()
+        operator.uncordon(machines=["m1"])
+        drained = operator.drain(machines=["m3"], apply=True)
+        assert [one.target for one in drained.moves] == ["m1"]
+        operator.uncordon(machines=["m3"])
+        client.release("leaves")
+        operator.cordon(machines=["m1"])
         query = {"v": 1, "id": "u", "method": "uncordon", "params": {"machines": ["m1"]}}
         error = ask_raw(admin, NAMES, json.dumps(query), "u")["error"]
         assert error["code"] == "PERMISSION_DENIED"
@@ -347,7 +356,7 @@ OWN = [
     ("scorer", ("SET", NAMES.windows(0), "x")), ("scorer", ("DEL", NAMES.operator)),
     ("deployer", ("LPUSH", NAMES.operator_queries, "x")), ("mover", ("LPUSH", NAMES.operator_queries, "x")),
     ("scorer", ("LPUSH", NAMES.operator_queries, "x")), ("deployer", ("LREM", NAMES.operator_queries, "0", "x")),
-    ("operator", ("LPUSH", NAMES.taken_of_operators("x"), "x")), ("operator", ("GET", NAMES.acted("x"))),
+    ("operator", ("LPUSH", NAMES.taken_of_operators("x"), "x")), ("operator", ("GET", NAMES.acted("drain", "x"))),
     ("scorer", ("LPUSH", NAMES.queries, "x")), ("scorer", ("DEL", NAMES.decisions)),
     ("scorer", ("HSET", NAMES.state(0), "offset", "0")), ("operator", ("GET", NAMES.first_taken("x"))),
     ("deployer", ("SET", NAMES.ledger_marker, "e 0")), ("exporter", ("SET", NAMES.ledger_marker, "e 0")),
@@ -376,7 +385,7 @@ def test_a_user_may_do_nothing_else(server: int, user: str, command: tuple[str, 
 WRITERS = {
     NAMES.ledger("instances"): {"scorer", "operator"}, NAMES.ledger("leases"): {"scorer", "operator", "rebalancer"},
     NAMES.windows(0): {"stream"}, NAMES.state(0): {"stream"}, NAMES.operator: {"operator", "scorer"},
-    NAMES.operator_queries: {"operator", "scorer"}, NAMES.acted("x"): {"scorer"},
+    NAMES.operator_queries: {"operator", "scorer"}, NAMES.acted("drain", "x"): {"scorer"},
     NAMES.queries: {"deployer", "operator", "mover", "scorer"}, NAMES.decisions: {"scorer"},
     NAMES.moves_fence: {"rebalancer"}, NAMES.reply("x"): {"scorer", "deployer", "operator", "mover"},
     NAMES.ledger_marker: {"scorer", "operator"}, "foreign": set(), "other:v1:{ledger}:instances": set(),

@@ -111,6 +111,13 @@ class Slots:
         self._declares: Bools = np.zeros(size, np.bool_)
         """[K] Whether the slot has, or had before it was cleared, limits or expected usage that are not NaN."""
 
+    def copy(self) -> Slots:
+        """Return the same columns, which changes of these leave alone."""
+        found = Slots(0)
+        for name, value in vars(self).items():
+            setattr(found, name, value.copy() if isinstance(value, np.ndarray) else value)
+        return found
+
     def next(self) -> int:
         """Return a slot never used, growing the columns by half when they are full."""
         if self.used == self.machines.size:

@@ -20,7 +20,8 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
-from scorer.placement.choosing.copies import place_identical
+from scorer.placement.choosing.copies import identical_steps
+from scorer.placement.choosing.steps import Steps, drain
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.machines.machines import Machines
@@ -32,6 +33,9 @@ from scorer.snapshot.snapshot import Snapshot
 
 Among = Bools | Callable[[Machines], Bools]
 """[M] Which machines may be chosen besides what the filters say; as a function, of the machines that a score sees."""
+
+
+_LIKELY = Request(cpu=1.0, memory=1.0, nic=1.0)
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,19 @@ class Trial:
 
     # ---- asking
 
+    def settle(self) -> Steps[None]:
+        """Make what rankings keep of this ledger, in steps of a filter or a score.
+
+        At once, as in the first ranking, it takes up to 100 ms with 5,000 machines and 100,000 instances.
+        """
+        profile = self.inputs.profile
+        for each in profile.filters:
+            rank(_LIKELY, self.inputs.by(replace(profile, filters=(each,), scores=())))
+            yield
+        for score in profile.scores:
+            rank(_LIKELY, self.inputs.by(replace(profile, filters=(), scores=(score,))))
+            yield
+
     def best(self, request: Request, among: Among | None = None, otherwise: str = "") -> Found:
         """Return the best feasible machine, of all or ``among`` some; raises InvalidRequest where `rank` does.
 
@@ -76,7 +93,11 @@ class Trial:
 
         Nothing is proposed. None where they must be placed one by one (`scorer.placement.choosing.copies`).
         """
-        return place_identical(rank(request, self.inputs), count)
+        return drain(self.together_steps(request, count))
+
+    def together_steps(self, request: Request, count: int) -> Steps[list[str | None] | None]:
+        """Return the result of `together` in steps of a few instances."""
+        return identical_steps(rank(request, self.inputs), count)
 
     def sharing(self, machine: str, labels: Iterable[str]) -> Bools:
         """Return [M]: the machines whose value of each of these labels is that of a machine."""

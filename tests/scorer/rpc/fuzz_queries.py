@@ -71,6 +71,7 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("capacity", {"cpu": 1, "by": "machine", "selector": "a=b"}),
     ("cordon", {"machines": ["m1", "m*"], "selector": "machine=m0", "ahead": True}),
     ("uncordon", {"machines": ["m1"], "dry_run": True}),
+    ("drain", {"machines": ["m1"], "same": ["machine"], "force": True, "apply": True, "ttl_s": 60}),
     ("health", {}),
 )
 

@@ -18,7 +18,7 @@ from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import drain
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.methods.current import Current
-from scorer.rpc.operator_rules import OperatorRules
+from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.rpc.service import ScorerService
 from scorer.settings import ScorerSettings
 from scorer.snapshot.latest import Latest
@@ -72,6 +72,9 @@ class RulesModel(OperatorRules):
             return self.answers.get(command[1])
         if command[0] == "HMGET":
             return [self.entries.get(name) for name in command[2:]]
+        if command[0] == "SET":
+            self.answers[command[1]] = command[2]
+            return b"OK"
         acted, said, given = command[5], command[9], command[10:]
         for name, _, entry in zip(given[::3], given[1::3], given[2::3], strict=True):
             self.entries[name] = entry

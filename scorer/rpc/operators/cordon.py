@@ -16,7 +16,7 @@ from scorer.planning.which_machines import NoMachine, meant
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.parameters import read_object, read_params
 from scorer.rpc.methods.slices import by_parts
-from scorer.rpc.operator_rules import Entries, LateRules, OperatorRules, RulesChanged
+from scorer.rpc.operators.operator_rules import Entries, LateRules, OperatorRules, RulesChanged
 from scorer.snapshot.snapshot import Snapshot
 
 _AT_ONCE = 250
@@ -36,11 +36,20 @@ def cordon(query: Query, snapshot: Snapshot, rules: OperatorRules, *, off: bool)
         return _decode(answered)
     machines = yield from machines_meant(asked.machines, asked.selector, snapshot, ahead=asked.ahead)
 
+    return _decode(write_cordon(query, machines, rules, off=off, dry_run=asked.dry_run))
+
+
+def write_cordon(
+    query: Query, machines: Sequence[str], rules: OperatorRules, *, step: str = "", off: bool = False,
+    dry_run: bool = False,
+) -> bytes:  # fmt: skip
+    """Cordon these machines, or uncordon them; return the result as JSON. Raises CallError."""
+
     def answer(after: Entries) -> bytes:
-        return msgspec.json.encode(CordonResult(rules=after, dry_run=asked.dry_run))
+        return msgspec.json.encode(CordonResult(rules=after, dry_run=dry_run))
 
     try:
-        return _decode(rules.change(query, machines, {"cordon": not off}, answer, dry_run=asked.dry_run))
+        return rules.change(query, machines, {"cordon": not off}, answer, step=step, dry_run=dry_run)
     except LateRules as late:
         raise CallError("DEADLINE_EXCEEDED", str(late), retryable=True) from None
     except RulesChanged as changed:

@@ -7,6 +7,7 @@ again. Commands write the same entries in a transaction of their own (`scorer.co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,13 @@ class OperatorRules:
 
     def answered(self, query: Query) -> bytes | None:
         """Return the answer that this query got when it acted; None when it has not."""
-        found: bytes | None = self._wire.one("GET", self._names.acted(query.id))
+        found: bytes | None = self._wire.one("GET", self._names.acted(query.method, query.id))
         return found
+
+    def keep(self, query: Query, answer: bytes, now_s: float) -> None:
+        """Keep the answer of a query that has acted in several steps, for the same query."""
+        kept_s = max(1, math.ceil(query.deadline - now_s)) + _KEPT_S
+        self._wire.one("SET", self._names.acted(query.method, query.id), answer, "EX", kept_s)
 
     def read(self, machines: Sequence[str]) -> list[bytes]:
         """Return the entries as stored; b"" for none."""
@@ -53,11 +59,11 @@ class OperatorRules:
 
     def change(
         self, query: Query, machines: Sequence[str], facts: Mapping[str, Any], answer: Callable[[Entries], bytes],
-        *, dry_run: bool = False,
+        *, step: str = "", dry_run: bool = False,
     ) -> bytes:  # fmt: skip
         """Put ``facts`` into the entries of some machines; return the query's answer, made from what they are then.
 
-        Raises LateRules, RulesChanged.
+        ``step``: of a query that does more than this. Raises LateRules, RulesChanged.
         """
         for _ in range(TRIES):
             before = self.read(machines)
@@ -75,7 +81,8 @@ class OperatorRules:
             ]
             names = self._names
             kind, *kept = self._wire.one(
-                "EVAL", _SCRIPT, 3, names.operator, names.operator_version, names.acted(query.id),
+                "EVAL", _SCRIPT, 3, names.operator, names.operator_version,
+                names.acted(step or query.method, query.id),
                 repr(query.deadline), _KEPT_S, names.changed, said, *entries,
             )  # fmt: skip
             if kind == b"late":

@@ -1,0 +1,124 @@
+"""``drain``: the targets of all instances of some machines; with ``apply``, cordoned machines and reserved targets.
+
+The plan is that of the command (`scorer.planning.drain.drain`), in steps of an instance or a few alike ones. It is made
+on a copy of the ledger, since other queries change the scorer's own between two steps. The longest step makes what
+rankings keep of that copy for one filter: 15 ms with 5,000 machines and 30,000 instances, 43 ms with 100,000.
+
+``apply`` cordons first, then reserves one target in a step, as ``update`` with ``move`` does: checked again, once a
+query, not after its deadline. Where the deadline passes before the last, the others stay reserved for ``ttl_s``, and
+another drain goes on: it tells them as moving.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from schemas.messages.operator import DEFAULT
+from schemas.resources import RESOURCES
+from schemas.rpc.envelope import Query
+from schemas.rpc.parameters import Drain
+from schemas.rpc.request import InvalidRequest
+from schemas.rpc.results import DrainLine, DrainResult, UpdateResult
+from scorer.ledger.record.instance import Instance
+from scorer.placement.choosing.steps import Steps
+from scorer.placement.offers.placement import Conflict
+from scorer.planning.anew import Anew
+from scorer.planning.drain.drain import Drained, drain_steps
+from scorer.rpc.methods.current import Current
+from scorer.rpc.methods.errors import CallError
+from scorer.rpc.methods.parameters import read_object, read_params
+from scorer.rpc.operators.cordon import machines_meant, write_cordon
+from scorer.rpc.operators.moment import moment
+from scorer.rpc.operators.operator_rules import OperatorRules
+
+Update = Callable[[dict[str, Any], Query], UpdateResult]
+"""The method ``update``, with its parameters, for a query."""
+
+
+def drain(query: Query, current: Current, rules: OperatorRules, update: Update) -> Steps[DrainResult]:
+    """Return the plan; with ``apply`` what became of it."""
+    asked: Drain = read_params(Drain, read_object(query))
+    if DEFAULT in asked.machines:
+        raise InvalidRequest(f"machines: {DEFAULT!r} would drain every machine; name them")
+    yield  # there may be no room for a long answer: nothing is looked up before
+    if asked.apply and (answered := rules.answered(query)) is not None:
+        return msgspec.json.decode(answered, type=DrainResult)
+    profile = current.profiles.choose(asked.profile)
+    machines = yield from machines_meant(asked.machines, asked.selector, current.snapshot)
+    if asked.apply:
+        write_cordon(query, machines, rules, step="cordon")
+    inputs = moment(current, profile)
+    yield
+    drained = yield from drain_steps(machines, inputs, same=asked.same, force=asked.force)
+    moves = [_planned(one) for one in drained.found]
+    if asked.apply:
+        moves = yield from _reserved(moves, asked, query, update)
+    result = DrainResult(
+        drained=list(drained.machines),
+        cordoned=asked.apply,
+        profile=profile.name,
+        moves=[one for one in moves if one.target is not None],
+        moving=_leaving(drained),
+        blocked=[one for one in moves if one.target is None],
+    )
+    if asked.apply:
+        rules.keep(query, msgspec.json.encode(result), current.clock())
+    return result
+
+
+def _reserved(moves: Sequence[DrainLine], asked: Drain, query: Query, update: Update) -> Steps[list[DrainLine]]:
+    """Reserve the targets, one in a step."""
+    found = []
+    for one in moves:
+        if one.target is None:
+            found.append(one)
+        else:
+            yield
+            found.append(_begun(one, asked, query, update))
+    return found
+
+
+def _begun(planned: DrainLine, asked: Drain, query: Query, update: Update) -> DrainLine:
+    """Begin a move; an instance whose move is refused stays, with the reason. Raises CallError past the deadline."""
+    wanted = {"machine": planned.target, "generation": planned.generation, "ttl_s": asked.ttl_s}
+    try:
+        answer = update({"id": planned.id, "move": True, "profile": asked.profile, **wanted}, query)
+    except CallError as refused:
+        if refused.error.code == "DEADLINE_EXCEEDED":
+            raise
+        return _staying(planned, refused.error.message)
+    except Conflict as conflict:
+        return _staying(planned, str(conflict))
+    return _moving(planned, answer)
+
+
+def _moving(planned: DrainLine, answer: UpdateResult) -> DrainLine:
+    """Return the line of a move that was begun; of an instance that moves elsewhere by now, one that says so."""
+    moving = answer.moving
+    if moving is None or moving.to != planned.target:
+        return _staying(planned, f"{planned.id} is on {answer.machine} and does not move to {planned.target}")
+    return msgspec.structs.replace(planned, until=moving.until, move=moving.number)
+
+
+def _staying(planned: DrainLine, why: str) -> DrainLine:
+    return msgspec.structs.replace(planned, target=None, reason=why)
+
+
+def _planned(one: Anew) -> DrainLine:
+    return msgspec.structs.replace(_line(one.instance), target=one.target, reason=one.why)
+
+
+def _leaving(drained: Drained) -> list[DrainLine]:
+    return [
+        msgspec.structs.replace(_line(one), target=one.moving.to, until=one.moving.until, move=one.moving.number)
+        for one in drained.leaving
+        if one.moving
+    ]
+
+
+def _line(one: Instance) -> DrainLine:
+    amounts = {name: amount for name, amount in zip(RESOURCES, one.amounts, strict=True) if amount is not None}
+    return DrainLine(id=one.id, generation=one.generation, source=one.machine, amounts=amounts)

@@ -1,0 +1,131 @@
+"""Drains by query: the plan of the command, made in steps on a ledger that changes meanwhile; with apply, reserved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from schemas.rpc.envelope import Query
+from schemas.rpc.request import InvalidRequest
+from scorer.placement.choosing.steps import drain as all_steps
+from scorer.planning.drain.drain import drain
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.machines.kept import Kept
+from scorer.rpc.methods.errors import CallError
+from tests.scorer.fleets import fleet, machine
+from tests.scorer.rpc.test_results import Scorer
+
+
+@pytest.fixture
+def scorer() -> Scorer:
+    """Four machines, one full of six running instances, one reservation and one instance that stays."""
+    scorer = Scorer(
+        fleet(
+            *(
+                machine(name, usage={"cpu": 1, "memory": 5}, labels={"rack": name[0]})
+                for name in ("a1", "a2", "b1", "b2")
+            )
+        )
+    )
+    for number in range(6):
+        scorer.ask("place", id=f"i{number}", cpu=0.5 + number % 2 / 4, memory=1, machine="a1")
+        scorer.ask("confirm", id=f"i{number}")
+    scorer.ask("place", id="new", cpu=0.5, memory=1, machine="a1")
+    scorer.ask("place", id="stays", cpu=0.5, memory=1, machine="a1", labels={"movable": "false"})
+    scorer.ask("confirm", id="stays")
+    return scorer
+
+
+def query(query_id: str, **params: Any) -> Query:
+    """A query of ``drain``."""
+    raw = msgspec.Raw(msgspec.json.encode({"machines": ["a1"], **params}))
+    return Query(id=query_id, method="drain", deadline=9e9, params=raw)
+
+
+def test_the_plan_is_that_of_the_command(scorer: Scorer) -> None:
+    """The same targets in the same order, with amounts and reasons; nothing is changed."""
+    current = scorer.service.current
+    inputs = RankingInputs(current.snapshot, current.ledger, current.profiles.choose(), current.clock(), Kept())
+    expected = drain(["a1"], inputs)
+    found = scorer.ask("drain", machines=["a1"])
+    assert [(one["id"], one["target"]) for one in found["moves"]] == [
+        (one.instance.id, one.target) for one in expected.moves
+    ]
+    assert len(found["moves"]) == 6
+    assert found["moves"][0]["amounts"] == {"cpu": 0.75, "memory": 1.0}
+    assert {one["id"]: one["reason"].split(":")[0] for one in found["blocked"]} == {
+        "new": "reserved", "stays": "its label movable=false says that it stays (--force moves it)"
+    }  # fmt: skip
+    assert (found["drained"], found["cordoned"], found["moving"]) == (["a1"], False, [])
+    assert scorer.rules.entries == {}
+    assert not any(one.moving for one in current.ledger.instances.values())
+
+
+@pytest.mark.parametrize(("more", "targets", "stays"), [
+    ({"same": ["rack"]}, {"a2"}, {"new", "stays"}), ({"force": True}, {"a2", "b1", "b2"}, {"new"}),
+])  # fmt: skip
+def test_settings_of_the_plan(scorer: Scorer, more: dict[str, Any], targets: set[str], stays: set[str]) -> None:
+    """Labels that source and target share; instances that else stay."""
+    found = scorer.ask("drain", machines=["a1"], **more)
+    assert {one["target"] for one in found["moves"]} <= targets
+    assert {one["id"] for one in found["blocked"]} == stays
+
+
+def test_apply_cordons_and_reserves(scorer: Scorer) -> None:
+    """Each instance holds both machines, until the time that was given; another drain tells it as moving."""
+    found = scorer.ask("drain", machines=["a1"], apply=True, ttl_s=60)
+    assert found["cordoned"]
+    assert scorer.rules.entries == {"a1": b'{"cordon":true}'}
+    ledger = scorer.service.current.ledger.instances
+    for one in found["moves"]:
+        moving = ledger[one["id"]].moving
+        assert moving is not None
+        assert (moving.to, moving.number, moving.until) == (one["target"], one["move"], one["until"])
+    assert len(found["moves"]) == 6
+    again = scorer.ask("drain", machines=["a1"], apply=True)
+    assert ([one["id"] for one in again["moves"]], len(again["moving"])) == ([], 6)
+    confirmed = scorer.ask("confirm", id="i0", machine=ledger["i0"].moving.to)  # type: ignore[union-attr]
+    assert confirmed["machine"] != "a1"
+
+
+def test_the_same_query_gets_the_same_answer(scorer: Scorer) -> None:
+    """Also after the moves were confirmed and the machine takes instances again, which it goes on doing."""
+    first = all_steps(scorer.service.steps(query("q", apply=True)))
+    scorer.ask("uncordon", machines=["a1"])
+    one = msgspec.json.decode(first)["moves"][0]
+    scorer.ask("confirm", id=one["id"], machine=one["target"])
+    assert all_steps(scorer.service.steps(query("q", apply=True))) == first
+    assert scorer.rules.entries["a1"] == b""
+
+
+def test_it_is_planned_on_the_ledger_of_one_moment(scorer: Scorer) -> None:
+    """What others place and release between two steps changes no plan, and an instance that has left is refused."""
+    steps, count = scorer.service.steps(query("q", apply=True)), 0
+    with pytest.raises(StopIteration) as done:
+        while True:
+            next(steps)
+            count += 1
+            scorer.ask("place", id=f"other-{count}", cpu=0.1, memory=1, machine="b1")
+            if count == 3:
+                scorer.ask("release", id="i5")
+    found = msgspec.json.decode(done.value.value)
+    assert count > 8
+    assert {one["id"] for one in found["blocked"]} == {"i5", "new", "stays"}
+    assert len(found["moves"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({"machines": ["*"]}, "would drain every machine"), ({}, "give names, globs or a selector"),
+        ({"machines": ["c1"]}, "no machine 'c1'"), ({"machines": ["a1"], "ttl_s": 0}, "ttl_s"),
+        ({"machines": ["a1"], "profile": "none"}, "profile"),
+    ],
+)  # fmt: skip
+def test_refused(scorer: Scorer, asked: dict[str, Any], error: str) -> None:
+    """Before anything is written."""
+    with pytest.raises((InvalidRequest, CallError), match=error):
+        scorer.ask("drain", apply=True, **asked)
+    assert scorer.rules.entries == {}
