@@ -66,6 +66,8 @@ __all__ = [
     "PlaceResult",
     "Placed",
     "Placement",
+    "PlanResult",
+    "PlanStep",
     "RankResult",
     "Refusal",
     "ReleaseResult",
@@ -90,7 +92,7 @@ _ENTRIES = 100
 """Entries of the ledger's log that are read together; one has up to 200 reservations."""
 _FORMAT = "1"
 """The format of the ledger whose log can be read."""
-OPERATORS = frozenset({"cordon", "drain", "uncordon"})
+OPERATORS = frozenset({"cordon", "drain", "plan", "uncordon"})
 """The methods for operators, which wait on a list of their own: Redis says who may push there."""
 _NO_RIGHT = re.compile("(?i)no permissions|NOPERM")
 _QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
@@ -322,6 +324,15 @@ class DrainFields(TypedDict, total=False):
     force: bool
     apply: bool
     ttl_s: float
+
+
+class PlanFields(TypedDict, total=False):
+    """The parameters of ``plan``."""
+
+    instances: Required[Sequence[RequestFields]]
+    profile: str
+    prune: bool
+    prune_labels: Mapping[str, str]
 
 
 class MachinesFields(TypedDict, total=False):
@@ -699,6 +710,34 @@ class DrainResult(Result, kw_only=True):
     """Instances that were leaving already."""
     blocked: list[DrainLine]
     """Instances that stay."""
+
+
+class PlanStep(Result, kw_only=True):
+    """What is to be done with one instance."""
+
+    action: str
+    """``release``, ``change``, ``update``, ``move``, ``place``; ``refuse`` where it cannot be as it is wanted."""
+    id: str
+    source: str | None
+    """Its machine; null for a new instance."""
+    target: str | None
+    """Its machine afterwards."""
+    why: str
+    generation: int
+    changes: dict[str, Any]
+    """The parameters of its ``update``, in base units."""
+
+
+class PlanResult(Result, kw_only=True):
+    """The result of ``plan``."""
+
+    profile: str
+    counts: dict[str, int]
+    """Steps by action, and ``same``: instances that are as wanted."""
+    others: int
+    """Instances that are not named and are left alone."""
+    steps: list[PlanStep]
+    """In the order in which they are to be carried out: each sees those before it."""
 
 
 class MachineRow(Result, kw_only=True):
@@ -1493,6 +1532,10 @@ class Client(Server):
         """
         return self._ask(DrainResult, "drain", which, timeout_s)
 
+    def plan(self, *, timeout_s: float | None = None, **wanted: Unpack[PlanFields]) -> PlanResult:
+        """Say what would make the ledger have the wanted ``instances``; changes nothing. For operators."""
+        return self._ask(PlanResult, "plan", wanted, timeout_s)
+
     def instances(self, *, timeout_s: float | None = None, **query: Unpack[InstancesFields]) -> InstancesResult:
         """List the ledger's instances."""
         return self._ask(InstancesResult, "instances", query, timeout_s)
@@ -1654,6 +1697,10 @@ class AsyncClient(Server):
     async def drain(self, *, timeout_s: float | None = None, **which: Unpack[DrainFields]) -> DrainResult:
         """As `Client.drain`."""
         return await self._ask(DrainResult, "drain", which, timeout_s)
+
+    async def plan(self, *, timeout_s: float | None = None, **wanted: Unpack[PlanFields]) -> PlanResult:
+        """As `Client.plan`."""
+        return await self._ask(PlanResult, "plan", wanted, timeout_s)
 
     async def instances(self, *, timeout_s: float | None = None, **query: Unpack[InstancesFields]) -> InstancesResult:
         """As `Client.instances`."""

@@ -166,6 +166,18 @@ class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """How long each move may take; then it ends by itself."""
 
 
+class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``plan``."""
+
+    instances: Annotated[tuple[Request, ...], Meta(max_length=BATCH_MAX)]
+    """All that are wanted, each with its ``id``; with ``count`` so many, ``id-1``, ``id-2``, ..."""
+    profile: Name = ""
+    prune: bool = False
+    """Release confirmed instances that are not named."""
+    prune_labels: Labels = {}
+    """With ``prune``: only those with these labels."""
+
+
 class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The parameters of ``health``: none."""
 
@@ -196,6 +208,12 @@ RPC: dict[str, Method] = {
         Drain,
         results.DrainResult,
         "say where all instances of machines would go; with apply, reserve it",
+        operators=True,
+    ),
+    "plan": Method(
+        Plan,
+        results.PlanResult,
+        "say what would make the ledger have the wanted instances; changes nothing",
         operators=True,
     ),
     "machines": Method(MachineList, results.MachinesResult, "list the machines as the scorer sees them"),

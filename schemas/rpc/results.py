@@ -290,6 +290,34 @@ class DrainResult(msgspec.Struct, frozen=True, kw_only=True):
     """Instances that stay."""
 
 
+class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done with one instance."""
+
+    action: str
+    """``release``, ``change``, ``update``, ``move``, ``place``; ``refuse`` where it cannot be as it is wanted."""
+    id: str
+    source: str | None
+    """Its machine; null for a new instance."""
+    target: str | None
+    """Its machine afterwards."""
+    why: str
+    generation: int
+    changes: dict[str, Any]
+    """The parameters of its ``update``, in base units."""
+
+
+class PlanResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of ``plan``."""
+
+    profile: str
+    counts: dict[str, int]
+    """Steps by action, and ``same``: instances that are as wanted."""
+    others: int
+    """Instances that are not named and are left alone."""
+    steps: list[PlanStep]
+    """In the order in which they are to be carried out: each sees those before it."""
+
+
 class MachineRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row of ``machines``."""
 

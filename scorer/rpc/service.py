@@ -32,6 +32,7 @@ from scorer.rpc.methods.update import Updates
 from scorer.rpc.operators.cordon import cordon
 from scorer.rpc.operators.drain import drain
 from scorer.rpc.operators.operator_rules import OperatorRules
+from scorer.rpc.operators.plan import plan
 from scorer.settings import ScorerSettings
 from scorer.wire import Command
 
@@ -179,6 +180,9 @@ class ScorerService:
     def _drain(self, query: Query) -> Steps[results.DrainResult]:
         return drain(query, self.current, self._rules, self._updated)
 
+    def _plan(self, query: Query) -> Steps[results.PlanResult]:
+        return plan(read_object(query), self.current)
+
     def _machines(self, query: Query) -> Steps[results.MachinesResult]:
         params = read_object(query)
         return listings.machines(params, self._inputs(str(params.get("profile", ""))))
@@ -227,6 +231,7 @@ METHODS: Mapping[str, Callable[[ScorerService, Query], msgspec.Struct | Steps[ms
     "cordon": ScorerService._cordon,
     "uncordon": ScorerService._uncordon,
     "drain": ScorerService._drain,
+    "plan": ScorerService._plan,
     "machines": ScorerService._machines,
     "instances": ScorerService._instances,
     "health": ScorerService._health,

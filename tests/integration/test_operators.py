@@ -15,7 +15,7 @@ import redis
 
 from schemas.names import Names
 from schemas.rpc.envelope import Query
-from scorer.client import AsyncClient, Client, WindwardError
+from scorer.client import AsyncClient, Client, RequestFields, WindwardError
 from scorer.rpc.operators.operator_rules import TRIES, Entries, LateRules, OperatorRules, RulesChanged
 from scorer.wire import Wire
 from tests.conftest import Valkey
@@ -139,6 +139,20 @@ def test_a_drain_plans_and_reserves(client: Client, server: redis.Redis, module_
     assert answer(server, module_names, "drain") == first
     assert client.drain(machines=["m06"], apply=True).moves == []
     for name in names:
+        client.release(name)
+
+
+def test_a_plan_is_carried_out_with_other_methods(client: Client) -> None:
+    """It changes nothing; what it says, a program does, and then it has no more steps."""
+    client.place(id="grows", cpu=1, memory="1G").confirm()
+    wanted: list[RequestFields] = [{"id": "grows", "cpu": 2, "memory": "1G"}, {"id": "comes", "cpu": 1, "memory": "1G"}]
+    first = client.plan(instances=wanted)
+    assert [(one.action, one.id) for one in first.steps] == [("change", "grows"), ("place", "comes")]
+    assert client.plan(instances=wanted).steps == first.steps
+    client.update("grows", generation=first.steps[0].generation, **first.steps[0].changes)
+    client.place(id="comes", cpu=1, memory="1G", machine=str(first.steps[1].target))
+    assert client.plan(instances=wanted).steps == []
+    for name in ("grows", "comes"):
         client.release(name)
 
 

@@ -112,7 +112,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def _found(settings: PlanSettings, profile: Profile) -> tuple[FleetState, Wanted]:
     """Return the fleet and the plan; raises SettingsError, or one of `scorer.wire.AWAY`."""
-    from scorer.commands.planning.wanted_file import InvalidWanted, read_text, read_wanted
+    from scorer.commands.planning.wanted_file import read_text, read_wanted
+    from scorer.planning.wanted.requests import InvalidWanted
     from scorer.planning.wanted.wanted import compare
 
     try:

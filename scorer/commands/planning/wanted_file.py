@@ -17,32 +17,18 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
-from schemas.messages.sample import Rejected, check_machine_id
-from schemas.rpc.parameters import BATCH_MAX, ID_LENGTH_MAX
-from schemas.rpc.request import InvalidRequest, Request, read_request
-from schemas.values.errors import shortened
-from scorer.placement.choosing.plan import expand
-
-NOT_HERE = ("profile", "window_s", "top", "explain", "dry_run", "all_or_nothing", "machines_max", "machines_min")
-"""Fields that say how one call is answered."""
-_SPLIT = "split it, each part with labels of its own for --prune-labels"
+from schemas.rpc.request import Request
+from scorer.planning.wanted.requests import SPLIT, InvalidWanted, WantedRequests
 
 BYTES_MAX = 64 * 2**20
 """Of the file. It is read no further, and at `BATCH_MAX` instances its lines are not."""
-
-
-class InvalidWanted(ValueError):
-    """A file that cannot be read; the message names line and field."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(shortened(message))
 
 
 def read_text(file: IO[bytes]) -> str:
     """Return the text of a file; raises InvalidWanted where it is too long, or is no UTF-8."""
     raw = file.read(BYTES_MAX + 1)
     if len(raw) > BYTES_MAX:
-        raise InvalidWanted(f"more than {BYTES_MAX // 2**20} MiB; {_SPLIT}")
+        raise InvalidWanted(f"more than {BYTES_MAX // 2**20} MiB; {SPLIT}")
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -57,19 +43,10 @@ def read_wanted(text: str) -> list[Request]:
 
     Raises InvalidWanted.
     """
-    found: dict[str, Request] = {}
+    found = WantedRequests()
     for where, record in _records(text):
-        try:
-            requests = _requests(record)
-        except (InvalidRequest, Rejected) as error:
-            raise InvalidWanted(f"{where}: {error}") from None
-        for request in requests:
-            if request.id in found:
-                raise InvalidWanted(f"{where}: id {request.id!r} is listed twice")
-            found[request.id] = request
-        if len(found) > BATCH_MAX:
-            raise InvalidWanted(f"{where}: more than {BATCH_MAX} instances; {_SPLIT}")
-    return list(found.values())
+        found.add(where, record)
+    return found.all
 
 
 def _records(text: str) -> Iterable[tuple[str, Any]]:
@@ -111,26 +88,3 @@ def _listed(value: Any) -> list[tuple[str, Any]]:
     if "id" in shared:
         raise InvalidWanted("id: does not go together with instances")
     return [(f"entry {number}", shared | one if isinstance(one, dict) else one) for number, one in enumerate(value, 1)]
-
-
-def _requests(record: Any) -> list[Request]:
-    try:
-        json.dumps(record, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise InvalidRequest("a text in it is not valid Unicode: it holds half of a surrogate pair") from None
-    request = read_request(record)
-    if not request.id:
-        raise InvalidRequest("id is required")
-    plain = Request()
-    for name in NOT_HERE:
-        if getattr(request, name) != getattr(plain, name):
-            raise InvalidRequest(f"{name}: says how one call is answered, and is not allowed in this file")
-    if request.machine:
-        check_machine_id(request.machine)
-    requests = expand(request)
-    for one in requests:
-        if not one.id.isprintable():
-            raise InvalidRequest(f"id: {one.id!r} holds characters that cannot be printed")
-        if len(one.id) > ID_LENGTH_MAX:
-            raise InvalidRequest(f"id: more than {ID_LENGTH_MAX} characters")
-    return requests

@@ -28,6 +28,7 @@ from scorer.ledger.record.limits import (
     one_to_a_port,
     scales_in_script,
 )
+from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.choosing.trial import Trial
 from scorer.placement.offers.limits import of_growth
 from scorer.planning.wanted.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
@@ -36,11 +37,12 @@ from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles import plugins
 from scorer.ranking.seen import Seen
 
+_TOGETHER = 4
+"""Instances that are compared in one step."""
 _ARRIVING = "\n"
 """The end of the id under which the draft has a moving instance on its target; no instance's id ends so."""
 
 
-@quiet
 def compare(
     requests: Sequence[Request],
     inputs: RankingInputs,
@@ -55,17 +57,40 @@ def compare(
     ``release_last``: releases come after all other steps, which then do not have the room of the released ones.
     Raises InvalidRequest where `rank` does.
     """
+    return drain(
+        compare_steps(requests, inputs, prune=prune, prune_labels=prune_labels, release_last=release_last)
+    )  # fmt: skip
+
+
+def compare_steps(
+    requests: Sequence[Request],
+    inputs: RankingInputs,
+    *,
+    prune: bool = False,
+    prune_labels: Mapping[str, str] | None = None,
+    release_last: bool = False,
+) -> Steps[Wanted]:
+    """Return the result of `compare`, a few instances in each step; the ledger must not change between them."""
     comparison, ledger = _Comparison(Trial(inputs)), inputs.ledger
     ids = {request.id for request in requests}
     others = [one for one in ledger.instances.values() if one.id not in ids]
     released = [one for one in others if prune and _pruned(one, prune_labels or {})]
     steps = [] if release_last else [comparison.release(one) for one in released]
     left = [(ledger.instances[one.id], one) for one in requests if one.id in ledger.instances]
+    yield
+    yield from comparison.trial.settle()
     for phase in (comparison.shrunk, comparison.grown, comparison.moved):
-        done = [(pair, phase(*pair)) for pair in left]
+        done = []
+        for at, pair in enumerate(left, 1):
+            done.append((pair, phase(*pair)))
+            if at % _TOGETHER == 0:
+                yield
         left = [pair for pair, step in done if step is None]
         steps += [step for _, step in done if step is not None]
-    steps += [comparison.placed(one) for one in requests if one.id not in ledger.instances]
+    for at, one in enumerate((one for one in requests if one.id not in ledger.instances), 1):
+        steps.append(comparison.placed(one))
+        if at % _TOGETHER == 0:
+            yield
     steps += [comparison.release(one) for one in released if release_last]
     found = tuple(step for step in steps if step.action != "same")
     return Wanted(found, len(steps) - len(found), len(others) - len(released))
@@ -86,6 +111,7 @@ class _Comparison:
         self.trial.leave(old.id)
         return Step("release", old.id, old.machine, None, "not in the file", old.generation, old=old)
 
+    @quiet
     def shrunk(self, old: Instance, request: Request) -> Step | None:
         """Return the step of an instance that stays and grows in nothing, or that cannot be changed; else None."""
         new = as_wanted(old, request)
@@ -115,12 +141,14 @@ class _Comparison:
             )
         return self._changed(there, new)
 
+    @quiet
     def grown(self, old: Instance, request: Request) -> Step | None:
         """Return the step of an instance that stays on its machine; None when it has to move."""
         if request.machine and request.machine != old.machine:
             return None
         return self._in_place(old, as_wanted(old, request), request)
 
+    @quiet
     def moved(self, old: Instance, request: Request) -> Step:
         """Return the step of an instance that moves, or finds no machine."""
         new = as_wanted(old, request)
@@ -134,6 +162,7 @@ class _Comparison:
         words = "; ".join(filter(None, (because, in_words(old, new))))
         return Step("move", old.id, old.machine, target, words, old.generation, changes(old, new), old=old)
 
+    @quiet
     def placed(self, request: Request) -> Step:
         """Return the step of a new instance."""
         target, why = self._best(request)

@@ -72,6 +72,7 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("cordon", {"machines": ["m1", "m*"], "selector": "machine=m0", "ahead": True}),
     ("uncordon", {"machines": ["m1"], "dry_run": True}),
     ("drain", {"machines": ["m1"], "same": ["machine"], "force": True, "apply": True, "ttl_s": 60}),
+    ("plan", {"instances": [{"id": "i", "cpu": 1}, {"id": "new", "count": 2}], "prune": True, "prune_labels": {}}),
     ("health", {}),
 )
 

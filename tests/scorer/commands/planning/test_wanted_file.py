@@ -9,7 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from scorer.commands.planning import wanted_file
-from scorer.commands.planning.wanted_file import InvalidWanted, read_text, read_wanted
+from scorer.commands.planning.wanted_file import read_text, read_wanted
+from scorer.planning.wanted import requests
+from scorer.planning.wanted.requests import InvalidWanted
 
 ONE = {"id": "a", "cpu": 2, "memory": "1G"}
 
@@ -72,7 +74,7 @@ def test_a_long_file_is_read_no_further_than_needed(monkeypatch: pytest.MonkeyPa
     with pytest.raises(InvalidWanted, match="byte 3 is no UTF-8"):
         read_text(BytesIO(b"{}\xff"))
     read = []
-    monkeypatch.setattr(wanted_file, "BATCH_MAX", 2)
+    monkeypatch.setattr(requests, "BATCH_MAX", 2)
     monkeypatch.setattr(
         wanted_file, "json", SimpleNamespace(loads=lambda text: read.append(text) or json.loads(text), dumps=json.dumps)
     )

@@ -1,0 +1,90 @@
+"""Plans by query: the steps of the command, on a ledger that changes meanwhile; nothing is changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from schemas.rpc.envelope import Query
+from schemas.rpc.request import InvalidRequest, read_request
+from scorer.planning.wanted.wanted import compare
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.machines.kept import Kept
+from tests.scorer.fleets import fleet, machine
+from tests.scorer.rpc.test_results import Scorer
+
+WANTED = [
+    {"id": "same", "cpu": 1, "memory": 1}, {"id": "grows", "cpu": 2, "memory": 1},
+    {"id": "moves", "cpu": 1, "memory": 1, "machine": "m2"}, {"id": "new", "cpu": 1, "memory": 1, "count": 2},
+    {"id": "huge", "cpu": 999, "memory": 1},
+]  # fmt: skip
+
+
+@pytest.fixture
+def scorer() -> Scorer:
+    """Three machines, and instances on one of them, of which one is not wanted."""
+    scorer = Scorer(fleet(*(machine(f"m{number}", usage={"cpu": 1, "memory": 5}) for number in range(3))))
+    for name in ("same", "grows", "moves", "gone"):
+        scorer.ask("place", id=name, cpu=1, memory=1, machine="m1", labels={"app": "x"} if name == "gone" else {})
+        scorer.ask("confirm", id=name)
+    return scorer
+
+
+def test_the_steps_are_those_of_the_command(scorer: Scorer) -> None:
+    """In the same order, with what an update is to be told; the ledger stays as it is."""
+    current = scorer.service.current
+    inputs = RankingInputs(current.snapshot, current.ledger, current.profiles.choose(), current.clock(), Kept())
+    requests = [read_request(one) for one in WANTED if one["id"] != "new"]
+    requests[3:3] = [read_request({"id": f"new-{n}", "cpu": 1, "memory": 1}) for n in (1, 2)]
+    expected = compare(requests, inputs, prune=True, prune_labels={"app": "x"})
+    before = dict(current.ledger.instances)
+    found = scorer.ask("plan", instances=WANTED, prune=True, prune_labels={"app": "x"})
+    assert [(one["action"], one["id"], one["source"], one["target"], one["why"]) for one in found["steps"]] == [
+        (one.action, one.id, one.source, one.target, one.why) for one in expected.steps
+    ]
+    assert found["counts"] == {
+        "release": 1, "change": 1, "update": 0, "move": 1, "place": 2, "refuse": 1, "same": 1
+    }  # fmt: skip
+    (grows,) = (one for one in found["steps"] if one["id"] == "grows")
+    assert (grows["changes"], grows["generation"]) == ({"cpu": 2.0}, before["grows"].generation)
+    assert current.ledger.instances == before
+    assert scorer.ask("update", id="grows", **grows["changes"])["amounts"][0] == 2.0
+    assert scorer.ask("plan", instances=WANTED)["others"] == 1
+
+
+def test_it_is_made_in_steps_on_the_ledger_of_one_moment(scorer: Scorer) -> None:
+    """What others place meanwhile is not in it."""
+    many = [{"id": f"n{number}", "cpu": 0.01, "memory": 1} for number in range(40)]
+    raw = msgspec.Raw(msgspec.json.encode({"instances": many}))
+    steps, count = scorer.service.steps(Query(id="q", method="plan", deadline=9e9, params=raw)), 0
+    with pytest.raises(StopIteration) as done:
+        while True:
+            next(steps)
+            count += 1
+            scorer.ask("place", id=f"n{count}", cpu=0.01, memory=1)
+    found = msgspec.json.decode(done.value.value)
+    assert count > 15
+    planned = {one["id"] for one in found["steps"]}
+    there = [one["id"] for one in many[1:count] if one["id"] not in planned]
+    assert there == [one["id"] for one in many[1 : len(there) + 1]], "those that came before the plan's moment"
+    assert len(there) < 8
+    assert {one["action"] for one in found["steps"]} == {"place"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ({}, "instances: expected a list"), ({"instances": [{"cpu": 1}]}, r"instances\[0\]: id is required"),
+        ({"instances": [{"id": "a"}, {"id": "a"}]}, r"instances\[1\]: id 'a' is listed twice"),
+        ({"instances": [{"id": "a", "cpu": "x"}]}, r"instances\[0\]: cpu"),
+        ({"instances": [], "prune_labels": {"a": "b"}}, "prune_labels: goes with prune"),
+        ({"instances": [{"id": "a"}] * 10_001}, "instances: 10001, at most 10000"),
+        ({"instances": [], "apply": True}, "apply"),
+    ],
+)  # fmt: skip
+def test_refused(scorer: Scorer, asked: dict[str, Any], error: str) -> None:
+    """With the instance and the field."""
+    with pytest.raises(InvalidRequest, match=error):
+        scorer.ask("plan", **asked)
