@@ -45,6 +45,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "cordon": {"machines": ["m7", "rack-3-*"]},
     "uncordon": {"machines": ["m7"]},
     "drain": {"machines": ["m7"], "apply": True},
+    "rebalance": {"moves_max": 3},
     "plan": {"instances": [{"id": "db-1", "cpu": 2, "memory": "10G"}], "prune": True, "prune_labels": {"app": "db"}},
 }
 """Params that a method takes; none for the others."""

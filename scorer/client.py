@@ -69,6 +69,8 @@ __all__ = [
     "PlanResult",
     "PlanStep",
     "RankResult",
+    "RebalanceMove",
+    "RebalanceResult",
     "Refusal",
     "ReleaseResult",
     "UpdateResult",
@@ -92,7 +94,7 @@ _ENTRIES = 100
 """Entries of the ledger's log that are read together; one has up to 200 reservations."""
 _FORMAT = "1"
 """The format of the ledger whose log can be read."""
-OPERATORS = frozenset({"cordon", "drain", "plan", "uncordon"})
+OPERATORS = frozenset({"cordon", "drain", "plan", "rebalance", "uncordon"})
 """The methods for operators, which wait on a list of their own: Redis says who may push there."""
 _NO_RIGHT = re.compile("(?i)no permissions|NOPERM")
 _QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
@@ -333,6 +335,14 @@ class PlanFields(TypedDict, total=False):
     profile: str
     prune: bool
     prune_labels: Mapping[str, str]
+
+
+class RebalanceFields(TypedDict, total=False):
+    """The parameters of ``rebalance``; the other settings are those of the profile's ``[rebalance]``."""
+
+    profile: str
+    moves_max: int | None
+    same: Sequence[str] | None
 
 
 class MachinesFields(TypedDict, total=False):
@@ -738,6 +748,44 @@ class PlanResult(Result, kw_only=True):
     """Instances that are not named and are left alone."""
     steps: list[PlanStep]
     """In the order in which they are to be carried out: each sees those before it."""
+
+
+class RebalanceMove(Result, kw_only=True):
+    """An instance that should move."""
+
+    id: str
+    generation: int
+    source: str
+    target: str | None
+    """Null: it should leave, and finds no machine."""
+    gain: float = 0.0
+    """By how much the move lowers what the profile minimises."""
+    cost: float = 0.0
+    """What copying it costs, in the same unit."""
+    copy_bytes: float = 0.0
+    copy_s: float = 0.0
+    reason: str
+
+
+class RebalanceResult(Result, kw_only=True):
+    """The result of ``rebalance``."""
+
+    rule: str
+    objective: str
+    profile: str
+    at: float
+    movable: int
+    """Instances that might have been moved."""
+    measured: int
+    """Instances whose usage is measured."""
+    moved_in_hour: int
+    hour_max: int | None
+    moves: list[RebalanceMove]
+    """In the order in which they are to be made; each is planned with those before it."""
+    totals: dict[str, list[float]]
+    """Of the fleet, before and after the moves."""
+    std: dict[str, list[float]]
+    """Standard deviation of utilization by resource, before and after."""
 
 
 class MachineRow(Result, kw_only=True):
@@ -1536,6 +1584,10 @@ class Client(Server):
         """Say what would make the ledger have the wanted ``instances``; changes nothing. For operators."""
         return self._ask(PlanResult, "plan", wanted, timeout_s)
 
+    def rebalance(self, *, timeout_s: float | None = None, **how: Unpack[RebalanceFields]) -> RebalanceResult:
+        """Say which instances should move, and why; changes nothing. For operators."""
+        return self._ask(RebalanceResult, "rebalance", how, timeout_s)
+
     def instances(self, *, timeout_s: float | None = None, **query: Unpack[InstancesFields]) -> InstancesResult:
         """List the ledger's instances."""
         return self._ask(InstancesResult, "instances", query, timeout_s)
@@ -1701,6 +1753,10 @@ class AsyncClient(Server):
     async def plan(self, *, timeout_s: float | None = None, **wanted: Unpack[PlanFields]) -> PlanResult:
         """As `Client.plan`."""
         return await self._ask(PlanResult, "plan", wanted, timeout_s)
+
+    async def rebalance(self, *, timeout_s: float | None = None, **how: Unpack[RebalanceFields]) -> RebalanceResult:
+        """As `Client.rebalance`."""
+        return await self._ask(RebalanceResult, "rebalance", how, timeout_s)
 
     async def instances(self, *, timeout_s: float | None = None, **query: Unpack[InstancesFields]) -> InstancesResult:
         """As `Client.instances`."""

@@ -70,7 +70,8 @@ func (c Client) Call(method string, params, result any) error {
 		return &Error{Code: "INVALID_ARGUMENT", Message: "params: " + err.Error()}
 	}
 	queries := c.Prefix + ":v1:queries"
-	if method == "cordon" || method == "uncordon" || method == "drain" || method == "plan" { // for operators: who may push there is one
+	switch method {
+	case "cordon", "uncordon", "drain", "plan", "rebalance": // for operators: who may push there is one
 		queries += ":operators"
 	}
 	var away error

@@ -39,7 +39,7 @@ export async function call(method, params, { url = "redis://127.0.0.1:6379/0", p
   const id = randomUUID();
   const deadline = Date.now() / 1000 + timeoutS;
   const query = JSON.stringify({ v: 1, id, method, deadline, params });
-  const ofOperators = ["cordon", "uncordon", "drain", "plan"].includes(method); // who may push on their list is one
+  const ofOperators = ["cordon", "uncordon", "drain", "plan", "rebalance"].includes(method); // who may push on their list is one
   const queries = `${prefix}:v1:queries${ofOperators ? ":operators" : ""}`;
   let away = null;
   for (let left = timeoutS; left > 0; left = deadline - Date.now() / 1000) {

@@ -21,7 +21,7 @@ LPUSH windward:v1:queries '{"v": 1, "id": "q1", "method": "rank", "deadline": 17
 BLPOP windward:v1:reply:q1 5
 ```
 
-Methods for operators (`cordon`, `uncordon`, `drain`, `plan`) go on the list `windward:v1:queries:operators` instead, on which Redis lets
+Methods for operators (`cordon`, `uncordon`, `drain`, `plan`, `rebalance`) go on the list `windward:v1:queries:operators` instead, on which Redis lets
 operators alone push; on the other list they are refused.
 
 Fields that a reader does not know are ignored; fields that a request does not have are refused. All of this page is

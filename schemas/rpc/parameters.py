@@ -178,6 +178,16 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """With ``prune``: only those with these labels."""
 
 
+class Rebalance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``rebalance``; the other settings are those of the profile's ``[rebalance]``."""
+
+    profile: Name = ""
+    moves_max: Annotated[int, Meta(ge=1, le=1_000)] | None = None
+    """At most so many moves; null: as the profile says."""
+    same: Annotated[tuple[Name, ...], Meta(max_length=64)] | None = None
+    """Labels whose value source and target must share; null: as the profile says."""
+
+
 class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The parameters of ``health``: none."""
 
@@ -214,6 +224,12 @@ RPC: dict[str, Method] = {
         Plan,
         results.PlanResult,
         "say what would make the ledger have the wanted instances; changes nothing",
+        operators=True,
+    ),
+    "rebalance": Method(
+        Rebalance,
+        results.RebalanceResult,
+        "say which instances should move, and why; changes nothing",
         operators=True,
     ),
     "machines": Method(MachineList, results.MachinesResult, "list the machines as the scorer sees them"),

@@ -318,6 +318,44 @@ class PlanResult(msgspec.Struct, frozen=True, kw_only=True):
     """In the order in which they are to be carried out: each sees those before it."""
 
 
+class RebalanceMove(msgspec.Struct, frozen=True, kw_only=True):
+    """An instance that should move."""
+
+    id: str
+    generation: int
+    source: str
+    target: str | None
+    """Null: it should leave, and finds no machine."""
+    gain: float = 0.0
+    """By how much the move lowers what the profile minimises."""
+    cost: float = 0.0
+    """What copying it costs, in the same unit."""
+    copy_bytes: float = 0.0
+    copy_s: float = 0.0
+    reason: str
+
+
+class RebalanceResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of ``rebalance``."""
+
+    rule: str
+    objective: str
+    profile: str
+    at: float
+    movable: int
+    """Instances that might have been moved."""
+    measured: int
+    """Instances whose usage is measured."""
+    moved_in_hour: int
+    hour_max: int | None
+    moves: list[RebalanceMove]
+    """In the order in which they are to be made; each is planned with those before it."""
+    totals: dict[str, list[float]]
+    """Of the fleet, before and after the moves."""
+    std: dict[str, list[float]]
+    """Standard deviation of utilization by resource, before and after."""
+
+
 class MachineRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row of ``machines``."""
 

@@ -9,6 +9,7 @@ import numpy as np
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import LedgerView
+from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.choosing.trial import Trial
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools
@@ -20,9 +21,16 @@ MOVABLE = "movable"
 
 def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance], PlacedInstances]:
     """Return the live instances on known machines, and their columns; ``rows`` has each one's row of the machines."""
+    return drain(instances_on_steps(snapshot, ledger))
+
+
+def instances_on_steps(snapshot: Snapshot, ledger: LedgerView) -> Steps[tuple[list[Instance], PlacedInstances]]:
+    """Return the result of `instances_on` in steps; the ledger must not change between them."""
     index = snapshot.roster.index
     instances = [one for one in ledger.instances.values() if one.machine in index]
+    yield
     places = np.array([index[one.machine] for one in instances], np.int64)
+    yield
     slots = np.array([ledger.slot_of(one.id) for one in instances], np.int64)
     return instances, ledger.take(slots, places)
 

@@ -33,6 +33,7 @@ from scorer.rpc.operators.cordon import cordon
 from scorer.rpc.operators.drain import drain
 from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.rpc.operators.plan import plan
+from scorer.rpc.operators.rebalance import rebalance
 from scorer.settings import ScorerSettings
 from scorer.wire import Command
 
@@ -183,6 +184,9 @@ class ScorerService:
     def _plan(self, query: Query) -> Steps[results.PlanResult]:
         return plan(read_object(query), self.current)
 
+    def _rebalance(self, query: Query) -> Steps[results.RebalanceResult]:
+        return rebalance(read_object(query), self.current)
+
     def _machines(self, query: Query) -> Steps[results.MachinesResult]:
         params = read_object(query)
         return listings.machines(params, self._inputs(str(params.get("profile", ""))))
@@ -232,6 +236,7 @@ METHODS: Mapping[str, Callable[[ScorerService, Query], msgspec.Struct | Steps[ms
     "uncordon": ScorerService._uncordon,
     "drain": ScorerService._drain,
     "plan": ScorerService._plan,
+    "rebalance": ScorerService._rebalance,
     "machines": ScorerService._machines,
     "instances": ScorerService._instances,
     "health": ScorerService._health,

@@ -156,6 +156,14 @@ def test_a_plan_is_carried_out_with_other_methods(client: Client) -> None:
         client.release(name)
 
 
+def test_moves_are_proposed(client: Client) -> None:
+    """On a fleet that is even none; what is asked wrongly is refused."""
+    found = client.rebalance(moves_max=3)
+    assert (found.moves, found.rule, found.profile) == ([], "overload", "windward")
+    with pytest.raises(WindwardError, match="moves_max"):
+        client.rebalance(moves_max=0)
+
+
 def test_a_drain_past_its_deadline_changes_nothing(client: Client, server: redis.Redis, module_names: Names) -> None:
     """The machine is neither cordoned nor is an instance moved."""
     client.place(id="late", cpu=1, machine="m07").confirm()

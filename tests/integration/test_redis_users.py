@@ -203,6 +203,10 @@ def test_an_operator_cordons_by_query_and_a_deployer_does_not(server: int, admin
         assert refused.value.code == "PERMISSION_DENIED"
         with pytest.raises(WindwardError, match="PERMISSION_DENIED"):
             client.drain(machines=["m3"], apply=True)
+        for method in ("plan", "rebalance"):
+            with pytest.raises(WindwardError, match="PERMISSION_DENIED"):
+                client.call(method, {"instances": []} if method == "plan" else {})
+        assert operator.plan(instances=[]).steps == operator.rebalance().moves == []
         client.place(id="leaves", cpu=1, machine="m3").confirm()
         operator.uncordon(machines=["m1"])
         drained = operator.drain(machines=["m3"], apply=True)

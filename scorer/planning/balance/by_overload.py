@@ -10,17 +10,18 @@ import numpy as np
 from schemas.resources import RESOURCES
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
+from scorer.placement.choosing.steps import Steps, drain, quietly
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.cost import COPY_CORES, UNKNOWN_NIC, copy_rates, memory_of
 from scorer.planning.balance.gates import ceiling_of, moved_lately, over_and_under
 from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Hosts, Movable, Step
 from scorer.planning.balance.rounds import Rounds
-from scorer.planning.balance.scene import Scene, scene_of
+from scorer.planning.balance.scene import Scene, scene_steps
 from scorer.planning.balance.search import plan
 from scorer.planning.balance.tentative import Draft
 from scorer.planning.candidates import elsewhere, may_move
-from scorer.ranking.inputs import RankingInputs, quiet
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools
 
@@ -52,7 +53,6 @@ class Plan:
     hour_max: int | None = None
 
 
-@quiet
 def rebalance(
     inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
     stay: Collection[str] = (), *, nic_unknown: float = UNKNOWN_NIC,
@@ -64,22 +64,41 @@ def rebalance(
     data give and take nothing; thresholds of the profile's ``[rebalance]`` say which others do not.
     ``nic_unknown``: bytes/s of a NIC whose speed is not known. The other arguments are those of `advice.advice`.
     """
-    balancing = Balancing(inputs, rounds, pending, stay, nic_unknown)
-    plan(balancing.draft, balancing.allowed, balancing.left)
+    return drain(quietly(rebalance_steps(inputs, rounds, pending, stay, nic_unknown=nic_unknown)))
+
+
+def rebalance_steps(
+    inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
+    stay: Collection[str] = (), *, nic_unknown: float = UNKNOWN_NIC,
+) -> Steps[Plan]:  # fmt: skip
+    """Return the result of `rebalance` in steps; the ledger must not change between them."""
+    balancing = yield from balancing_steps(inputs, rounds, pending, stay, nic_unknown)
+    yield from plan(balancing.draft, balancing.allowed, balancing.left)
     return balancing.plan()
+
+
+def balancing_steps(
+    inputs: RankingInputs, rounds: Rounds | None, pending: Mapping[str, str] | None, stay: Collection[str],
+    nic_unknown: float = UNKNOWN_NIC,
+) -> Steps[Balancing]:  # fmt: skip
+    """Return the plan of either rule before its first move."""
+    scene = yield from scene_steps(inputs)
+    yield
+    movable = movable_of(scene, stay)
+    yield
+    return Balancing(Trial(inputs), scene, movable, rounds, pending, nic_unknown)
 
 
 class Balancing:
     """A plan of either rule while it is made: the moves so far as loads (`draft`) and in the ledger (`trial`)."""
 
     def __init__(
-        self, inputs: RankingInputs, rounds: Rounds | None, pending: Mapping[str, str] | None, stay: Collection[str],
-        nic_unknown: float = UNKNOWN_NIC,
+        self, trial: Trial, scene: Scene, movable: Movable, rounds: Rounds | None, pending: Mapping[str, str] | None,
+        nic_unknown: float,
     ) -> None:  # fmt: skip
-        self.trial, self.scene = Trial(inputs), scene_of(inputs)
-        scene, settings = self.scene, inputs.profile.rebalance
-        self._settings, self._hour_max = settings, settings.in_hour(len(inputs.ledger))
-        self._movable = movable_of(scene, stay)
+        self.trial, self.scene, self._movable = trial, scene, movable
+        settings = scene.inputs.profile.rebalance
+        self._settings, self._hour_max = settings, settings.in_hour(len(scene.inputs.ledger))
         hosts, self._in_hour = hosts_of(scene, rounds, nic_unknown)
         self.draft = Draft(scene.loads.copy(), self._movable, settings, hosts, self._moved)
         self.on_way = on_way_in(scene, pending or {})

@@ -13,7 +13,8 @@ import numpy as np
 
 from schemas.resources import ALL, RESOURCES
 from scorer.ledger.record.instance import Instance
-from scorer.planning.balance.by_overload import Balancing, Plan
+from scorer.placement.choosing.steps import Steps, drain, quietly
+from scorer.planning.balance.by_overload import Plan, balancing_steps
 from scorer.planning.balance.rounds import Rounds
 from scorer.planning.balance.scene import Scene
 from scorer.planning.thresholds.anomaly import SideDetectors
@@ -22,7 +23,7 @@ from scorer.planning.thresholds.low_node_load import Rules, low_node_load
 from scorer.planning.thresholds.pool import Pool
 from scorer.planning.thresholds.thresholds import compared
 from scorer.ranking.formulas.rounding import known_or
-from scorer.ranking.inputs import RankingInputs, quiet
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
@@ -30,7 +31,6 @@ _UNITS: Mapping[str, float] = {resource.name: 10.0 ** min(resource.decimals, 3) 
 """Whole units of an amount, thousandths at the finest: thresholds are cut to them."""
 
 
-@quiet
 def leaving(
     inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
     stay: Collection[str] = (),
@@ -40,13 +40,23 @@ def leaving(
     Usage of a machine is the mean of the profile's load model; of an instance, its measured usage, or else the usage
     that the profile expects.
     """
+    return drain(quietly(leaving_steps(inputs, rounds, pending, stay)))
+
+
+def leaving_steps(
+    inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
+    stay: Collection[str] = (),
+) -> Steps[Plan]:  # fmt: skip
+    """Return the result of `leaving` in steps; the ledger must not change between them."""
     settings, snapshot = inputs.profile.rebalance, inputs.snapshot
-    balancing = Balancing(inputs, rounds, pending, stay)
+    balancing = yield from balancing_steps(inputs, rounds, pending, stay)
     scene, draft = balancing.scene, balancing.draft
     rules = Rules(settings, None if rounds is None else rounds.condition, balancing.left)
     memory = SideDetectors() if rounds is None else rounds.thresholds
     gone = dict(balancing.on_way) | {n: at for n, at in balancing.leaving if at is not None}
+    yield
     pool = pool_of(scene, settings, draft.free, gone)
+    yield
     place = {one.id: n for n, one in enumerate(scene.instances)}
     rows = np.array([snapshot.roster.index[name] for name in pool.machines], np.int64)
 
@@ -63,6 +73,7 @@ def leaving(
             unplaced.append((scene.instances[at], eviction.reason))
         else:
             draft.keep(replace(draft.step(at, best), reason=eviction.reason))
+        yield
     return balancing.plan(unplaced)
 
 

@@ -20,6 +20,7 @@ import msgspec
 from schemas.messages.proposal import COMMANDS, MoveProposal, read_proposal, write_proposal
 from scorer.ledger.record.instance import Instance
 from scorer.planning.balance.by_overload import Plan
+from scorer.planning.balance.moves import Step
 
 Outcome = str
 """``done``, ``declined``, ``expired``, ``overtaken``, ``malformed``, ``redelivered``, ``proposed``."""
@@ -139,8 +140,12 @@ def propose(plan: Plan, fence: int, now_s: float, lasts_s: float) -> list[MovePr
             gain=step.gain,
             copy_s=step.copy_s,
             copy_bytes=step.copy_bytes,
-            reason=step.reason
-            or f"expected overload of the source {step.source_before:.4f} -> {step.source_after:.4f}",
+            reason=why(step),
         )
         for number, (instance, step) in enumerate(zip(plan.instances, plan.steps, strict=True))
     ]
+
+
+def why(step: Step) -> str:
+    """Return why an instance should move, in words."""
+    return step.reason or f"expected overload of the source {step.source_before:.4f} -> {step.source_after:.4f}"

@@ -11,8 +11,9 @@ from schemas.resources import RESOURCES
 from schemas.tables.instance_table import FIRST, pair_name
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.slots import PlacedInstances
+from scorer.placement.choosing.steps import Steps, drain
 from scorer.planning.balance.loads import Loads
-from scorer.planning.candidates import instances_on
+from scorer.planning.candidates import instances_on_steps
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import NOTHING, Machines
 from scorer.ranking.scores.expected_overload import ExpectedOverload
@@ -69,6 +70,11 @@ def scene_of(inputs: RankingInputs) -> Scene:
     Weights, limit and floor of the loads are those of the profile's `ExpectedOverload`, or its defaults; its
     coefficient of variation, too, up to `VARIATION`. Machines without fresh data have no load.
     """
+    return drain(scene_steps(inputs))
+
+
+def scene_steps(inputs: RankingInputs) -> Steps[Scene]:
+    """Return the result of `scene_of` in steps; the ledger must not change between them."""
     score = inputs.profile.find(ExpectedOverload) or ExpectedOverload()
     resources = tuple(name for name in RESOURCES if score.weights.get(name, 0) > 0)
     rows = [RESOURCES.index(name) for name in resources]
@@ -84,7 +90,9 @@ def scene_of(inputs: RankingInputs) -> Scene:
         score.limit,
         score.floor,
     )
-    instances, placed = instances_on(inputs.snapshot, inputs.ledger)
+    yield
+    instances, placed = yield from instances_on_steps(inputs.snapshot, inputs.ledger)
+    yield
     expected = fleet.estimate.of_placed(placed)
     usage, variance, known = measured(
         inputs.snapshot.usages, instances, expected, (min(score.variation, VARIATION) * expected) ** 2, inputs.now_s

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from scorer.ledger.record.instance import Instance
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.choosing.steps import drain as all_steps
-from scorer.placement.choosing.trial import Trial
+from scorer.placement.choosing.trial import Trial, settle
 from scorer.planning.anew import Anew, anew_steps
 from scorer.planning.candidates import MOVABLE
 from scorer.ranking.filters.cordon import Cordon
@@ -66,7 +66,7 @@ def drain_steps(
     free = [one for one in instances if one.id not in stays]
     trial = Trial(inputs.by(with_cordon(inputs.profile)))
     trial.cordon(machines)
-    yield from trial.settle()
+    yield from settle(trial.inputs)
     found = yield from anew_steps(free, trial, condition=Apart(trial, same, _together(instances)))
     found += [Anew(one, None, stays[one.id]) for one in instances if one.id in stays]
     return Drained(tuple(machines), tuple(found), tuple(leaving))

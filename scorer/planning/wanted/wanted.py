@@ -29,7 +29,7 @@ from scorer.ledger.record.limits import (
     scales_in_script,
 )
 from scorer.placement.choosing.steps import Steps, drain
-from scorer.placement.choosing.trial import Trial
+from scorer.placement.choosing.trial import Trial, settle
 from scorer.placement.offers.limits import of_growth
 from scorer.planning.wanted.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
 from scorer.planning.wanted.steps import Action, Step, Wanted
@@ -78,7 +78,7 @@ def compare_steps(
     steps = [] if release_last else [comparison.release(one) for one in released]
     left = [(ledger.instances[one.id], one) for one in requests if one.id in ledger.instances]
     yield
-    yield from comparison.trial.settle()
+    yield from settle(comparison.trial.inputs)
     for phase in (comparison.shrunk, comparison.grown, comparison.moved):
         done = []
         for at, pair in enumerate(left, 1):

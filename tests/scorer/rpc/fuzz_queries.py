@@ -73,6 +73,7 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("uncordon", {"machines": ["m1"], "dry_run": True}),
     ("drain", {"machines": ["m1"], "same": ["machine"], "force": True, "apply": True, "ttl_s": 60}),
     ("plan", {"instances": [{"id": "i", "cpu": 1}, {"id": "new", "count": 2}], "prune": True, "prune_labels": {}}),
+    ("rebalance", {"moves_max": 2, "same": ["machine"]}),
     ("health", {}),
 )
 

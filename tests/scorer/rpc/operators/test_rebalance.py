@@ -1,0 +1,88 @@
+"""Moves proposed by query: those of the command, found in steps on the ledger of one moment; nothing is changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from schemas.rpc.envelope import Query
+from schemas.rpc.request import InvalidRequest
+from scorer.ledger.record.instance import copy_with
+from scorer.planning.balance.advice import advice
+from scorer.ranking.profiles.profile import ProfileError
+from tests.scorer.planning.balance.test_by_overload import hot_and_cold, moves
+from tests.scorer.rpc.test_results import Scorer
+
+
+@pytest.fixture
+def scorer() -> Scorer:
+    """One machine near its limit with five instances, three that are half idle."""
+    offline = hot_and_cold()
+    scorer = Scorer(offline)
+    for one in offline.ledger.instances.values():
+        scorer.service.current.ledger.apply(one)
+    return scorer
+
+
+def told(found: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Id, source and target of each move."""
+    return [(one["id"], one["source"], one["target"]) for one in found["moves"]]
+
+
+@pytest.mark.parametrize("profile", ["windward", "koordinator"])
+def test_the_moves_are_those_of_the_command(scorer: Scorer, profile: str) -> None:
+    """By either rule, with their gain, copy and reason; the ledger stays as it is."""
+    offline, current = hot_and_cold(), scorer.service.current
+    expected = advice(offline.inputs(current.profiles.choose(profile)))
+    before = dict(current.ledger.instances)
+    found = scorer.ask("rebalance", profile=profile)
+    unplaced = [(one.id, one.machine, None) for one, _ in expected.unplaced]
+    assert told(found) == [*moves(expected), *unplaced]
+    assert all(one["reason"] for one in found["moves"])
+    assert found["rule"] == current.profiles.choose(profile).rebalance.rule
+    if profile == "windward":
+        assert found["moves"]
+    for one, step in zip(found["moves"], expected.steps, strict=not unplaced):
+        assert (one["gain"], one["copy_bytes"], one["copy_s"]) == (step.gain, step.copy_bytes, step.copy_s)
+    assert found["totals"] == {name: list(pair) for name, pair in expected.totals.items()}
+    assert current.ledger.instances == before
+
+
+def test_settings_in_place_of_the_profiles(scorer: Scorer) -> None:
+    """Fewer moves; and a label that source and target share, which here none does."""
+    before = scorer.service.current.profiles.choose("koordinator").rebalance
+    assert len(told(scorer.ask("rebalance", profile="koordinator"))) == 2
+    assert len(told(scorer.ask("rebalance", profile="koordinator", moves_max=1))) == 1
+    assert told(scorer.ask("rebalance"))
+    assert told(scorer.ask("rebalance", same=["machine"])) == []
+    assert scorer.service.current.profiles.choose("koordinator").rebalance == before, "the profile itself stays"
+
+
+def test_it_is_planned_on_the_ledger_of_one_moment(scorer: Scorer) -> None:
+    """What leaves or comes between two steps changes no plan."""
+    expected = told(scorer.ask("rebalance"))
+    steps, count = scorer.service.steps(Query(id="q", method="rebalance", deadline=9e9)), 0
+    view = scorer.service.current.ledger
+    with pytest.raises(StopIteration) as done:
+        while True:
+            next(steps)
+            count += 1
+            if count > 1 and view.instances:
+                one = next(iter(view.instances.values()))
+                view.apply(copy_with(one, state="released", ended_at=one.started_at + 1))
+    assert told(msgspec.json.decode(done.value.value)) == expected
+    assert count > 10
+    assert not view.instances
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [({"moves_max": 0}, "moves_max"), ({"same": [""]}, "same: expected names"), ({"profile": "none"}, "profile"),
+     ({"apply": True}, "apply")],
+)  # fmt: skip
+def test_refused(scorer: Scorer, asked: dict[str, Any], error: str) -> None:
+    """With the field."""
+    with pytest.raises((InvalidRequest, ProfileError), match=error):
+        scorer.ask("rebalance", **asked)
