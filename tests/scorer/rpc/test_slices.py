@@ -11,8 +11,13 @@ from schemas.rpc.envelope import Query
 from scorer.placement.choosing.reuse import Reuse
 from scorer.rpc.methods import capacity as of_capacity
 from scorer.rpc.methods import listings, placements
+from scorer.rpc.operators import drain as of_drain
+from scorer.rpc.operators import plan as of_plan
+from scorer.rpc.operators import rebalance as of_rebalance
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
+
+LISTS = ("rank", "place", "machines", "instances", "capacity")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +76,7 @@ def test_pages_follow_each_other(scorer: Scorer) -> None:
     assert (first["more"], second["more"]) == (True, False)
 
 
-@pytest.mark.parametrize("method", ["rank", "place", "machines", "instances", "capacity"])
+@pytest.mark.parametrize("method", [*LISTS, "drain", "plan", "rebalance"])
 def test_room_is_asked_for_before_work(scorer: Scorer, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first step of a long query makes nothing: where there is no room it has cost nothing."""
     made: list[object] = []
@@ -81,9 +86,15 @@ def test_room_is_asked_for_before_work(scorer: Scorer, method: str, monkeypatch:
         (placements, "read_batch"),
         (Reuse, "rank"),
         (of_capacity, "rank"),
+        (of_drain, "machines_meant"),
+        (of_plan, "WantedRequests"),
+        (of_rebalance, "moment"),
     ):
         monkeypatch.setattr(module, name, lambda *a, **k: made.append(a))
-    asked = {"place": {"count": 100, "cpu": 1}, "rank": {"cpu": 1, "explain": True}}.get(method, {})
+    asked: dict[str, Any] = {
+        "place": {"count": 100, "cpu": 1}, "rank": {"cpu": 1, "explain": True}, "drain": {"machines": ["m001"]},
+        "plan": {"instances": []},
+    }.get(method, {})  # fmt: skip
     steps = scorer.service.steps(Query(v=1, id="s", method=method, params=msgspec.Raw(msgspec.json.encode(asked))))
     assert next(steps) is None
     assert made == []
