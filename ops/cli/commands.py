@@ -5,7 +5,7 @@ from __future__ import annotations
 GROUPS = {
     "place": ("place", "confirm", "update", "release", "why", "instances", "events", "plan"),
     "ask": ("rank", "capacity", "health", "top", "doctor"),
-    "machines": ("machines", "drain", "evict", "rebalance"),
+    "machines": ("machines", "drain", "rebalance"),
     "run": ("up", "demo", "agent", "bridge", "stream", "scorer", "exporter", "record", "rebalancer", "load-watcher"),
     "lab": ("replay", "fold", "fleet", "profiles", "learned"),
     "admin": ("ledger", "config"),
@@ -40,7 +40,6 @@ COMMANDS = {
         "say which instances should move away from overloaded machines",
     ),
     "drain": ("scorer.commands.planning.drain", "say where the instances of machines would go, cordon and empty them"),
-    "evict": ("scorer.commands.planning.evict", "say which instances of lower classes no longer fit"),
     "plan": ("scorer.commands.planning.plan", "compare wanted instances with the ledger, and make the ledger equal"),
     "capacity": (
         "scorer.commands.planning.capacity",

@@ -72,7 +72,7 @@ class ReplaySettings:
         0.0, "add instances of class batch, of the same trace, that would ask for this share of the fleet's cores"
     )
     evict: tuple[Annotated[int, Meta(ge=1)], ...] = setting(
-        (), "minutes between evictions by `windward evict`: profiles that count by class are run with them, too",
+        (), "minutes between evictions by `drain --evict`: profiles that count by class are run with them, too",
         metavar="MINUTES",
     )  # fmt: skip
     evict_profile: str = setting(

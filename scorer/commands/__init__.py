@@ -3,7 +3,7 @@
 placing/    place, rank, profiles
 instances/  confirm, update, release, instances, why
 machines/   machines and what operators' rules
-planning/   drain, plan, rebalance, capacity, evict, and how their steps are carried out
+planning/   drain, plan, rebalance, capacity, and how their steps are carried out
 running/    health, ledger, learned
 shared/     asking a scorer, reading a fleet, showing
 """

@@ -9,7 +9,8 @@ Every change of the ledger is then replayed: no machine was ever over its limit,
 answer a client got is in the history, and in the end nothing is left. The exit code says whether all of it held. With
 ``--classes`` instances are of mixed priority classes, and each class stays within its sum (`tests.bench.class_sums`).
 With ``--usage-every-s`` what they use is measured and changes (`tests.bench.changing_usage`). In the end, before all is
-released, the ledger's sums are compared with its instances, and what ``windward evict`` says with what is too much.
+released, the ledger's sums are compared with its instances, and what ``windward drain --evict`` says with what is too
+much.
 """
 
 from __future__ import annotations
@@ -300,7 +301,7 @@ def _at_rest(url: str, names: Names, usage: ChangingUsage, arguments: list[str])
     usage.write()
     faults = [f"the ledger's sums: {one.name}: {one.what}" for one in Check(ledger).run().differences]
     told = subprocess.run(
-        [sys.executable, "-m", "ops.cli.main", "evict", *arguments, "--evictions-max", "100000", "--json"],
+        [sys.executable, "-m", "ops.cli.main", "drain", "--evict", *arguments, "--evictions-max", "100000", "--json"],
         env={**os.environ, "WINDWARD_REDIS_URL": url, "WINDWARD_PREFIX": names.prefix}, check=True, capture_output=True,
     )  # fmt: skip
     advice = json.loads(told.stdout)

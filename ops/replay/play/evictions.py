@@ -1,4 +1,4 @@
-"""Evictions for higher classes, by the plan of `windward evict`.
+"""Evictions for higher classes, by the plan of `windward drain --evict`.
 
 Every ``every_minutes`` the plan is made for all machines and carried out at once. An evicted instance goes back to the
 queue, and the profile places it again. Its work is lost, so its whole life begins anew.
@@ -29,7 +29,7 @@ class Evicting(NamedTuple):
 
 
 class ByAdvice:
-    """Evicts as `windward evict` advises for a profile with sums by class."""
+    """Evicts as `windward drain --evict` advises for a profile with sums by class."""
 
     def __init__(self, profile: Profile, workload: Workload, every_minutes: int) -> None:
         self.every_minutes = every_minutes

@@ -23,6 +23,8 @@ from scorer.client import WindwardError
 from scorer.commands.machines.known_machines import known_machines, meant
 from scorer.commands.machines.operator_facts import change_operator_facts
 from scorer.commands.planning.drain_view import consolidate_answer, drain_answer, show, show_undone
+from scorer.commands.planning.evict_view import evict_answer
+from scorer.commands.planning.evict_view import show as show_evicted
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import counted
 from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
@@ -46,7 +48,10 @@ class DrainSettings(FleetSettings):
     movable=false stays unless --force. With --apply each instance holds both machines, and its move is on the list from
     which a mover takes it, until `windward confirm ID --machine TARGET`, or until --ttl-s is over. After a move that
     the scorer refuses it goes on with the others. --undo cancels such moves and uncordons the machines. --consolidate
-    chooses the machines with the least memory to copy whose instances all fit elsewhere without overload.
+    chooses the machines with the least memory to copy whose instances all fit elsewhere without overload. --evict
+    chooses instances: those of batch, free and mid that no longer fit, since higher classes use more. Free leaves
+    before batch, both before mid; within a class first the instance that just covers the excess. It needs a profile
+    that counts by class, and prints only.
     Exit codes: 0 every instance finds a machine; 3 some find none, or fewer machines than wanted can be emptied; 4 the
     running fleet cannot be read, no scorer answers, or --wait-s passed.
     """
@@ -55,6 +60,7 @@ class DrainSettings(FleetSettings):
         "windward drain sim-00001 'sim-0001*'                        # where would their instances go?",
         "windward drain sim-00001 --apply                            # cordon it and reserve the targets",
         "windward drain --consolidate 3                              # which three are the cheapest to empty?",
+        "windward drain --evict --profile docs/examples/classes.toml   # who of lower classes no longer fits?",
         "windward drain --undo sim-00001 'sim-0001*'                 # they take instances again",
         "windward drain a1 --force --fleet-file docs/examples/hot.json   # of a file",
     )
@@ -63,6 +69,10 @@ class DrainSettings(FleetSettings):
     selector: str = setting("", "the machines whose labels this selects", group="machines")
     consolidate: Annotated[int, Meta(ge=0, le=10_000)] = setting(
         0, "instead, this many machines: the cheapest to empty", group="machines", metavar="COUNT"
+    )
+    evict: bool = setting(False, "instead, the instances of lower classes that no longer fit", group="machines")
+    evictions_max: Annotated[int, Meta(ge=1, le=100_000)] = setting(
+        100, "of --evict: at most so many, of the machines that are furthest above their sums", group="machines"
     )
     profile: str = setting("", "name of a profile, or a profile file, by which the instances are placed",
                            metavar="NAME")  # fmt: skip
@@ -86,8 +96,13 @@ class DrainSettings(FleetSettings):
             raise ValueError("profile: --apply needs a profile of the scorer; give its name")
         if self.consolidate and (self.words or self.selector or self.undo):
             raise ValueError("consolidate: chooses the machines itself; goes without names, --selector and --undo")
-        if not self.words and not self.selector and not self.consolidate:
-            raise ValueError("drain which machines? Give names, globs, --selector or --consolidate")
+        alone = not (self.words or self.selector or self.consolidate)
+        if self.evict and not (alone and not (self.apply or self.undo or self.wait or self.force)):
+            raise ValueError(
+                "evict: looks at all machines and only prints; goes without machines, --apply and the like"
+            )
+        if alone and not self.evict:
+            raise ValueError("drain which machines? Give names, globs, --selector, --consolidate or --evict")
         if DEFAULT in self.words:
             raise ValueError(f"machines: {DEFAULT!r} would drain every machine; name them")
 
@@ -102,12 +117,28 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def _drain(settings: DrainSettings) -> int:
     profile = chosen_profile(settings.profile, settings.profiles)  # refused before anything is written
+    if settings.evict:
+        return _evict(settings, profile)
     if settings.fleet_file is None:
         return _live(settings, profile)
     fleet = settings.fleet()
     known = {name: fleet.snapshot.rules.labels(row) for row, name in enumerate(fleet.snapshot.names)}
     machines = () if settings.consolidate else meant(settings.words, settings.selector, known, ahead=None)
     return _tell(settings, _answer(settings, fleet, profile, machines))
+
+
+def _evict(settings: DrainSettings, profile: Profile) -> int:
+    from scorer.planning.drain.evicting import evicting
+
+    fleet = settings.fleet()
+    advice = evicting(fleet.inputs(profile), settings.evictions_max, settings.same)
+    if advice is None:
+        raise SettingsError(
+            f"profile: {profile.name} counts all classes together; give `fits` a table `classes` "
+            "(docs/examples/classes.toml)"
+        )
+    ask.tell(settings, evict_answer(advice, profile, fleet), show_evicted, indent=2)
+    return ask.OK
 
 
 def _live(settings: DrainSettings, profile: Profile) -> int:

@@ -77,7 +77,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             1,
             id="rebalance by thresholds",
         ),
-        pytest.param(("evict",), 1, id="evict"),
+        pytest.param(("drain", "--evict"), 1, id="evict"),
     ],
 )
 def test_it_is_named_on_one_line(folder: Path, command: tuple[str, ...], code: int) -> None:

@@ -1,4 +1,4 @@
-"""Batch is evicted when prod needs its room: the advice of `windward evict`, carried out in simulated time."""
+"""Batch is evicted when prod needs its room: the advice of `windward drain --evict`, carried out in simulated time."""
 
 from __future__ import annotations
 
