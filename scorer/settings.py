@@ -48,17 +48,21 @@ class LedgerSettings(LedgerServerSettings):
     ledger_log_length: Annotated[int, Meta(ge=100, le=10_000_000)] = setting(
         50_000,
         "changes kept for scorers and events to catch up with; a scorer further behind reads all of the ledger",
+        process=True,
     )
     leavers_most: Annotated[int, Meta(ge=0, le=10_000_000)] = setting(
         100_000,
         "how many of the instances that ended or moved away in the last two hours are kept: load measured while they "
         "were there is not held against their machines",
+        process=True,
     )
     remember_s: Annotated[float, Meta(ge=1, le=31 * 86_400)] = setting(
-        86_400.0, "how long an ended instance stays known, to `windward instances show` and to repeated queries"
+        86_400.0,
+        "how long an ended instance stays known, to `windward instances show` and to repeated queries",
+        process=True,
     )
     ended_max: Annotated[int, Meta(ge=1_000, le=100_000_000)] = setting(
-        1_000_000, "how many ended instances stay known at most; the oldest are forgotten first"
+        1_000_000, "how many ended instances stay known at most; the oldest are forgotten first", process=True
     )
 
     def ledger_bounds(self) -> dict[str, Any]:

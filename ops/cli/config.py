@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ops.cli.commands import COMMANDS
-from ops.cli.known import classes, live, refuse_unknown, wrong_key
+from ops.cli.known import classes, live, refuse_unknown, wrong_keys
 from schemas.process.failures import print_failure
 from schemas.process.settings import SettingsError, gather, load_settings, made, read_tables, setting
 from schemas.process.tables import Column, table
@@ -58,19 +58,16 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def _check(settings: CheckSettings) -> int:
     path = Path(settings.file)
-    tables, problems = read_tables(path), []
-    if problem := wrong_key(path, tables, live()):
-        problems.append(problem)
+    tables = read_tables(path)
+    problems = list(wrong_keys(path, tables, live()))
     checked = 0
-    for command, values in tables.items() if not problems else ():
-        for cls in classes(command) if command != "all" else ():
+    for command in [name for name in tables if name in COMMANDS and isinstance(tables[name], dict)]:
+        values = tables[command]
+        for cls in classes(command):
             names = {field.name for field in dataclasses.fields(cls)}
-            own = tables.get("all", {}) | values
+            own = (every if isinstance(every := tables.get("all", {}), dict) else {}) | values
             given = {name: (value, f"[{command}] of {path}") for name, value in own.items() if name in names}
-            try:
-                made(_optional(cls), given)
-            except SettingsError as error:
-                problems.append(str(error))
+            problems += _problems(cls, given)
         checked += len(values)
     for problem in dict.fromkeys(problems):
         print_failure("config", "INVALID_ARGUMENT", problem, as_json=settings.json)
@@ -78,6 +75,19 @@ def _check(settings: CheckSettings) -> int:
         said = {"file": str(path), "tables": list(tables), "settings": checked}
         print(json.dumps(said) if settings.json else f"{path}: {len(tables)} tables, good")  # noqa: T201
     return 2 if problems else 0
+
+
+def _problems(cls: type, given: dict[str, tuple[Any, str]]) -> list[str]:
+    """Return the error for each value that cannot be used; each is left out for the next."""
+    try:
+        made(_optional(cls), given)
+    except SettingsError as error:
+        wrong = str(error).partition(":")[0]
+        if wrong not in {field.name for field in dataclasses.fields(cls) if not field.metadata.get("positional")}:
+            return []  # about an argument, which a file does not give
+        others = {name: one for name, one in given.items() if name != wrong}
+        return [str(error), *(_problems(cls, others) if wrong in given else ())]
+    return []
 
 
 def _optional(cls: type) -> type:

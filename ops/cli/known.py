@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ def refuse_unknown(argv: Sequence[str], environ: Mapping[str, str]) -> None:
     problem = ""
     for names_of in (stored, live):
         names = names_of()
-        problem = wrong_variable(environ, names) or (wrong_key(file, tables, names) if file else "")
+        problem = wrong_variable(environ, names) or (next(wrong_keys(file, tables, names), "") if file else "")
         if not problem:
             return
     raise SettingsError(problem)
@@ -96,22 +96,22 @@ def wrong_variable(environ: Mapping[str, str], known: Mapping[str, Iterable[str]
     return ""
 
 
-def wrong_key(file: Path, tables: Mapping[str, Any], known: Mapping[str, Iterable[str]]) -> str:
-    """Return the error for the first unknown table or key of a settings file; "" when all are known."""
+def wrong_keys(file: Path, tables: Mapping[str, Any], known: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Return the error for each unknown table or key of a settings file."""
     plain = {command: {name.rstrip("*-") for name in names} for command, names in known.items()}
     everything = {name for names in plain.values() for name in names}
     for table, content in tables.items():
         if table != "all" and table not in plain:
             what = "no such table" if isinstance(content, dict) else "is outside of every table"
             near = did_you_mean(table, ["all", *plain] if isinstance(content, dict) else everything)
-            return f"config: {table} in {file}: {what}{near}"
-        if not isinstance(content, dict):
-            return f"config: {table} in {file} is not a table"
-        there = everything if table == "all" else plain[table]
-        for key in content:
-            if key not in there:
-                return f"{key}: no such setting in [{table}] of {file}{did_you_mean(key, there)}"
-    return ""
+            yield f"config: {table} in {file}: {what}{near}"
+        elif not isinstance(content, dict):
+            yield f"config: {table} in {file} is not a table"
+        else:
+            there = everything if table == "all" else plain[table]
+            for key in content:
+                if key not in there:
+                    yield f"{key}: no such setting in [{table}] of {file}{did_you_mean(key, there)}"
 
 
 def main() -> int:

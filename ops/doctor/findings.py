@@ -19,6 +19,7 @@ from schemas.rpc.envelope import CLOCK_OFF_S
 from schemas.tables.learned import CAPACITY_MOST
 from schemas.values.durations import duration
 from schemas.values.hosts import host_id
+from schemas.values.numbers import counted
 from schemas.values.redis_settings import not_appended
 from scorer.client import HealthResult
 
@@ -155,19 +156,21 @@ def machine_findings(
     absent = sorted(set(said_of) - set(ages_s))
     if absent:
         found.append(
-            Finding("machines", "warning", f"{len(absent)} machines with operators' rules have no data: {some(absent)}",
-                            f"a typo, or one to come; `windward machines forget {absent[0]}` deletes the rules")
+            Finding("machines", "warning",
+                    f"no data of {counted(len(absent), 'machine')} with operators' rules: {some(absent)}",
+                    f"a typo, or one to come; `windward machines forget {absent[0]}` deletes the rules")
         )  # fmt: skip
     lost = sorted(name for name, count in placed_on.items() if count and name not in ages_s)
     if lost:
         count = sum(placed_on[name] for name in lost)
         found.append(
-            Finding("machines", "warning", f"{count} instances are on {len(lost)} machines without data: {some(lost)}",
+            Finding("machines", "warning",
+                    f"{counted(count, 'instance')} on {counted(len(lost), 'machine')} without data: {some(lost)}",
                     f"`windward instances list --machine {lost[0]}`; release what does not run")
         )  # fmt: skip
     if not ages_s:
         return [*found, Finding("agents", "error", "no machine has data", "start agents, and `windward stream`")]
-    return found or [Finding("agents", "good", f"{len(known)} machines, all with fresh data")]
+    return found or [Finding("agents", "good", f"{counted(len(known), 'machine')}, all with fresh data")]
 
 
 def capacity_findings(cores: Mapping[str, float]) -> list[Finding]:
@@ -207,7 +210,7 @@ def name_findings(
         live = [name for name in names if ages_s.get(name, math.inf) <= STALE_S]
         for old in names if len(live) == 1 else ():
             if old != live[0]:
-                here = f", which has {placed_on[old]} instances" if placed_on.get(old) else ""
+                here = f", which has {counted(placed_on[old], 'instance')}" if placed_on.get(old) else ""
                 found.append(
                     Finding("names", "warning", f"{live[0]!r} is the host that was {old!r}{here}",
                             f"windward machines rename {old} {live[0]}")
@@ -242,12 +245,10 @@ def replication_findings(replicas: int | None, acknowledged_by: int) -> list[Fin
     if replicas is None:
         return []
     if acknowledged_by > replicas:
-        said = f"answers wait for {acknowledged_by} replicas of the ledger's server, which has {replicas}"
+        said = f"answers wait for {counted(acknowledged_by, 'replica')} of the ledger's server, which has {replicas}"
         return [Finding("ledger", "error", said, "nothing is placed: start a replica, or lower --acknowledged-by")]
     if replicas and not acknowledged_by:
-        said = (
-            f"the ledger has {replicas} replicas, and answers wait for none: a failover may lose acknowledged changes"
-        )
+        said = f"the ledger has {counted(replicas, 'replica')}, and answers wait for none: a failover may lose changes"
         return [Finding("ledger", "note", said, "docs/ledger.md says what `windward scorer --acknowledged-by` keeps")]
     return []
 
@@ -269,5 +270,5 @@ def scorer_findings(health: HealthResult, scorers: int, waiting: int) -> list[Fi
     if waiting > QUEUE_MAX:
         found.append(Finding("queue", "warning", f"{waiting} queries wait", "start another `windward scorer`"))
     profile = f"profile {health.profile} of {len(health.profiles)}"
-    good = f"{scorers} running, {waiting} queries wait, {health.instances} instances, {profile}"
+    good = f"{scorers} running, {waiting} in the queue, {counted(health.instances, 'instance')}, {profile}"
     return found or [Finding("scorer", "good", good)]

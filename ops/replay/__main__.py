@@ -131,7 +131,7 @@ def _replay(
                     mover=mover,
                     evictor=evictor,
                     observer=stated or (lambda moment: None),
-                    retry_minutes=settings.retry_minutes,
+                    retry_minutes=round(settings.retry / 60),
                     progress=partial(_show, bar, task, done, world.minutes),
                 )
                 done += 1
@@ -152,7 +152,7 @@ def _changes(settings: ReplaySettings, profiles: Sequence[Profile]) -> tuple[lis
         Moving(share=percent / 100, gain_min=settings.gain_min, copy_gbit=settings.copy_gbit)
         for percent in dict.fromkeys(settings.rebalance)
     ]
-    evicting = [Evicting(minutes, _evicts_by(settings)) for minutes in dict.fromkeys(settings.evict)]
+    evicting = [Evicting(round(every_s / 60), _evicts_by(settings)) for every_s in dict.fromkeys(settings.evict)]
     if evicting and not any(map(by_class_filter, profiles)):
         raise SettingsError("evict: no profile counts by class; give the filter `fits` of one a table `classes`")
     return movings, evicting

@@ -14,6 +14,7 @@ from ops.replay.play.simulation import RETRY_MINUTES
 from ops.replay.traces.trace import Part
 from ops.replay.worlds.worlds import MEMORY_LOAD, Asks
 from schemas.process.settings import setting
+from schemas.values.durations import duration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +72,9 @@ class ReplaySettings:
     batch: Annotated[float, Meta(ge=0, le=10)] = setting(
         0.0, "add instances of class batch, of the same trace, that would ask for this share of the fleet's cores"
     )
-    evict: tuple[Annotated[int, Meta(ge=1)], ...] = setting(
-        (), "minutes between evictions by `drain --evict`: profiles that count by class are run with them, too",
-        metavar="MINUTES",
+    evict: tuple[float, ...] = setting(
+        (), "time between evictions by `drain --evict`: profiles that count by class are run with them, too",
+        duration=True,
     )  # fmt: skip
     evict_profile: str = setting(
         "",
@@ -95,7 +96,7 @@ class ReplaySettings:
     copy_gbit: Annotated[float, Meta(ge=0)] = setting(
         Moving.copy_gbit, "rate at which a move copies the instance's memory, Gbit/s; 0: moves cost nothing"
     )
-    retry_minutes: Annotated[int, Meta(ge=1)] = setting(RETRY_MINUTES, "minutes until a refused instance asks again")
+    retry: float = setting(60.0 * RETRY_MINUTES, "time until a refused instance asks again", duration=True)
     plot: str | None = setting(None, "draw the first world into this file, .png, .svg or .pdf", metavar="FILE")
     reliability: str | None = setting(
         None, "draw the reliability of the chances that the first profile states, over all worlds", metavar="FILE"
@@ -109,6 +110,9 @@ class ReplaySettings:
             raise ValueError("sources: name a trace, a workload or a recording, or give last, since or until")
         if self.evict_profile and not self.evict:
             raise ValueError("evict_profile: give evict, too")
+        for name, times in (("evict", self.evict), ("retry", (self.retry,))):
+            if wrong := [one for one in times if one < 60 or one % 60]:
+                raise ValueError(f"{name}: expected whole minutes, such as 5m, got {duration(wrong[0])}")
 
     @property
     def results(self) -> list[Path]:

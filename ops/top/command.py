@@ -16,6 +16,7 @@ from ops.top.settings import TopSettings
 from ops.top.view import Decision, Moment, as_json, chosen, frame, rows_of, spread_of
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.terminal import screen
+from schemas.values.numbers import counted
 from schemas.values.partition_count import partition_count
 from scorer.client import UpdateResult
 from scorer.commands.instances.why import decided, move_words
@@ -112,4 +113,4 @@ def _in_words(method: str, text: bytes) -> str:
     if not placed:
         return f"no machine fits: {answer.summary}"
     machines = len({one.machine for one in placed})
-    return f"{len(placed)} of {asked} instances on {machines} machines, {placed[0].id} and so on ({method})"
+    return f"{len(placed)} of {asked} instances on {counted(machines, 'machine')}, {placed[0].id} and so on ({method})"

@@ -14,7 +14,7 @@ from schemas.process.tables import Column, Screen, table
 from schemas.resources import CPU, MEMORY, NIC, RESOURCES
 from schemas.values.durations import duration
 from schemas.values.numbers import finite
-from scorer.commands.shared.show import age, number, ratio
+from scorer.commands.shared.show import age, counted, number, ratio
 from scorer.ranking.scores.load_variation_risk import risk_of
 
 FloatArray = NDArray[np.float64]
@@ -159,7 +159,8 @@ def cells(row: Row, rest: Sequence[str]) -> list[str]:
 def heading(moment: Moment) -> list[str]:
     """Return the figures of the fleet, a line each."""
     stale = sum(row.stale for row in moment.rows)
-    lines = [f"{len(moment.rows)} machines, {stale} stale   {moment.scorers} scorers, {moment.waiting} queries wait"]
+    counts = f"{counted(len(moment.rows), 'machine')}, {stale} stale   {counted(moment.scorers, 'scorer')}"
+    lines = [f"{counts}, {moment.waiting} {'query waits' if moment.waiting == 1 else 'queries wait'}"]
     if moment.windows_s:
         windows = "/".join(map(duration, moment.windows_s))
         sides = "   ".join(

@@ -83,7 +83,8 @@ def parser_of(cls: type, prog: str, description: str = "") -> Parser:
         group = parser.add_argument_group(title or getattr(cls, "TITLE", "settings"))
         own = [name for name in fields if titles[name] == title and not fields[name].metadata.get("secret")]
         for name in sorted(own, key=lambda name: not fields[name].metadata.get("positional")):
-            _add(group, name, fields[name], hints[name])
+            unlisted = fields[name].metadata.get("process", False) and getattr(cls, "ONE_CALL", False)
+            _add(group, name, fields[name], hints[name], unlisted=unlisted)
     more = parser.add_argument_group("help")
     more.add_argument("--config", metavar="FILE", help="TOML file with settings")
     more.add_argument("-h", "--help", action="help", help="show this and exit")
@@ -98,7 +99,7 @@ def described(cls: type, description: str = "") -> str:
     return "\n".join([text, "", "examples:", *(f"  {line}" for line in examples)]) if examples else text
 
 
-def _add(group: Any, name: str, field: dataclasses.Field[Any], hint: Any) -> None:
+def _add(group: Any, name: str, field: dataclasses.Field[Any], hint: Any, *, unlisted: bool) -> None:
     kind = bare(hint)
     many = _is_many(hint)
     about = field.metadata.get("help", "").replace("%", "%%")
@@ -125,6 +126,7 @@ def _add(group: Any, name: str, field: dataclasses.Field[Any], hint: Any) -> Non
         group.add_argument(flag(name), help=about, metavar=metavar, nargs="?", const="")
         group.add_argument(flag(f"no_{name}"), help=argparse.SUPPRESS, action="store_const", const="false", dest=name)
     else:
+        about = argparse.SUPPRESS if unlisted else about
         group.add_argument(*flags_of(field), help=about, metavar=metavar, action="append" if many else "store")
 
 

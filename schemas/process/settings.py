@@ -48,7 +48,7 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **more: Any) -> 
 
     Also ``group=...``, its group in the help; ``optional_value=True``, a flag that may stand without a value, which
     then is the empty text; ``duration=True``, a time in seconds whose name does not end in ``_s``; ``short="-o"``, a
-    second flag.
+    second flag; ``process=True``, of processes: the help of a single call does not list it.
     """
     factory = {"default": default}
     if isinstance(default, dict | list):

@@ -12,6 +12,7 @@ from schemas.rpc.envelope import CLOCK_OFF_S
 from schemas.values.durations import duration
 from scorer.client import HealthResult
 from scorer.commands.shared import ask
+from scorer.commands.shared.show import counted
 from scorer.settings import ClientSettings
 
 
@@ -43,7 +44,7 @@ def show(answer: HealthResult, _: Screen | None = None) -> str:
             + (f"; its clock is {answer.clock_ahead_s:+.1f} s off" if abs(answer.clock_ahead_s) > CLOCK_OFF_S else ""),
             f"{answer.machines_with_data} of {answer.machines} machines have data, the newest "
             + (f"{duration(age)} old" if age is not None else "never seen"),
-            f"{answer.instances} instances in the ledger, change {answer.ledger_change}",
+            f"{counted(answer.instances, 'instance')} in the ledger, change {answer.ledger_change}",
             *(
                 f"warning: {what}"
                 for what in (answer.ledger_refusal, answer.ledger_unaccepted, answer.ledger_unsafe)

@@ -69,7 +69,9 @@ class Rebalancing:
     from_machine_max: int = told(5, "from one machine in an hour at most")
     to_machine_max: int = told(5, "to one machine in an hour at most")
     cluster_max: int = told(1, "of one cluster in a plan at most")
-    hour_max: float = told(0.005, "part of the instances that may move in an hour, ten in any fleet; 0: no limit")
+    hour_max: float = told(
+        0.005, "part of the instances that may move in an hour, ten in any fleet; 0: no limit", metavar="SHARE"
+    )
     rest_s: float = told(1800.0, "an instance placed or moved less long ago stays")
     classes: tuple[str, ...] = told((), "priority classes that may move; none: all", metavar="CLASS")
     same: tuple[str, ...] = told((), "labels whose value source and target must share", metavar="LABEL")

@@ -51,6 +51,16 @@ def test_a_mistake_in_a_settings_file_is_told_by_name(text: str, wanted: str, tm
     assert wanted.replace("{}", str(file)) in capsys.readouterr().err
 
 
+def test_each_mistake_of_a_settings_file_is_told_at_once(tmp_path: Path, capsys: Caught) -> None:
+    """Unknown tables and keys, values by themselves and together; what only an argument gives is no mistake."""
+    file = tmp_path / "windward.toml"
+    scorer = "[scorer]\nnosuch = 1\nsilent_s = 0.6\n"
+    file.write_text(f"[rank]\ntop = 0\nprofile = 3\n{scorer}[rnak]\n[drain]\nttl_s = '5m'\n")
+    assert cli.main(["config", "check", str(file)]) == 2
+    told = [line.removeprefix("windward config: ") for line in capsys.readouterr().err.splitlines()]
+    assert [line.partition(":")[0] for line in told] == ["nosuch", f"rnak in {file}", "top", "profile", "silent_s"]
+
+
 def test_a_command_refuses_a_file_with_an_unknown_table(tmp_path: Path, capsys: Caught) -> None:
     """Before it does anything."""
     file = tmp_path / "windward.toml"

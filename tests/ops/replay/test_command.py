@@ -43,7 +43,7 @@ def test_a_profile_with_sums_by_class_is_compared(tmp_path: Path, capsys: pytest
     path, mine = folder(tmp_path / "mine", instances=classes), tmp_path / "classes.toml"
     mine.write_text('[[filters]]\nuse = "fits"\n[filters.classes]\nshare = { cpu = 1.0 }\n')
     assert (
-        main(["replay", str(path), "--profile", "kubernetes", "--profile", str(mine), "--evict", "5", "--markdown"])
+        main(["replay", str(path), "--profile", "kubernetes", "--profile", str(mine), "--evict", "5m", "--markdown"])
         == 0
     )
     shown = capsys.readouterr().out
@@ -75,8 +75,10 @@ def test_a_world_may_have_batch(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["mine/usage.json"], "mine/usage.json cannot be read"),
         (["mine", "--profile", "none"], "none"),
         (["none.json"], "there are no results in these files"),
-        (["mine", "--evict", "5", "--evict-profile", "seed"], "evict_profile: seed counts all classes together"),
-        (["mine", "--evict", "5", "--profile", "seed"], "evict: no profile counts by class"),
+        (["mine", "--evict", "5m", "--evict-profile", "seed"], "evict_profile: seed counts all classes together"),
+        (["mine", "--evict", "5m", "--profile", "seed"], "evict: no profile counts by class"),
+        (["mine", "--evict", "5"], "evict: expected whole minutes, such as 5m, got 5s"),
+        (["mine", "--retry", "90s"], "retry: expected whole minutes, such as 5m, got 1m30s"),
         (["mine", "--evict-profile", "seed"], "evict_profile: give evict, too"),
         (["mine", "--profile", "windward", "--plot", "page.gif"], "expected one of .png, .svg, .pdf"),
         (
