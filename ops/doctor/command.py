@@ -307,7 +307,7 @@ class Inspection:
         agents = {name: one for name, raw in facts.items() if (one := _agent(raw)) is not None}
         if versions := [one.agent_version for one in agents.values() if one.agent_version[:1].isdigit()]:
             self._versions["agents"] = versions
-        taken = self._workers(server, partitions)
+        taken, clocks_off = self._workers(server, partitions)
         entries: Any = server.hkeys(self._names.operator)
         said_of = [name.decode() for name in entries]
         placed = self._placed_on()
@@ -315,16 +315,18 @@ class Inspection:
         found += machine_findings(ages, silent, set(said_of) - {DEFAULT}, placed)
         found += capacity_findings(cores)
         found += name_findings(taken, {name: one.host_id for name, one in agents.items()}, ages, placed)
-        return found + clock_findings(offset_s, skews)
+        return found + clock_findings(offset_s, skews | clocks_off)
 
-    def _workers(self, server: redis.Redis, partitions: int) -> set[str]:
-        """Return the machines whose name two live hosts use."""
+    def _workers(self, server: redis.Redis, partitions: int) -> tuple[set[str], dict[str, float]]:
+        """Return the machines whose name two live hosts use, and how far ahead the clocks are that are far off."""
         taken: set[str] = set()
+        clocks_off: dict[str, float] = {}
         for partition in range(partitions):
             (stored,) = cast("list[bytes | None]", server.hmget(self._names.state(partition), "worker"))
             if (worker := read_worker(stored)) is not None:
                 taken |= worker.name_taken.keys()
-        return taken
+                clocks_off |= worker.clocks_off
+        return taken, clocks_off
 
     def _placed_on(self) -> Mapping[str, int]:
         try:

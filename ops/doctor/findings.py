@@ -89,7 +89,7 @@ def redis_findings(
 
 
 def clock_findings(offset_s: float | None, skews_s: Mapping[str, float]) -> list[Finding]:
-    """Return the findings on the clocks: this host's against Redis's, and the agents' learned skew."""
+    """Return the findings on the clocks: this host's against Redis's, and machines' against the broker's."""
     found = []
     if offset_s is not None and abs(offset_s) > CLOCK_OFF_S:
         found.append(
@@ -98,11 +98,12 @@ def clock_findings(offset_s: float | None, skews_s: Mapping[str, float]) -> list
         )  # fmt: skip
     wrong = sorted((name for name, skew in skews_s.items() if abs(skew) >= SKEW_S_MAX), key=lambda n: -abs(skews_s[n]))
     if wrong:
+        said = [f"{name} ({abs(skews_s[name]):.0f} s {'ahead' if skews_s[name] > 0 else 'behind'})" for name in wrong]
         found.append(
-            Finding("clocks", "warning", f"{len(wrong)} machines are {SKEW_S_MAX:g} s off or more: {some(wrong)}",
-                    "run NTP there: more than that counts as age")
+            Finding("clocks", "warning", f"clocks that are {SKEW_S_MAX:g} s off or more: {some(said)}",
+                    "run NTP there: samples of one ahead are refused, of one behind they count as old")
         )  # fmt: skip
-    return found or [Finding("clocks", "good", f"{len(skews_s)} machines and this host agree")]
+    return found or [Finding("clocks", "good", f"{counted(len(skews_s), 'machine')} and this host agree")]
 
 
 def process_findings(what: str, processes: Mapping[str, Process], now_s: float) -> list[Finding]:

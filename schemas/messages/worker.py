@@ -12,6 +12,9 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     name_taken: dict[str, tuple[str, float]] = {}
     """By machine whose name two live hosts use: the key of the one that is refused, record time of its last message."""
 
+    clocks_off: dict[str, float] = {}
+    """How far the clock of a machine is ahead of the broker's, s, where it is more than is corrected."""
+
     def encode(self) -> bytes:
         """Return the field's value."""
         return msgspec.json.encode(self)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.messages.instance_report import InstanceReport
-from schemas.messages.sample import MachineFacts, Moments, Rejected, Sample, check_machine_id, decode, moments
+from schemas.messages.sample import MachineFacts, Message, Moments, Rejected, Sample, check_machine_id, decode, moments
 from schemas.values.hosts import host_key
 from streams.fold.admission import OFFLINE, RECORD_TIME_MAX_S, Admission, check_record_time
 from streams.fold.ring import R, slot_of
@@ -67,6 +67,8 @@ class Refused:
     index: int
     reason: str
     detail: str
+    ahead: tuple[str, float] | None = None
+    """Of a message from the future: the machine, and how far it is ahead of its record, s."""
 
 
 def read_messages(
@@ -100,8 +102,17 @@ def read_messages(
             else:
                 facts[place] = message
         except Rejected as error:
-            refused.append(Refused(place, error.reason, error.detail))
+            ahead = _ahead(message, time_s) if error.reason == "future" else None
+            refused.append(Refused(place, error.reason, error.detail, ahead))
     return samples, places, facts, refused
+
+
+def _ahead(message: Message, time_s: float) -> tuple[str, float] | None:
+    try:
+        check_machine_id(message.machine)
+    except Rejected:
+        return None
+    return message.machine, message.at - time_s
 
 
 def to_batch(samples: Sequence[Sample], recorded_at: Sequence[float]) -> Batch:

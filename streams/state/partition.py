@@ -39,6 +39,7 @@ from streams.fold.lost_hours import LostHours
 from streams.fold.refusals import no_room, refuse_machines, refuse_names, refuse_readings
 from streams.fold.ring import HOURS, NO_SLOT, Ring, S
 from streams.fold.table import Table
+from streams.state.clocks import Clocks
 from streams.state.manifest import Manifest
 from streams.state.resume import uncover
 
@@ -114,6 +115,7 @@ class Partition:
         """Record time of the last message folded."""
         self.taken: dict[str, tuple[str, float]] = {}
         """By machine, the host whose messages were last refused, as another owns the name, and their record time."""
+        self.clocks = Clocks()
         self.manifest = Manifest()
         self.lost_positions = np.zeros(S, np.bool_)
         """Positions whose stored value was lost, while they are rebuilt."""
@@ -210,7 +212,11 @@ class Partition:
         for machine, key, time_s in disputed:
             if machine in self.taken or len(self.taken) < TAKEN_MOST:
                 self.taken[machine] = (key, time_s)
+        for one in refused:
+            if one.ahead:
+                self.clocks.note_one(*one.ahead, recorded_at[one.index])
         if len(batch):
+            self.clocks.note(batch.machines, batch.at - batch.recorded_at, batch.recorded_at)
             self.recorded_at = float(batch.recorded_at[-1])
             done = fold(self.ring, batch, self._shift_minutes)
             if self.lost_hours:

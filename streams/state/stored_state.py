@@ -61,7 +61,9 @@ def queue_writes(pipe: Any, names: Names, partition: Partition, now_s: float, ve
         "facts": partition.facts_version,
         "written_at": now_s,
         "manifest": manifest.encode(),
-        "worker": Worker(version=version, name_taken=partition.taken_lately(now_s)).encode(),
+        "worker": Worker(
+            version=version, name_taken=partition.taken_lately(now_s), clocks_off=partition.clocks.off(now_s)
+        ).encode(),
     }
     if partition.usage_sum:
         state["usage"] = partition.usage_sum

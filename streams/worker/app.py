@@ -17,7 +17,7 @@ import logging
 import math
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -115,6 +115,8 @@ class StreamApp:
         )
         self.clock = ClockWatch()
         self.clock_ahead_s = 0.0
+        self._clocks_off: set[str] = set()
+        """Machines whose clock is known to be off."""
         self.reading = ReadingPlace(self.app, names.samples_topic, self.metrics)
         self.holdings = Holdings(self.store, self._table, self.reading.seek, self.health, self.metrics)
         self.topic = TopicWatch(settings, redis, self.health, self._topic_seen)
@@ -266,7 +268,16 @@ class StreamApp:
             await asyncio.sleep(TICK_S)
             behind = {partition: self.reading.behind(partition) for partition in self.holdings.held}
             measure(self.metrics, behind, time.time(), broker_up=self.topic.broker_up)
+            self._tell_clocks(behind)
             self.metrics.ready.set(self.ready()[0])
+
+    def _tell_clocks(self, held: Iterable[Partition]) -> None:
+        """Log each machine whose clock went wrong, once."""
+        off = {name: ahead for partition in held for name, ahead in partition.clocks.off(time.time()).items()}
+        for machine in off.keys() - self._clocks_off:
+            values = {"machine": machine, "ahead_s": round(off[machine], 1)}
+            log.warning("stream.machine.clock", extra={"values": values})
+        self._clocks_off = set(off)
 
     async def _watch_topic_forever(self) -> None:
         while not self.app.should_stop:

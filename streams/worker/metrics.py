@@ -131,4 +131,5 @@ def measure(metrics: Metrics, behind: Mapping[Partition, int], now_s: float, *, 
     lively = sum(active(ring, now_s) for ring in rings)
     metrics.machines.labels("active").set(lively)
     metrics.machines.labels("silent").set(sum(map(len, rings)) - lively)
-    metrics.skewed.set(sum(int((np.abs(skew_s(ring, np.arange(len(ring)))) > 1).sum()) for ring in rings))
+    learned = sum(int((np.abs(skew_s(ring, np.arange(len(ring)))) > 1).sum()) for ring in rings)
+    metrics.skewed.set(learned + sum(len(partition.clocks.off(now_s)) for partition in behind))
