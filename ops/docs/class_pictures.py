@@ -1,4 +1,4 @@
-"""The pictures of priority classes: computed by the product, that of over-commit drawn of docs/results. Shell."""
+"""The pictures of priority classes, computed by the product, and those drawn of docs/results. Shell."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _room(prod: float) -> float:
     return float(sums.most[PRIORITY_CLASSES.index("batch"), CPU, 0])
 
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results" / "over-commit.json"
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 BASELINE, MOVED = "windward", " + 0.5 %/h"
 WORLDS_MIN = 3
 """Of fewer no interval is drawn: it would say nothing but that they are few."""
@@ -110,7 +110,7 @@ WORLDS_MIN = 3
 
 def over_commit(axes: Any) -> None:
     """What is hosted against the hot minutes of machines with prod, both as ratios to no over-commit."""
-    rows = {row.policy: row for row in compare(read_results(RESULTS), BASELINE)}
+    rows = {row.policy: row for row in compare(read_results(RESULTS / "over-commit.json"), BASELINE)}
     shares = sorted(name for name in rows if name.startswith("classes-") and name.replace(".", "")[8:].isdigit())
     groups = (
         (shares, BLUE, "o", "batch in what prod does not use, by share"),
@@ -140,9 +140,35 @@ def over_commit(axes: Any) -> None:
     named(axes, about, "hot minutes with prod, ratio", legend="upper left")
 
 
+COMPARED = ("windward", "windward + 0.5 %/h", "trimaran", "koordinator", "kubernetes", "seed")
+
+
+def which_profile(axes: Any) -> None:
+    """How even each profile keeps the fleet, against its hot minutes; ratios to the old default, at 65 % load."""
+    rows = {row.policy: row.ratios for row in compare(read_results(RESULTS / "steady.json"), "variance-and-risk")}
+    for name in COMPARED:
+        even, hot = rows[name]["std"], rows[name]["hot90"]
+        colour = BLUE if name.startswith("windward") else GREY
+        for low, high, xs, ys in (
+            (even.low, even.high, [even.low, even.high], [hot.ratio] * 2),
+            (hot.low, hot.high, [even.ratio] * 2, [hot.low, hot.high]),
+        ):
+            if low and high:
+                axes.plot(xs, ys, color=colour, linewidth=0.7)
+        axes.plot(even.ratio, hot.ratio, color=colour, marker="o", markersize=4)
+        axes.annotate(name, (even.ratio, hot.ratio), (5, 4), textcoords="offset points", fontsize=7)
+    axes.plot(1.0, 1.0, color=ORANGE, marker="D", markersize=4, linestyle="none", label="variance-and-risk")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_yticks([0.25, 0.5, 1, 2, 4], minor=False)
+    axes.set_yticks([], minor=True)
+    named(axes, "unevenness (std), ratio: left is better", "hot minutes, ratio: lower is better", legend="upper left")
+
+
 PICTURES: Pictures = {
     "classes": (classes, 7.0, 3.0),
     "evict": (evict, 7.0, 3.0),
     "over-commit": (over_commit, 7.0, 3.6),
+    "which-profile": (which_profile, 7.0, 3.6),
 }
 """Each picture with its width and height."""
