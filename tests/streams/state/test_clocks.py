@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from schemas.messages.sample import Message, encode
@@ -16,7 +18,7 @@ from tests.streams.agent.sampling.test_sampler import BOOT, FakeClock, Gauge, sa
 def published(shift_s: float) -> list[tuple[float, Message]]:
     """What an agent publishes whose clock is so far ahead, each with the broker's time."""
     messages: list[tuple[float, Message]] = []
-    clock = FakeClock(BOOT + 3.5 + shift_s, ticks=45)
+    clock: Any = FakeClock(BOOT + 3.5 + shift_s, ticks=45)
 
     def emit(message: Message) -> bool:
         messages.append((clock.epoch_s() - shift_s, message))
