@@ -6,7 +6,8 @@
     disk    the largest Δbusy / Δt of a disk, at most 1
 
 A counter that is lower than before, or has a later start, was reset. Its value is then taken as the increase, which
-leaves out what was counted between the last reading and the reset.
+leaves out what was counted between the last reading and the reset. Busy time above the total is no reading: one counter
+went back alone. An interface of unknown speed is left out, as by Windward's agent.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ from streams.bridge.formats.points import Point, Quantity
 INTERVAL_S_MAX = 3600.0
 """The longest time over which a counter's rise is a rate, and the longest interval of a sample."""
 
+ROUNDING = 1e-6
+"""By how much the rise of the busy time may seem above that of the total: both are differences of large sums."""
+
 Key = tuple[Quantity, str]
+
+DIRECTIONS: tuple[Quantity, ...] = ("received", "sent")
 
 
 @dataclass
@@ -80,22 +86,23 @@ class Rates:
         busy, total = sum(rose["cpu_busy_s"]), sum(rose["cpu_total_s"])
         share = moment.values.get(("cpu_busy_share", ""))
         if cores and total > 0:
-            yield "cpu", cores * min(busy / total, 1.0), cores
+            if busy <= total * (1 + ROUNDING):
+                yield "cpu", cores * min(busy / total, 1.0), cores
         elif cores and share is not None:
             yield "cpu", cores * min(share.value, 1.0), cores
         used, memory = moment.values.get(("memory_used", "")), known.get(("memory_total", ""), 0.0)
         if used is not None and memory > 0:
             yield "memory", used.value, memory
-        ways = rates["received"], rates["sent"]
-        speed = self._speed(machine, {part for quantity, part in rises if quantity == "received"})
-        if all(ways) and speed:
-            yield "nic", max(map(sum, ways)), speed
+        counted = {
+            part: speed for quantity, part in rises if quantity == "received" and (speed := self._speed(machine, part))
+        }
+        ways = [[rises[way, part] for part in counted if (way, part) in rises] for way in DIRECTIONS]
+        if all(ways):
+            speed = self.nic_speed or sum(counted.values())
+            yield "nic", max(sum(amount / elapsed_s for amount, elapsed_s in way) for way in ways), speed
         if disks := rates["disk_busy_s"]:
             yield "disk", min(max(disks), 1.0), 1.0
 
-    def _speed(self, machine: Machine, interfaces: set[str]) -> float:
-        """Return the capacity of the interfaces, bytes/s; 0 where it is unknown."""
-        if self.nic_speed:
-            return self.nic_speed
-        speeds = [machine.known.get(("nic_speed", interface), 0.0) for interface in interfaces]
-        return sum(speeds) if all(speed > 0 for speed in speeds) else 0.0
+    def _speed(self, machine: Machine, interface: str) -> float:
+        """Return the capacity of an interface, or of the machine where it is set, bytes/s; 0 where it is unknown."""
+        return self.nic_speed or max(machine.known.get(("nic_speed", interface), 0.0), 0.0)

@@ -137,6 +137,30 @@ def test_without_a_link_speed_the_nic_is_left_out() -> None:
     assert all(one.nic is None for one in samples(bridge("otel", recording("otel"))))
 
 
+def test_an_interface_of_unknown_speed_is_left_out_alone() -> None:
+    """A second port without a cable has no speed; the first one counts as before."""
+    assembler, done = Assembler(T), list[Message]()
+    for number in range(3):
+        at = T + 10.0 * number
+        found = [Point("m", at, "nic_speed", "eth0", 1.25e8)]
+        for part, rate in (("eth0", 1e7), ("eth1", 5e8)):
+            found += [Point("m", at, "received", part, rate * number), Point("m", at, "sent", part, 0.0)]
+        done += assembler.take(found, float(number))
+    made = samples(done + assembler.flush(1e6))
+    assert [(one.nic.mean, one.nic.capacity) for one in made if one.nic] == [(1e6, 1.25e8)] * 2
+
+
+def test_a_cpu_counter_that_went_back_alone_is_no_reading() -> None:
+    """Stolen time may be corrected: that is no reset, and no second of all cores busy."""
+    assembler, done = Assembler(T, cores=4.0), list[Message]()
+    for number, (busy, total) in enumerate([(1000.0, 6000.0), (1001.0, 6010.0), (1000.5, 6020.0), (1001.5, 6030.0)]):
+        at = T + 10.0 * number
+        found = [Point("m", at, "cpu_busy_s", "all", busy), Point("m", at, "cpu_total_s", "all", total)]
+        done += assembler.take([*found, Point("m", at, "memory_used", "", 1.0)], float(number))
+    made = samples(done + assembler.flush(1e6))
+    assert [one.cpu.mean for one in made if one.cpu] == pytest.approx([0.4, 0.4])
+
+
 def test_a_longer_interval_holds_several_readings() -> None:
     """Two collections of 10 s in a sample of 20 s: n is 2, mean and maximum are theirs."""
     first, second = samples(bridge("telegraf", recording("telegraf"), interval_s=20.0))[:2]
