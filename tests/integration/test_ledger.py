@@ -31,11 +31,22 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance, arrival, as_held, machines_of
 from scorer.ledger.record.limits import Limit, in_role, one_to_a_port, total
 from scorer.ledger.record.rules import Rules
-from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Change, Outcome, Transition, Wanted
+from scorer.ledger.record.transition import (
+    NO_QUERY,
+    Call,
+    Candidate,
+    Change,
+    Held,
+    Outcome,
+    Overtaken,
+    Transition,
+    Wanted,
+)
 from scorer.ledger.record.units import in_units
 from scorer.ledger.store import scripts as ledger_module
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.script_text import ALONE, SCRIPTS
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
@@ -941,6 +952,42 @@ def test_correcting_brings_back_and_overrules(wire: Wire, names: Names) -> None:
     assert wire.one("EXISTS", f"{ledger.ended}:h1") == 0
     ledger.correct([msgspec.structs.replace(true, machine="m3")])
     assert ledger.machine_versions().keys() == {"m3"}
+
+
+def test_correcting_takes_the_true_start(wire: Wire, names: Names) -> None:
+    """Where the inventory knows it, never one that is yet to come; else it stays, or is now."""
+    ledger = clocked_ledger(wire, names)
+    wire.one("SET", names.key("clock"), f"{NOW_S:.6f}")
+    one = Instance(id="s", machine="m1", state="confirmed", amounts=amounts_of(1.0), started_at=NOW_S - 500.0)
+
+    def started(there: Instance, **more: bool) -> float:
+        (change,) = ledger.correct([there], **more).changes
+        return change.started_at
+
+    assert started(one) == NOW_S
+    assert started(one, true_starts=True) == NOW_S - 500.0
+    assert started(msgspec.structs.replace(one, started_at=0.0), true_starts=True) == NOW_S - 500.0
+    assert started(msgspec.structs.replace(one, started_at=NOW_S + 9.0), true_starts=True) == NOW_S
+    assert started(msgspec.structs.replace(one, machine="m2", started_at=0.0), true_starts=True) == NOW_S
+
+
+def test_an_inventory_of_a_lost_lease_changes_nothing(wire: Wire, names: Names) -> None:
+    """The lease ran out and another took it: neither does what it has appear, nor does what it lacks end."""
+    ledger = Ledger(wire, names)
+    lease, other = Lease(ledger, "pods", "one", 60.0), Lease(ledger, "pods", "other", 60.0)
+    number = lease.take()
+    assert number is not None
+    held = Held("pods", number)
+    there = Instance(id="l", machine="m1", state="confirmed", amounts=amounts_of(1.0))
+    ledger.correct([there], lease=held)
+    lease.give_up()
+    assert other.take() != number
+    before = wire.one("HGETALL", ledger.head), wire.one("HGETALL", ledger.instances)
+    for found, gone in (([msgspec.structs.replace(there, machine="m2")], []), ([], ["l"])):
+        with pytest.raises(Overtaken):
+            ledger.correct(found, gone, lease=held)
+    assert (wire.one("HGETALL", ledger.head), wire.one("HGETALL", ledger.instances)) == before
+    assert ledger.live(["l", "none"])["l"].machine == "m1"
 
 
 def test_ended_ids_are_forgotten_after_their_time(wire: Wire, names: Names) -> None:

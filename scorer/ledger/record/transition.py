@@ -40,6 +40,18 @@ class NotAcknowledged(Exception):
     """Too few replicas have a change: a failover may lose it. The same query finds what became of it."""
 
 
+class Overtaken(Exception):
+    """The lease of the caller has passed to another: it was frozen, or cut off."""
+
+
+class Held(NamedTuple):
+    """A lease that the caller holds."""
+
+    name: str
+    number: int
+    """A newer one fences it off."""
+
+
 class Candidate(NamedTuple):
     """A machine that an instance may go to, as the scorer saw it."""
 

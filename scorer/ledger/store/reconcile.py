@@ -12,6 +12,7 @@ import msgspec
 from schemas.messages.sample import Rejected, check_machine_id
 from schemas.rpc.request import KEPT_FIELDS, InvalidRequest, read_request
 from scorer.ledger.record.instance import LIVE, Instance
+from scorer.ledger.record.transition import Held
 from scorer.ledger.record.units import too_large
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
@@ -127,13 +128,16 @@ def _words(name: str, old: Instance, new: Instance) -> str:
     return f"{name} {_plain(name, old)!r} is {_plain(name, new)!r}"
 
 
-def apply(ledger: Ledger, diff: Difference) -> None:
-    """Write the difference to the ledger: first what is gone, then what was added or changed."""
+def apply(ledger: Ledger, diff: Difference, *, true_starts: bool = False, lease: Held | None = None) -> None:
+    """Write the difference to the ledger: first what is gone, then what was added or changed.
+
+    Raises Overtaken when ``lease`` has passed to another.
+    """
     gone = [one.id for one in diff.gone]
     for first in range(0, len(gone), _STEP):
-        ledger.correct([], gone[first : first + _STEP])
+        ledger.correct([], gone[first : first + _STEP], lease=lease)
     there = [
         msgspec.structs.replace(new, request=old.request, rules=new.rules or old.rules) for old, new, _ in diff.changed
     ] + diff.added
     for first in range(0, len(there), _STEP):
-        ledger.correct(there[first : first + _STEP])
+        ledger.correct(there[first : first + _STEP], true_starts=true_starts, lease=lease)

@@ -35,8 +35,10 @@ from scorer.ledger.record.transition import (
     Change,
     Damaged,
     Difference,
+    Held,
     NotAcknowledged,
     Outcome,
+    Overtaken,
     Transition,
     UnknownFormat,
     Wanted,
@@ -205,15 +207,22 @@ class Ledger:
 
     def all_instances(self, batch: int = 2000) -> dict[str, Instance]:
         """Return every live record. Changes made meanwhile are in the log after the change that was read first."""
-        records: dict[str, Instance] = {}
+        return {record.id: record for page in self.pages(batch) for record in page}
+
+    def pages(self, batch: int = 2000) -> Iterator[list[Instance]]:
+        """Yield every live record, page by page; one may come twice."""
         for page in self._scan(self.instances, batch):
-            records.update((record.id, record) for record in self._read(page[1::2]))
-        return records
+            yield self._read(page[1::2])
 
     def leavers(self) -> list[Instance]:
         """Return the leavers that can be read, the oldest first; none for a Redis user that may not read them."""
         (found,) = self.wire.ask([("ZRANGEBYSCORE", self._leavers, "-inf", "+inf")])
         return [] if isinstance(found, redis.ResponseError) else [read_record(raw) for raw in found if _is_record(raw)]
+
+    def live(self, ids: Sequence[str]) -> dict[str, Instance]:
+        """Return the live records of some ids; one that is due may be among them."""
+        found = self.wire.one("HMGET", self.instances, *ids) if ids else []
+        return {record.id: record for record in self._read([raw for raw in found if raw])}
 
     def _scan(self, key: str, batch: int = 2000) -> Iterator[list[bytes]]:
         """Yield pages of a hash, each field before its value."""
@@ -407,14 +416,29 @@ class Ledger:
         result = self._run("expire", False, most)
         return Transition(result[0], result[1], _changes(result), count=result[3])
 
-    def correct(self, found: Sequence[Instance], gone: Sequence[str] = (), *, dry_run: bool = False) -> Transition:
-        """Write the instances of an inventory without comparing limits, and end the instances ``gone``."""
-        arguments: Arguments = []
-        for instance in found:
-            arguments += ["set", instance.id, instance.machine, record_tail(instance)]
+    def correct(
+        self,
+        found: Sequence[Instance],
+        gone: Sequence[str] = (),
+        *,
+        true_starts: bool = False,
+        lease: Held | None = None,
+        dry_run: bool = False,
+    ) -> Transition:
+        """Write the instances of an inventory without comparing limits, and end the instances ``gone``.
+
+        ``true_starts``: the inventory knows when they started (0: not of this one). Raises Overtaken, and writes
+        nothing, when ``lease`` has passed to another.
+        """
+        arguments: Arguments = [*(lease or ("", 0))]
+        for one in found:
+            started = repr(one.started_at) if true_starts and one.started_at else ""
+            arguments += ["set", one.id, one.machine, record_tail(one), started]
         for instance_id in gone:
-            arguments += ["end", instance_id, "", ""]
+            arguments += ["end", instance_id, "", "", ""]
         result = self._run("correct", dry_run, *arguments)
+        if result[3] == "fenced":
+            raise Overtaken("another has taken the lease")
         return Transition(result[0], result[1], _changes(result), [Outcome(kind) for kind in result[3]])
 
     def lease(self, name: str, holder: str, lasts_s: float) -> tuple[int | None, str]:

@@ -1,15 +1,22 @@
 --[[ Correct the ledger by an inventory: instances are put on the machines where it found them, whatever the limits. An
 instance written this way is not moving.
 
-ARGV[5...] four for each instance:
-  "set" or "end"; id; with "set" the machine; with "set" the record's tail
+ARGV[5] name of the lease under which the inventory was made ("": none)
+ARGV[6] its number: an older one is refused
+ARGV[7...] five for each instance:
+  "set" or "end"; id; with "set" the machine; the record's tail; when it started, epoch seconds ("": as it is known of one
+  that stayed, else now); never later than now
 
-Result: {"done" or "unknown", ...} in order. ]]
-local FIRST = 5
-local EACH = 4
+Result: {"done" or "unknown", ...} in order, or "fenced". ]]
+local LEASE = ARGV[5]
+local LEASE_NUMBER = ARGV[6]
+local FIRST = 7
+local EACH = 5
 local ID = 1
 local MACHINE = 2
 local TAIL = 3
+local STARTED_AT = 4
+if LEASE ~= '' and is_fenced(LEASE, LEASE_NUMBER) then return answer('fenced') end
 sweep(SWEEP_MAX)
 local results, ids = {}, {}
 for at = FIRST, #ARGV, EACH do ids[#ids + 1] = ARGV[at + ID] end
@@ -28,7 +35,8 @@ for at = FIRST, #ARGV, EACH do
     new.tail, new.id, new.machine, new.state, new.expires_at, new.ended_at = tail, id, machine, 'confirmed', 0, 0
     local stayed = live and record.machine == machine
     new.reserved_at = live and record.reserved_at or now
-    new.started_at = stayed and record.started_at > 0 and record.started_at or now
+    local started_at = tonumber(ARGV[at + STARTED_AT]) or stayed and record.started_at > 0 and record.started_at or now
+    new.started_at = math.min(started_at, now)
     if live then
       new.generation = record.generation
       hold(record, -1)
