@@ -6,7 +6,19 @@ GROUPS = {
     "place": ("place", "confirm", "update", "release", "why", "instances", "events", "plan"),
     "ask": ("rank", "capacity", "health", "top", "doctor"),
     "machines": ("machines", "drain", "rebalance"),
-    "run": ("up", "demo", "agent", "bridge", "stream", "scorer", "exporter", "record", "rebalancer", "load-watcher"),
+    "run": (
+        "up",
+        "demo",
+        "agent",
+        "bridge",
+        "stream",
+        "scorer",
+        "exporter",
+        "record",
+        "rebalancer",
+        "load-watcher",
+        "pods",
+    ),
     "lab": ("replay", "fold", "fleet", "profiles", "learned"),
     "admin": ("ledger", "config"),
 }
@@ -35,6 +47,7 @@ COMMANDS = {
     "machines": ("scorer.commands.machines.machines", "list, show, label, taint or cordon machines"),
     "rebalancer": ("scorer.rebalancer.__main__", "propose moves on a Redis list, round by round"),
     "load-watcher": ("scorer.kubernetes.load_watcher.__main__", "serve the load of all nodes to Trimaran's plugins"),
+    "pods": ("scorer.kubernetes.pods.__main__", "keep the ledger equal to the pods of a Kubernetes cluster"),
     "rebalance": (
         "scorer.commands.planning.rebalance",
         "say which instances should move away from overloaded machines",

@@ -11,8 +11,9 @@ an error, too: the connection is dead. The token is read for every call, since t
 from __future__ import annotations
 
 import http.client
+import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlencode
@@ -28,6 +29,13 @@ SILENT_S = 30.0
 """How long an answer may take, beyond the end of a watch."""
 LINE_MAX = 8 * 2**20
 """The most bytes of an event; an object of the API server is at most 1.5 MiB in its store."""
+_KEEPALIVE = {
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE): 1,
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE): 30,
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL): 5,
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT): 3,
+}
+"""A connection whose other end is gone is dead after 45 s, though a watch may be silent for longer."""
 SELECTED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -67,10 +75,16 @@ class ApiServer:
                 return
             query["continue"] = page.metadata.continue_
 
-    def watch(self, version: str) -> Iterator[tuple[str, Pod]]:
-        """Yield what changes after a version, ``BOOKMARK`` for a version alone. Raises ApiError."""
+    def watch(
+        self, version: str, opened: Callable[[socket.socket], None] = lambda _: None
+    ) -> Iterator[tuple[str, Pod]]:
+        """Yield what changes after a version, ``BOOKMARK`` for a version alone. Raises ApiError.
+
+        ``opened`` is given the connection: another thread ends the watch by shutting it down.
+        """
         query = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true", "fieldSelector": SELECTED}
-        for line in self._lines(query | {"timeoutSeconds": str(WATCH_S)}, WATCH_S + self.silent_s):
+        query["timeoutSeconds"] = str(WATCH_S)
+        for line in self._lines(query, WATCH_S + self.silent_s, opened=opened):
             try:
                 event = _read_event(line)
                 pod = read_pod(event.object) if event.type != "ERROR" else None
@@ -80,7 +94,14 @@ class ApiServer:
                 raise ApiError(f"the watch ended: {bytes(event.object)[:200]!r}")
             yield event.type, pod
 
-    def _lines(self, query: dict[str, str], timeout_s: float, *, whole: bool = False) -> Iterator[bytes]:
+    def _lines(
+        self,
+        query: dict[str, str],
+        timeout_s: float,
+        *,
+        whole: bool = False,
+        opened: Callable[[socket.socket], None] = lambda _: None,
+    ) -> Iterator[bytes]:
         """Yield the lines of an answer as they come, or all of it at once."""
         if self.tls is None:
             connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout_s)
@@ -90,6 +111,10 @@ class ApiServer:
             headers = {"Accept": "application/json"}
             if self.token_file is not None:
                 headers["Authorization"] = f"Bearer {self.token_file.read_text().strip()}"
+            connection.connect()
+            for option, value in _KEEPALIVE.items():
+                connection.sock.setsockopt(*option, value)
+            opened(connection.sock)
             connection.request("GET", f"/api/v1/pods?{urlencode(query)}", headers=headers)
             answer = connection.getresponse()
             if answer.status != http.client.OK:

@@ -3,14 +3,13 @@
 A pod that is bound and has not ended is a confirmed instance on its node, whatever the limits; also while it is being
 deleted. Its id is the uid. A static pod's is the hash of its configuration, as in its control group; where another
 instance has that hash, the uid. Only records with the label ``kubernetes=CLUSTER`` are compared: no other is ever
-released or written over. In a list,
-a reservation without a pod is left to expire, since its binding may be under way.
+released or written over. A reservation that no pod of a list has is left to expire, since its binding may be under way.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -56,33 +55,47 @@ class Changes:
     """``added``: to confirm; ``changed``: to correct; ``gone``: to release."""
     refused: dict[str, str]
     """Why a pod cannot be in the ledger, by uid."""
+    running: Set[str]
+    """The ids of the instances that run."""
 
 
-def changes(pods: Iterable[Pod], records: Mapping[str, Instance], how: Reading) -> Changes:
-    """Return what a full list of pods says; ``records``: the ledger, read before the list was asked for."""
-    live = {name: one for name, one in records.items() if one.state in LIVE}
-    ours = {name: one for name, one in live.items() if _is_ours(one, how)}
-    return _changes([pod for pod in pods if is_running(pod)], live, ours, how)
+class Listing:
+    """A list of pods that comes in pages. What was of the cluster before it, and is in none of them, has ended.
 
-
-def event(kind: str, pod: Pod, records: Mapping[str, Instance], how: Reading) -> Changes:
-    """Return what one event of a watch says: ``ADDED``, ``MODIFIED`` or ``DELETED``.
-
-    The reservation of a pod that has ended is released, too.
+    ``before``: the records of the ledger, read before the list was asked for. Its ids alone are kept.
     """
-    live = {name: records[name] for name in ids_of(pod) if name in records and records[name].state in LIVE}
-    ours = {name: one for name, one in live.items() if _is_ours(one, how) and _may_be(pod, name, one)}
-    ended = kind == "DELETED" or pod.status.phase in ENDED
-    return _changes([pod] if is_running(pod) and not ended else [], live, ours, how, reservations=ended)
+
+    def __init__(self, before: Iterable[Instance], how: Reading) -> None:
+        self._how = how
+        self.gone = {one.id for one in before if one.state == "confirmed" and _is_ours(one, how)}
+        """The ids to release when the last page has been seen."""
+
+    def page(self, pods: Iterable[Pod], records: Mapping[str, Instance]) -> Changes:
+        """Return what a page says; ``records``: those with the ids of its pods."""
+        found = changes([("ADDED", pod) for pod in pods], records, self._how)
+        self.gone -= found.running
+        return found
+
+
+def changes(seen: Iterable[tuple[str, Pod]], records: Mapping[str, Instance], how: Reading) -> Changes:
+    """Return what events of a watch say, each ``ADDED``, ``MODIFIED`` or ``DELETED``; the last one of a pod counts.
+
+    ``records``: those with the ids of these pods. The reservation of a pod that has ended is released, too.
+    """
+    live = {name: one for name, one in records.items() if one.state in LIVE}
+    running: list[Pod] = []
+    ours: dict[str, Instance] = {}
+    for kind, pod in {pod.metadata.uid: (kind, pod) for kind, pod in seen}.values():
+        ended = kind == "DELETED" or pod.status.phase in ENDED
+        if ended or is_running(pod):
+            running += [] if ended else [pod]
+            of_pod = {name: live[name] for name in ids_of(pod) if name in live}
+            ours |= {name: one for name, one in of_pod.items() if _is_ours(one, how) and _may_be(pod, name, one)}
+    return _changes(running, live, ours, how)
 
 
 def _changes(
-    running: Iterable[Pod],
-    live: Mapping[str, Instance],
-    ours: Mapping[str, Instance],
-    how: Reading,
-    *,
-    reservations: bool = False,
+    running: Iterable[Pod], live: Mapping[str, Instance], ours: Mapping[str, Instance], how: Reading
 ) -> Changes:
     found: dict[str, Instance] = {}
     kept: set[str] = set()
@@ -99,7 +112,7 @@ def _changes(
             refused[pod.metadata.uid] = str(error)
             kept |= ours.keys() & names  # it runs: what the ledger has of it stays
     compared = {name: one for name, one in ours.items() if name not in kept}
-    return Changes(difference(compared, list(found.values()), reservations=reservations), refused)
+    return Changes(difference(compared, list(found.values()), reservations=True), refused, found.keys() | kept)
 
 
 def is_running(pod: Pod) -> bool:

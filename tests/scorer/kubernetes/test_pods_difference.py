@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from scorer.kubernetes.pods_body import Pod, read_pod
-from scorer.kubernetes.pods_difference import Changes, Reading, changes, event, instance, kind_of
+from scorer.kubernetes.pods_difference import Changes, Listing, Reading, changes, instance, kind_of
 from scorer.ledger.record.instance import Instance
 
 HOW = Reading("east")
@@ -84,10 +84,24 @@ TABLE: list[tuple[str, list[Pod], list[Instance], dict[str, list[str]]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("in_page", [1, 500])
 @pytest.mark.parametrize(("name", "pods", "records", "wanted"), TABLE)
-def test_a_full_list(name: str, pods: list[Pod], records: list[Instance], wanted: dict[str, list[str]]) -> None:
-    """Over the records of this cluster only."""
-    assert said(changes(pods, {one.id: one for one in records}, HOW)) == wanted, name
+def test_a_full_list(
+    name: str, pods: list[Pod], records: list[Instance], wanted: dict[str, list[str]], in_page: int
+) -> None:
+    """Over the records of this cluster only, however many pods a page has."""
+    ledger = {one.id: one for one in records}
+    listing, found = Listing(records, HOW), dict[str, list[str]]()
+    for first in range(0, len(pods), in_page):
+        page = listing.page(pods[first : first + in_page], ledger)
+        for what, ids in said(page).items():
+            found.setdefault(what, []).extend(ids)
+        for old in page.to_ledger.gone:
+            del ledger[old.id]
+        ledger |= {one.id: one for one in page.to_ledger.added}
+    if gone := sorted(listing.gone & ledger.keys()):
+        found.setdefault("release", []).extend(gone)
+    assert found == wanted, name
 
 
 EVENTS: list[tuple[str, str, Pod, list[Instance], dict[str, list[str]]]] = [
@@ -109,12 +123,19 @@ EVENTS: list[tuple[str, str, Pod, list[Instance], dict[str, list[str]]]] = [
 @pytest.mark.parametrize(("name", "kind", "one", "records", "wanted"), EVENTS)
 def test_an_event(name: str, kind: str, one: Pod, records: list[Instance], wanted: dict[str, list[str]]) -> None:
     """It concerns its own pod alone."""
-    assert said(event(kind, one, {each.id: each for each in records}, HOW)) == wanted, name
+    assert said(changes([(kind, one)], {each.id: each for each in records}, HOW)) == wanted, name
+
+
+def test_the_last_of_several_events_counts() -> None:
+    """Bound and ended at once leaves nothing; ended, then another pod, leaves the other."""
+    assert said(changes([("ADDED", pod()), ("MODIFIED", pod(cpu="2")), ("DELETED", pod())], {}, HOW)) == {}
+    seen = [("DELETED", static("u", "n1")), ("ADDED", static("v", "n1"))]
+    assert said(changes(seen, {HASH: record(static("u", "n1"), HASH)}, HOW)) == {}
 
 
 def test_a_resize_is_corrected() -> None:
     """To the amounts that the pod now has."""
-    (correction,) = event("MODIFIED", pod(cpu="2"), {"a": record(pod())}, HOW).to_ledger.changed
+    (correction,) = changes([("MODIFIED", pod(cpu="2"))], {"a": record(pod())}, HOW).to_ledger.changed
     assert (correction[0].amounts[0], correction[1].amounts[0]) == (1.0, 2.0)
 
 

@@ -1,0 +1,102 @@
+"""Shell: the events of a watch, read by a thread of their own, and taken some at a time.
+
+    with Watch(api, version) as watch:
+        while ...:
+            events = watch.take(1.0)      # waits for the first only
+
+A watch that ends, or is cut, between two events goes on from the last version heard. Any error is raised where events
+are taken.
+At most `WAITING_MAX` events wait; the API server ends a watch that does not read, which is an error as any other.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Self
+
+from scorer.kubernetes.pods_api import ApiServer
+from scorer.kubernetes.pods_body import Pod
+
+TAKEN_MAX = 500
+"""The most events that are taken together."""
+WAITING_MAX = 2_000
+_SHORT_S = 1.0
+"""The shortest time between two watches: a server, or a proxy, may end each one at once."""
+
+
+class Watch(threading.Thread):
+    """Watches between ``start`` and `close`, or inside ``with``."""
+
+    def __init__(self, api: ApiServer, version: str) -> None:
+        super().__init__(name="watch", daemon=True)
+        self._api, self._version = api, version
+        self._changed = threading.Condition()
+        self._waiting: deque[tuple[str, Pod]] = deque()
+        self._error: Exception | None = None
+        self._closed = False
+        self._socket: socket.socket | None = None
+
+    def run(self) -> None:
+        """Read until an error, or `close`."""
+        try:
+            while not self._closed:
+                again_s = time.monotonic() + _SHORT_S
+                for kind, pod in self._api.watch(self._version, self._opened):
+                    self._version = pod.metadata.resource_version or self._version
+                    if not self._put(kind, pod):
+                        return
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closed, again_s - time.monotonic())
+        except Exception as error:  # raised again by `take`
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+
+    def _opened(self, connection: socket.socket) -> None:
+        with self._changed:
+            self._socket = connection
+            if self._closed:
+                _shut(connection)
+
+    def _put(self, kind: str, pod: Pod) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or len(self._waiting) < WAITING_MAX)
+            self._waiting.append((kind, pod))
+            self._changed.notify_all()
+            return not self._closed
+
+    def take(self, wait_s: float) -> list[tuple[str, Pod]]:
+        """Return the events that have come, none when none has come in time. Raises what ended the watch."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._error, wait_s)
+            if self._error and not self._waiting:
+                raise self._error
+            found = [self._waiting.popleft() for _ in range(min(TAKEN_MAX, len(self._waiting)))]
+            self._changed.notify_all()
+            return found
+
+    def close(self) -> None:
+        """End the watch: its connection, and with it its thread."""
+        with self._changed:
+            self._closed = True
+            if self._socket is not None:
+                _shut(self._socket)
+            self._changed.notify_all()
+        self.join(5.0)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _shut(connection: socket.socket) -> None:
+    """Shut a connection down below its TLS, which another thread reads."""
+    with suppress(OSError):
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)

@@ -1,0 +1,194 @@
+"""An API server of pods in this process: lists in pages of one version, watches with bookmarks, and how both fail."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+Body = dict[str, Any]
+GONE = {"kind": "Status", "code": 410, "reason": "Expired"}
+
+
+class KubeApi(ThreadingHTTPServer):
+    """Its pods by uid, and what changed; every change is one version."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Call)
+        self.changed = threading.Condition()
+        self.pods: dict[str, Body] = {}
+        self.log: list[tuple[int, str, Body]] = []
+        self.version = 100
+        self.oldest = 0
+        """A watch from an older version is too old."""
+        self.gone_as_status = True
+        self.away = False
+        """Every call gets 503."""
+        self.deaf = False
+        """Watches stay open and say nothing."""
+        self.cuts = 0
+        self.watching = self.lists = 0
+        self.lists_held = threading.Event()
+        """While it is not set, a list waits after its first page."""
+        self.lists_held.set()
+        self._lists: dict[str, tuple[int, list[bytes]]] = {}
+        self.tokens: set[str | None] = set()
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def put(self, uid: str, node: str = "n1", *, cpu: str = "1", phase: str = "Running", **metadata: Any) -> None:
+        """Make or change a pod."""
+        container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+        about = {"name": f"pod-{uid}", "namespace": "shop", "uid": uid} | metadata
+        status = {"phase": phase, "startTime": "2026-01-01T00:00:00Z"}
+        self._note(uid, {"metadata": about, "spec": {"nodeName": node, "containers": [container]}, "status": status})
+
+    def delete(self, uid: str) -> None:
+        """Delete a pod."""
+        self._note(uid, None)
+
+    def _note(self, uid: str, new: Body | None) -> None:
+        with self.changed:
+            self.version += 1
+            old = self.pods.pop(uid, None)
+            if new is not None:
+                new["metadata"]["resourceVersion"] = str(self.version)
+                self.pods[uid] = new
+            before, now = selected(old), selected(new)
+            if before or now:
+                kind = "MODIFIED" if before and now else "ADDED" if now else "DELETED"
+                body = new if now else {**(old or {}), "metadata": {**(old or {})["metadata"]}}
+                body["metadata"]["resourceVersion"] = str(self.version)  # type: ignore[index]
+                self.log.append((self.version, kind, body))  # type: ignore[arg-type]
+            self.changed.notify_all()
+
+    def running(self) -> dict[str, tuple[str, float]]:
+        """Return what the ledger should have: node and cores by uid."""
+        return {
+            uid: (pod["spec"]["nodeName"], float(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"]))
+            for uid, pod in self.pods.items()
+            if selected(pod)
+        }
+
+    def forget(self) -> None:
+        """Make every version so far too old to watch from, and end all watches."""
+        with self.changed:
+            self.version += 1
+            self.oldest = self.version
+        self.cut()
+
+    def cut(self) -> None:
+        """Cut all watches."""
+        with self.changed:
+            self.cuts += 1
+            self.changed.notify_all()
+
+    def page(self, continued: str, limit: int) -> Body:
+        """Return a page of the version that its list began with."""
+        with self.changed:
+            if not continued:
+                self.lists += 1
+                continued = f"{self.lists}:0"
+                self._lists[str(self.lists)] = (
+                    self.version,
+                    [json.dumps(p).encode() for p in self.pods.values() if selected(p)],
+                )
+        number, _, first = continued.partition(":")
+        version, pods = self._lists[number]
+        after = int(first) + limit
+        metadata = {"resourceVersion": str(version), "continue": f"{number}:{after}" if after < len(pods) else ""}
+        return {"kind": "PodList", "metadata": metadata, "items": [json.loads(p) for p in pods[int(first) : after]]}
+
+
+def selected(pod: Body | None) -> bool:
+    """Return whether a pod is bound and has not ended."""
+    return bool(pod and pod["spec"]["nodeName"] and pod["status"]["phase"] not in ("Succeeded", "Failed"))
+
+
+class _Call(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: KubeApi
+
+    def do_GET(self) -> None:
+        asked = {name: one for name, (one,) in parse_qs(urlsplit(self.path).query).items()}
+        self.server.tokens.add(self.headers["Authorization"])
+        if self.server.away:
+            self._answer(503, {"kind": "Status", "code": 503})
+        elif "watch" in asked:
+            self._watch(int(asked["resourceVersion"]))
+        else:
+            continued = asked.get("continue", "")
+            if continued:
+                self.server.lists_held.wait(30)
+            self._answer(200, self.server.page(continued, int(asked["limit"])))
+
+    def _answer(self, status: int, body: Body) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _watch(self, version: int) -> None:
+        api = self.server
+        too_old = version < api.oldest
+        if too_old and api.gone_as_status:
+            self._answer(410, GONE)
+            return
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        if too_old:
+            self._say("ERROR", GONE)
+            return
+        cuts, at = api.cuts, next((n for n, (one, _, _) in enumerate(api.log) if one > version), len(api.log))
+        self._say("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": str(version)}})
+        with api.changed:
+            api.watching += 1
+        try:
+            while api.cuts == cuts:
+                with api.changed:
+                    if len(api.log) == at or api.deaf:
+                        api.changed.wait(1.0)
+                    events, at = ([], at) if api.deaf or api.cuts != cuts else (api.log[at:], len(api.log))
+                for _, kind, body in events:
+                    self._say(kind, body)
+        except OSError:
+            pass
+        finally:
+            self.close_connection = True
+            with api.changed:
+                api.watching -= 1
+                api.changed.notify_all()
+
+    def _say(self, kind: str, body: Body) -> None:
+        data = json.dumps({"type": kind, "object": body}).encode() + b"\n"
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def kube_api() -> Iterator[KubeApi]:
+    """Run one."""
+    with KubeApi() as api:
+        thread = threading.Thread(target=api.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield api
+        finally:
+            api.lists_held.set()
+            api.cut()
+            api.shutdown()
+            thread.join()
