@@ -111,6 +111,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/scorer/commands/shared/test_request.py",
     ),
     "scorer.kubernetes.load_watcher": ("tests/integration/test_load_watcher.py",),
+    "scorer.kubernetes.pods": ("tests/integration/test_pods.py",),
     "scorer.ledger.record": (
         "tests/integration/test_fifth_resource.py",
         "tests/integration/test_ledger.py",

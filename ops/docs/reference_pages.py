@@ -21,6 +21,7 @@ from ops.record.metrics import Metrics as OfRecorder
 from schemas.process.flags import Parser
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.kubernetes.load_watcher.metrics import Metrics as OfLoadWatcher
+from scorer.kubernetes.pods.metrics import Metrics as OfPods
 from scorer.metrics import Metrics as OfScorer
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
 from scorer.ranking.profiles.profile import Profile
@@ -93,6 +94,7 @@ def metrics() -> str:
         ("Rebalancer", OfRebalancer().registry),
         ("Recorder", OfRecorder().registry),
         ("Load watcher", OfLoadWatcher().registry),
+        ("Pods", OfPods().registry),
     ):
         parts += [f"## {title}", _rows(_of_registry(registry))]
     return "\n\n".join(parts) + "\n"

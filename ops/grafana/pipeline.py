@@ -1,4 +1,4 @@
-"""The pipeline: agents, broker, stream app, Redis, exporter, recorder, load watcher; from a reading to where a decision sees it."""
+"""The pipeline: agents, broker, stream app, Redis, exporter, recorder, load watcher, pods; from a reading to where a decision sees it."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from ops.grafana.panels import (
 
 NO_RECORDER = "no recorder runs"
 NO_LOAD_WATCHER = "no load watcher runs"
+NO_PODS = "no pods are followed"
 LAG: Steps = ((None, "green"), (10, "yellow"), (30, "red"))
 
 
@@ -32,7 +33,7 @@ def dashboard() -> Dashboard:
     return page(
         "windward-pipeline",
         "Windward / Pipeline",
-        "Agents, broker, stream app, Redis, exporter, recorder and load watcher: from a reading to where a decision sees it",
+        "Agents, broker, stream app, Redis, exporter, recorder, load watcher and pods: from a reading to where a decision sees it",
         [],
         [
             Row("What is wrong now", _now()),
@@ -41,6 +42,7 @@ def dashboard() -> Dashboard:
             Row("Redis and exporter", _servers(), collapsed=True),
             Row("Recorder", _recorder(), collapsed=True),
             Row("Load watcher", _load_watcher(), collapsed=True),
+            Row("Pods of Kubernetes", _pods(), collapsed=True),
             Row("Processes", _processes(), collapsed=True),
         ],
     )
@@ -48,8 +50,8 @@ def dashboard() -> Dashboard:
 
 def _now() -> list[Panel]:
     processes = '{__name__=~"windward_(%s)_build_info"}'
-    every = processes % "agent|stream|scorer|exporter|record|rebalancer|load_watcher"
-    few = processes % "stream|scorer|exporter|record|rebalancer|load_watcher"
+    every = processes % "agent|stream|scorer|exporter|record|rebalancer|load_watcher|pods"
+    few = processes % "stream|scorer|exporter|record|rebalancer|load_watcher|pods"
     return [
         Rows(
             "Alerts that fire", "Of this fleet, as Prometheus has them; each has an entry in the runbook.",
@@ -291,7 +293,7 @@ def _servers() -> list[Panel]:
         ),
         Rows(
             "Versions", "Version of each process.",
-            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record|rebalancer|load_watcher)_build_info"})', "processes", "short")],
+            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record|rebalancer|load_watcher|pods)_build_info"})', "processes", "short")],
             by="job", width=8, height=6,
         ),
     ]  # fmt: skip
@@ -358,6 +360,35 @@ def _load_watcher() -> list[Panel]:
         Lines(
             "Answers of the load watcher", "A second, by HTTP status; each plugin asks every 30 s. 503: no load is known.",
             rates("windward_load_watcher_answers_total", "status"), "ops", height=6, empty=NO_LOAD_WATCHER,
+        ),
+    ]  # fmt: skip
+
+
+def _pods() -> list[Panel]:
+    return [
+        Figures(
+            "Pods are followed", "1 while all who run it watch, or wait for the lease.",
+            [("min(windward_pods_up)", "pods")], "short", width=4, height=6,
+            words={"1": ("yes", "green"), "0": ("no", "red")}, graph=False, empty=NO_PODS,
+        ),
+        Figures(
+            "API server heard", "Since it said something to the one that leads; a bookmark comes each minute.",
+            [("time() - max(windward_pods_heard_timestamp_seconds > 0)", "ago")], "s", width=4, height=6,
+            decimals=0, steps=((None, "green"), (150, "yellow"), (300, "red")), empty=NO_PODS,
+        ),
+        Figures(
+            "Leading and refused", "How many hold the lease, one a cluster; running pods that cannot be in the ledger.",
+            [("sum(windward_pods_leads)", "lead"), ("max(windward_pods_refused)", "refused")], "short", width=4, height=6,
+            graph=False, empty=NO_PODS,
+        ),
+        Lines(
+            "Changes from pods", "A second: instances confirmed, corrected and released.",
+            rates("windward_pods_changes_total", "change"), "ops", width=6, height=6, empty=NO_PODS,
+        ),
+        Lines(
+            "Lists of pods", "A second, by result, and how long the last one took; each error is followed by a list.",
+            [*rates("windward_pods_lists_total", "result"), ("max(windward_pods_list_seconds)", "seconds")], "short",
+            width=6, height=6, empty=NO_PODS,
         ),
     ]  # fmt: skip
 

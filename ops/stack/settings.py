@@ -37,6 +37,9 @@ class StackSettings(PipelineSettings):
     record: bool = setting(False, "record the fleet into the folder recording of state_dir, for `windward replay`")
     rebalancer: bool = setting(False, "propose moves on a Redis list; nothing moves unless a program takes them")
     load_watcher: bool = setting(False, "serve the load of all machines as Trimaran's plugins ask for it")
+    pods: str = setting(
+        "", "API server, as that of `kubectl proxy`, whose pods are followed into the ledger", metavar="URL"
+    )
     prometheus: bool = setting(False, "start the Prometheus that is installed here; it scrapes the processes' pages")
     prometheus_port: Port = setting(9090, "its port; 0: any free one")
     prometheus_interval_s: Annotated[int, Meta(ge=1, le=300)] = setting(5, "how often it looks")

@@ -182,6 +182,8 @@ class Stack(StartedByWith):
             middle.append(self._process("rebalancer", 0))
         if settings.load_watcher:
             middle.append(self._process("load-watcher", 0))
+        if settings.pods:
+            middle.append(self._process("pods", 0, ["--kubernetes", "here", "--api-url", settings.pods]))
         name = os.environ.get("WINDWARD_MACHINE") or socket.gethostname()  # in a container, too
         edge = [self._process("agent", 0, ["--machine", name])] if settings.agent else []
         if settings.machines:

@@ -1,10 +1,8 @@
 """Windward inside Kubernetes: opt-in, imported by nothing else.
 
 load_watcher       the load of all nodes for Trimaran's plugins
+pods               follows them into the ledger
 pods_api           lists and watches pods by the API server's HTTP
 pods_body          a pod's body as an instance
 pods_difference    what a list or an event of pods changes in the ledger
-
-No command runs those of pods yet: what writes the differences to the ledger, with a lease and the pods' true start, is
-missing.
 """

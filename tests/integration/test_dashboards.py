@@ -32,6 +32,7 @@ from scorer.commands.machines import machines as machines_command
 from scorer.ranking.profiles.catalogue import load_profiles
 from streams.worker.topics import TopicSettings
 from tests.fresh import all_fresh
+from tests.integration.kube_api import KubeApi, kube_api
 from tests.ops.metrics import exposed_metrics
 
 pytestmark = [
@@ -72,12 +73,20 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def api() -> Iterator[KubeApi]:
+    """A cluster of one pod."""
+    with kube_api() as made:
+        made.put("pod", HERE)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     """Start everything, let it place, confirm, refuse and release for a while."""
     settings = StackSettings(
         kafka_port=0, redis_port=0, metrics_port=0, prometheus=True, prometheus_port=0, prometheus_interval_s=STEP_S,
         machines=MACHINES, backfill_s=4000, scorers=2, record=True, rebalancer=True,
-        load_watcher=True, state_dir=tmp_path_factory.mktemp("stack"),
+        load_watcher=True, pods=api.url, state_dir=tmp_path_factory.mktemp("stack"),
     )  # fmt: skip
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
     environ["WINDWARD_FLUSH_INTERVAL_S"] = "0.5"  # by default every 50 ms: more than a busy machine needs here
@@ -327,10 +336,10 @@ def test_every_rule_is_evaluated(run: Run) -> None:
 
 
 def test_every_process_is_scraped_without_a_warning(run: Run) -> None:
-    """All targets are up: agent, stream app, two scorers, two exporters, load watcher, rebalancer, recorder."""
+    """All targets are up: agent, stream app, two scorers, two exporters, load watcher, pods, rebalancer, recorder."""
     targets = run.prometheus.get("targets")["activeTargets"]
     assert sorted(each["labels"]["job"] for each in targets) == [
-        "windward-agent", "windward-exporter", "windward-exporter", "windward-load-watcher", "windward-rebalancer",
+        "windward-agent", "windward-exporter", "windward-exporter", "windward-load-watcher", "windward-pods", "windward-rebalancer",
         "windward-record", "windward-scorer", "windward-scorer", "windward-stream",
     ]  # fmt: skip
     assert [each["lastError"] for each in targets if each["health"] != "up"] == []

@@ -281,7 +281,7 @@ def pods_process(url: str, names: Names, api: KubeApi, *flags: str) -> Iterator[
     """Run the command; yields the process and the address of its pages."""
     port = free_port()
     command = [sys.executable, "-P", "-m", "ops.cli.main", "pods", "--redis-url", url, "--prefix", names.prefix]
-    command += ["--metrics-port", str(port), "--cluster", "east", "--api-url", api.url, "--lease-s", "1", *flags]
+    command += ["--metrics-port", str(port), "--kubernetes", "east", "--api-url", api.url, "--lease-s", "1", *flags]
     with LocalProcess("pods", command, ready=lambda: listens(port)) as process:
         yield process, f"http://{LOOPBACK}:{port}"
 

@@ -30,6 +30,8 @@ from tests.conftest import free_port, start_valkey, stop
 from tests.in_process import run_command
 from tests.integration.pipeline import Pipeline, await_condition, make_samples
 from tests.integration.test_load_watcher import load_watcher, nodes
+from tests.integration.kube_api import kube_api
+from tests.integration.test_pods import pods_process
 from tests.integration.test_rebalancer import Fleet
 from tests.integration.test_rpc import ask_raw, eventually, scorer_process
 from tests.window_tables import publish, window_table
@@ -37,7 +39,7 @@ from tests.window_tables import publish, window_table
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
-USERS = ("stream", "scorer", "deployer", "operator", "exporter", "record", "rebalancer", "mover")
+USERS = ("stream", "scorer", "deployer", "operator", "exporter", "record", "rebalancer", "mover", "pods")
 NAMES = Names()
 SHARED = {"load-watcher": "exporter"}
 """Processes that have no user of their own, and whose they use."""
@@ -115,7 +117,7 @@ def test_usage_by_instance_is_where_users_of_the_windows_may_go(server: int, adm
     for user in USERS:
         with redis.Redis.from_url(url(server), username=user, password=password(user)) as client:
             for allowed, act in (("stream", lambda: client.set(key, b"x")), (None, lambda: client.get(key))):
-                if user == allowed or (allowed is None and user not in ("deployer", "record", "mover")):
+                if user == allowed or (allowed is None and user not in ("deployer", "record", "mover", "pods")):
                     act()
                 else:
                     with pytest.raises(redis.exceptions.NoPermissionError):
@@ -324,6 +326,27 @@ def test_a_load_watcher_is_an_exporter(server: int, admin: redis.Redis, monkeypa
     with load_watcher(url(server), NAMES) as (_, page):
         eventually(lambda: nodes(page) == {"m1", "m2"})
         eventually(lambda: admin.hlen(NAMES.processes("load-watcher")))
+    assert denied(admin) == []
+
+
+def test_pods_are_followed_by_a_user_of_their_own(
+    server: int, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It writes the ledger, reads no window, puts no query, and nothing that it does is refused."""
+    for name, value in environment("pods").items():
+        monkeypatch.setenv(name, value)
+    wire = Wire({"url": url(server)})
+    ledger = Ledger(wire, NAMES)
+    with kube_api() as api:
+        api.put("a", annotations={"kubernetes.io/config.hash": "b"})
+        api.put("c")
+        with pods_process(url(server), NAMES, api):
+            eventually(lambda: ledger.all_instances().keys() == {"b", "c"})
+            eventually(lambda: admin.hlen(NAMES.processes("pods")))
+            api.put("c", cpu="2")
+            api.delete("a")
+            eventually(lambda: ledger.all_instances().keys() == {"c"})
+    wire.close()
     assert denied(admin) == []
 
 

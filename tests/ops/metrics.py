@@ -22,6 +22,7 @@ from schemas.resources import RESOURCES
 from schemas.tables.learned import ChanceBin, Chances
 from schemas.tables.window_table import decode_table
 from scorer.kubernetes.load_watcher.metrics import Metrics as LoadWatcherMetrics
+from scorer.kubernetes.pods.metrics import Metrics as PodsMetrics
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics as ScorerMetrics
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
@@ -69,6 +70,7 @@ def exposed_metrics() -> frozenset[str]:
         for each in (
             *(registry, stream.registry, scorer.registry),
             *(RecordMetrics("1").registry, RebalancerMetrics("1").registry, LoadWatcherMetrics("1").registry),
+            PodsMetrics("1").registry,
         )
         for family in each.collect()
         for sample in family.samples

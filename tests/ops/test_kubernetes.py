@@ -14,6 +14,7 @@ from ops.exporter.settings import ExporterSettings
 from ops.record.settings import RecordSettings
 from schemas.process.settings import load_settings
 from scorer.kubernetes.load_watcher.settings import LoadWatcherSettings
+from scorer.kubernetes.pods.settings import PodsSettings
 from scorer.rebalancer.settings import RebalancerSettings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
@@ -24,7 +25,7 @@ FOLDER = ROOT / "ops/kubernetes"
 SETTINGS: dict[str, type] = {
     "agent": AgentSettings, "stream": StreamSettings, "scorer": ScorerSettings, "exporter": ExporterSettings,
     "rebalancer": RebalancerSettings, "record": RecordSettings,
-    "load-watcher": LoadWatcherSettings,
+    "load-watcher": LoadWatcherSettings, "pods": PodsSettings,
 }  # fmt: skip
 KINDS = ("DaemonSet", "Deployment", "StatefulSet")
 CUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
@@ -60,7 +61,7 @@ def test_every_file_is_applied() -> None:
     """The customization lists all files of the folder, and all objects are in the namespace."""
     assert {path.name for path in FOLDER.glob("*.yaml")} == {"kustomization.yaml", *CUSTOMIZATION["resources"]}
     for each in OBJECTS.values():
-        if each["kind"] != "Namespace":
+        if each["kind"] not in ("Namespace", "ClusterRole", "ClusterRoleBinding"):
             assert each["metadata"]["namespace"] == CUSTOMIZATION["namespace"]
 
 
@@ -75,14 +76,16 @@ def test_the_agent_is_on_every_node_and_the_rest_by_number() -> None:
         "Deployment/windward-rebalancer": "Deployment",
         "StatefulSet/windward-record": "StatefulSet",
         "Deployment/windward-load-watcher": "Deployment",
+        "Deployment/windward-pods": "Deployment",
     }
 
 
 def test_what_is_not_always_wanted_is_off() -> None:
-    """Rebalancer, recorder and load watcher have no replicas until they are scaled; no disk is taken before."""
+    """Rebalancer, recorder, load watcher and pods have no replicas until they are scaled; no disk is taken before."""
     replicas = {name: each["spec"].get("replicas") for name, each in WORKLOADS.items()}
     assert [name for name, count in replicas.items() if count == 0] == [
         "Deployment/windward-rebalancer", "StatefulSet/windward-record", "Deployment/windward-load-watcher",
+        "Deployment/windward-pods",
     ]  # fmt: skip
     assert not [name for name in OBJECTS if name.startswith("PersistentVolumeClaim")]
 
@@ -113,7 +116,8 @@ def test_a_pod_has_no_right_that_it_does_not_need(name: str) -> None:
     """It is nobody in particular, cannot become more, writes to /tmp only, and is bounded in memory."""
     spec = pod(WORKLOADS[name])
     assert spec["securityContext"]["runAsNonRoot"] is True
-    assert spec["automountServiceAccountToken"] is False
+    assert spec["automountServiceAccountToken"] is (name == "Deployment/windward-pods")
+    assert ("serviceAccountName" in spec) is spec["automountServiceAccountToken"]
     for container in spec["containers"]:
         rights = container["securityContext"]
         assert rights == {
@@ -122,6 +126,19 @@ def test_a_pod_has_no_right_that_it_does_not_need(name: str) -> None:
             "capabilities": {"drop": ["ALL"]},
         }
         assert "memory" in container["resources"]["limits"]
+
+
+def test_who_follows_pods_may_list_and_watch_them() -> None:
+    """And nothing else, in any namespace: no secret is read, and nothing is written."""
+    (right,) = OBJECTS["ClusterRole/windward-pods"]["rules"]
+    assert right == {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}
+    binding = OBJECTS["ClusterRoleBinding/windward-pods"]
+    assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("ClusterRole", "windward-pods")
+    (subject,) = binding["subjects"]
+    account = pod(WORKLOADS["Deployment/windward-pods"])["serviceAccountName"]
+    assert (subject["kind"], subject["name"], subject["namespace"]) == ("ServiceAccount", account, "windward")
+    assert f"ServiceAccount/{account}" in OBJECTS
+    assert [name for name, each in OBJECTS.items() if each["kind"] == "ClusterRole"] == ["ClusterRole/windward-pods"]
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

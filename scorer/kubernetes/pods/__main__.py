@@ -18,6 +18,7 @@ from scorer.kubernetes.pods.metrics import Metrics
 from scorer.kubernetes.pods.settings import PodsSettings
 from scorer.kubernetes.pods.watcher import PodsWatcher
 from scorer.kubernetes.pods_api import ApiServer
+from scorer.kubernetes.pods_difference import Reading
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.live_fleet import refuse_mode
 from scorer.wire import Wire
@@ -30,20 +31,20 @@ SETTINGS = PodsSettings
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Follow the pods of a cluster."""
     settings = load_settings(PodsSettings, "pods", argv, environ)
-    api = settings.api(environ)
+    how, api = settings.reading, settings.api(environ)
     configure_logs(settings.log_level, settings.log_format)
-    return run(settings, api)
+    return run(settings, how, api)
 
 
-def run(settings: PodsSettings, api: ApiServer) -> int:
+def run(settings: PodsSettings, how: Reading, api: ApiServer) -> int:
     """Build the parts, list and watch until a signal, close everything."""
     refuse_mode("ledger_url" if settings.ledger_url else "redis_url", settings.ledger_arguments())
     metrics, wire = Metrics(product_version()), Wire(settings.ledger_arguments())
     ledger = Ledger(wire, settings.names, **settings.ledger_bounds())
-    watcher = PodsWatcher(ledger, settings.holder, settings.lease_s, api, settings.reading, metrics)
+    watcher = PodsWatcher(ledger, settings.holder, settings.lease_s, api, how, metrics)
 
     def state() -> tuple[bool, dict[str, Any]]:
-        seen = {"cluster": settings.cluster, "leads": watcher.leads}
+        seen = {"cluster": settings.kubernetes, "leads": watcher.leads}
         return (watcher.watches or not watcher.leads) and not watcher.trouble, seen | (
             {"error": watcher.trouble} if watcher.trouble else {}
         )
@@ -58,7 +59,7 @@ def run(settings: PodsSettings, api: ApiServer) -> int:
     if settings.metrics_port:
         host, port = settings.metrics_host, settings.metrics_port
         pages = serve_pages(metrics.registry, host, port, state, fleet=settings.prefix)
-    log.info("pods.start", extra={"values": {"name": settings.holder, "cluster": settings.cluster}})
+    log.info("pods.start", extra={"values": {"name": settings.holder, "cluster": settings.kubernetes}})
     try:
         with presence:
             while not stop.wait(watcher.turn(stop)):

@@ -34,11 +34,11 @@ class PodsSettings(LedgerSettings):
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
-        "windward pods --cluster east --redis-url redis://server:6379/0 --metrics-port 9468",
-        "windward pods --cluster east --api-url http://127.0.0.1:8001",
+        "windward pods --kubernetes east --redis-url redis://server:6379/0 --metrics-port 9468",
+        "windward pods --kubernetes east --api-url http://127.0.0.1:8001",
     )
 
-    cluster: Name = setting(
+    kubernetes: Name = setting(
         "", "name of the cluster: the label `kubernetes` of its instances; required", metavar="NAME"
     )
     api_url: str = setting("", "API server, as that of `kubectl proxy`; default: that of the pod it runs in")
@@ -57,8 +57,6 @@ class PodsSettings(LedgerSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.cluster:
-            raise ValueError("cluster: required: instances of several clusters are told apart by it")
         for one in self.classes:
             name, _, priority_class = one.partition("=")
             if not name or priority_class not in PRIORITY_CLASSES:
@@ -73,8 +71,10 @@ class PodsSettings(LedgerSettings):
 
     @property
     def reading(self) -> Reading:
-        """How pods are read as instances."""
-        return Reading(self.cluster, self.labels, dict(one.split("=", 1) for one in self.classes))
+        """How pods are read as instances. Raises SettingsError."""
+        if not self.kubernetes:
+            raise SettingsError("kubernetes: required: instances of several clusters are told apart by it")
+        return Reading(self.kubernetes, self.labels, dict(one.split("=", 1) for one in self.classes))
 
     def api(self, environ: Mapping[str, str]) -> ApiServer:
         """Return the API server that is named, or that of the pod this runs in. Raises SettingsError."""
