@@ -339,8 +339,8 @@ def test_every_process_is_scraped_without_a_warning(run: Run) -> None:
     """All targets are up: agent, stream app, two scorers, two exporters, load watcher, pods, rebalancer, recorder."""
     targets = run.prometheus.get("targets")["activeTargets"]
     assert sorted(each["labels"]["job"] for each in targets) == [
-        "windward-agent", "windward-exporter", "windward-exporter", "windward-load-watcher", "windward-pods", "windward-rebalancer",
-        "windward-record", "windward-scorer", "windward-scorer", "windward-stream",
+        "windward-agent", "windward-exporter", "windward-exporter", "windward-load-watcher", "windward-pods",
+        "windward-rebalancer", "windward-record", "windward-scorer", "windward-scorer", "windward-stream",
     ]  # fmt: skip
     assert [each["lastError"] for each in targets if each["health"] != "up"] == []
 

@@ -28,9 +28,9 @@ from scorer.live.loader import Loader
 from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.in_process import run_command
+from tests.integration.kube_api import kube_api
 from tests.integration.pipeline import Pipeline, await_condition, make_samples
 from tests.integration.test_load_watcher import load_watcher, nodes
-from tests.integration.kube_api import kube_api
 from tests.integration.test_pods import pods_process
 from tests.integration.test_rebalancer import Fleet
 from tests.integration.test_rpc import ask_raw, eventually, scorer_process
@@ -410,9 +410,11 @@ def test_a_user_may_do_nothing_else(server: int, user: str, command: tuple[str, 
 
 
 WRITERS = {
-    NAMES.ledger("instances"): {"scorer", "operator"}, NAMES.ledger("leases"): {"scorer", "operator", "rebalancer"},
+    NAMES.ledger("instances"): {"scorer", "operator", "pods"},
+    NAMES.ledger("leases"): {"scorer", "operator", "rebalancer", "pods"},
     NAMES.windows(0): {"stream"}, NAMES.state(0): {"stream"}, NAMES.operator: {"operator", "scorer"},
     NAMES.operator_queries: {"operator", "scorer"}, NAMES.acted("drain", "x"): {"scorer"},
+    NAMES.moves_waiting: {"operator", "rebalancer", "mover"},
     NAMES.queries: {"deployer", "operator", "mover", "scorer"}, NAMES.decisions: {"scorer"},
     NAMES.moves_fence: {"rebalancer"}, NAMES.reply("x"): {"scorer", "deployer", "operator", "mover"},
     NAMES.ledger_marker: {"scorer", "operator"}, "foreign": set(), "other:v1:{ledger}:instances": set(),
