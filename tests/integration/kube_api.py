@@ -38,7 +38,7 @@ class KubeApi(ThreadingHTTPServer):
         self.lists_held = threading.Event()
         """While it is not set, a list waits after its first page."""
         self.lists_held.set()
-        self._lists: dict[str, tuple[int, list[bytes]]] = {}
+        self._lists: dict[str, tuple[int, list[Body]]] = {}
         self.tokens: set[str | None] = set()
 
     @property
@@ -99,15 +99,12 @@ class KubeApi(ThreadingHTTPServer):
             if not continued:
                 self.lists += 1
                 continued = f"{self.lists}:0"
-                self._lists[str(self.lists)] = (
-                    self.version,
-                    [json.dumps(p).encode() for p in self.pods.values() if selected(p)],
-                )
+                self._lists[str(self.lists)] = (self.version, [pod for pod in self.pods.values() if selected(pod)])
         number, _, first = continued.partition(":")
         version, pods = self._lists[number]
         after = int(first) + limit
         metadata = {"resourceVersion": str(version), "continue": f"{number}:{after}" if after < len(pods) else ""}
-        return {"kind": "PodList", "metadata": metadata, "items": [json.loads(p) for p in pods[int(first) : after]]}
+        return {"kind": "PodList", "metadata": metadata, "items": pods[int(first) : after]}
 
 
 def selected(pod: Body | None) -> bool:

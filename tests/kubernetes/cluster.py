@@ -13,9 +13,21 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Self
 
+import yaml
+
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port, wait_until
 
 _TOKEN = "of-this-test"
+_PODS = "/api/v1/namespaces/default/pods"
+_NAMESPACE = "windward"
+_RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
+_PATHS = {
+    "Deployment": f"/apis/apps/v1/namespaces/{_NAMESPACE}/deployments",
+    "PodDisruptionBudget": f"/apis/policy/v1/namespaces/{_NAMESPACE}/poddisruptionbudgets",
+    "ServiceAccount": f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts",
+    "ClusterRole": f"{_RIGHTS}/clusterroles",
+    "ClusterRoleBinding": f"{_RIGHTS}/clusterrolebindings",
+}
 _UNVERIFIED = ssl._create_unverified_context()
 
 
@@ -101,6 +113,45 @@ class Cluster:
         wait_until(lambda: bool(node()), 60, f"pod {pod} is bound")
         return node()
 
+    def end_pod(self, pod: str, phase: str) -> None:
+        """Let a pod end, as its kubelet would say."""
+        self._call("PATCH", f"{_PODS}/{pod}/status", {"status": {"phase": phase}})
+
+    def resize_pod(self, pod: str, requests: dict[str, str]) -> None:
+        """Give the container of a pod other requests."""
+        container = {"name": "c", "resources": {"requests": requests}}
+        self._call("PATCH", f"{_PODS}/{pod}/resize", {"spec": {"containers": [container]}})
+
+    def delete_pod(self, pod: str) -> None:
+        """Delete a pod at once: there is no kubelet to wait for."""
+        self._call("DELETE", f"{_PODS}/{pod}?gracePeriodSeconds=0")
+
+    def running(self) -> dict[str, tuple[str, str]]:
+        """Return node and cores, as they are written, of the bound pods that have not ended, by uid."""
+        return {
+            one["metadata"]["uid"]: (
+                one["spec"]["nodeName"], one["spec"]["containers"][0]["resources"]["requests"]["cpu"],
+            )
+            for one in self._call("GET", _PODS)["items"]
+            if "nodeName" in one["spec"] and one["status"]["phase"] not in ("Succeeded", "Failed")
+        }  # fmt: skip
+
+    def apply(self, manifest: Path) -> None:
+        """Make the namespace of a manifest, and its accounts, roles and bindings; validated strictly."""
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
+        self._call("POST", "/api/v1/namespaces", namespace)
+        for each in yaml.safe_load_all(manifest.read_text()):
+            self._call("POST", f"{_PATHS[each['kind']]}?fieldValidation=Strict", each)
+
+    def flags_of(self, account: str) -> list[str]:
+        """Return the flags by which a process is a service account, which has a token of its own."""
+        token = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        path = f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts/{account}/token"
+        (self._folder / account).write_text(self._call("POST", path, token)["status"]["token"])
+        authority = str(self._folder / "certificates/apiserver.crt")
+        where = ["--api-url", f"https://{LOOPBACK}:{self._port}", "--api-ca-file", authority]
+        return [*where, "--token-file", str(self._folder / account)]
+
     def _part(self, name: str, flags: dict[str, Any], port: int = 0) -> LocalProcess:
         command = [self._binary, name, *(f"--{flag}={value}" for flag, value in flags.items())]
         log = self._folder / f"{name}.log"
@@ -118,7 +169,8 @@ class Cluster:
                 return False
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
-        headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": "application/json"}
+        form = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": form}
         with closing(http.client.HTTPSConnection(LOOPBACK, self._port, context=_UNVERIFIED, timeout=30)) as connection:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
