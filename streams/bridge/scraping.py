@@ -1,8 +1,9 @@
 """Scrapes node_exporters, or asks Prometheus for what it scraped. Shell.
 
-Each target is asked on a connection that is kept, at its own moment of the interval, by a few threads: one that does
-not answer holds up no other. One that is still being asked when its next moment comes is left out, and counted. Without
-an answer nothing is published: the machine turns stale, as with an agent that ended.
+Each target is asked on a connection that is kept, at its own moment of the interval, by a few threads. What failed
+last time has threads of its own, and is asked less and less often: a rack that is lost holds up no other. One that is
+still being asked when its next moment comes is left out, and counted. Without an answer nothing is published: the machine
+turns stale, as with an agent that ended.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from streams.bridge.formats.points import Point, UnreadableError
 
 log = logging.getLogger("windward.bridge")
 
-THREADS_MAX = 32
+THREADS_MAX, THREADS_OF_FAILING = 32, 8
+PAUSES_MAX = 6
+"""A target that fails is asked each interval, then each second one, and at last after so many."""
 PAGE_MAX = 16 << 20
 """The largest page that is read, bytes."""
 ANSWER_MAX = 1 << 30
@@ -72,9 +75,9 @@ class Page:
         kept = self._connection is not None
         try:
             return self._get(form)
-        except _AWAY:
+        except _AWAY as error:
             self.close()
-            if not kept:
+            if not kept or isinstance(error, TimeoutError):
                 raise
         return self._get(form)
 
@@ -117,7 +120,7 @@ class Scraper:
         pages = [Page(target.url, self.timeout_s) for target in self.targets]
         now_s = time.monotonic()
         due = [now_s + self.every_s * (zlib.crc32(target.url.encode()) / 2**32) for target in self.targets]
-        asked, failing = set[int](), set[int]()
+        asked, failing = set[int](), dict[int, int]()
 
         def ask(number: int) -> None:
             try:
@@ -125,19 +128,24 @@ class Scraper:
             except (*_AWAY, UnreadableError) as error:
                 answers.put((number, error))
 
-        with ThreadPoolExecutor(min(THREADS_MAX, len(pages)), "scraper") as pool:
+        with (
+            ThreadPoolExecutor(min(THREADS_MAX, len(pages)), "scraper") as pool,
+            ThreadPoolExecutor(THREADS_OF_FAILING, "scraper-failing") as other,
+        ):
             while not stop.is_set():
                 now_s = time.monotonic()
                 for number, at in enumerate(due):
                     if at > now_s:
                         continue
-                    due[number] = at + self.every_s * (1 + (now_s - at) // self.every_s)
+                    pause = min(1 + failing.get(number, 0) // 2, PAUSES_MAX)
+                    due[number] = at + self.every_s * (pause + (now_s - at) // self.every_s)
                     if number in asked:
                         self.counts["late"] += 1
                     else:
                         asked.add(number)
-                        pool.submit(ask, number)
+                        (other if number in failing else pool).submit(ask, number)
                 self._gather(answers, min([now_s + 0.5, *due]), asked, failing, take)
+            other.shutdown(wait=False, cancel_futures=True)
             pool.shutdown(cancel_futures=True)
         for page in pages:
             page.close()
@@ -147,7 +155,7 @@ class Scraper:
         answers: queue.SimpleQueue[tuple[int, list[Point] | Exception]],
         until_s: float,
         asked: set[int],
-        failing: set[int],
+        failing: dict[int, int],
         take: Callable[[Sequence[Point]], None],
     ) -> None:
         """Take answers until then. The first failure in a row of a target is told, and the first answer after it."""
@@ -160,13 +168,12 @@ class Scraper:
             url = self.targets[number].url
             if isinstance(found, Exception):
                 self.counts["unreadable" if isinstance(found, UnreadableError) else "away"] += 1
-                if number not in failing:
-                    failing.add(number)
+                failing[number] = failing.get(number, 0) + 1
+                if failing[number] == 1:
                     log.warning("bridge.target.failed", extra={"values": {"target": url, "error": str(found)[:200]}})
                 continue
             self.counts["read"] += 1
-            if number in failing:
-                failing.discard(number)
+            if failing.pop(number, 0):
                 log.info("bridge.target.back", extra={"values": {"target": url}})
             take(found)
         take(())

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 import redis
 
+from schemas.messages.proposal import read_proposal
 from schemas.names import Names
 from schemas.rpc.envelope import Query
 from scorer.client import AsyncClient, Client, RequestFields, WindwardError
@@ -131,6 +132,9 @@ def test_a_drain_plans_and_reserves(client: Client, server: redis.Redis, module_
     first = answer(server, module_names, "drain")
     assert server.hget(module_names.operator, "m06") == b'{"cordon":true}'
     moves = first["result"]["moves"]
+    announced = [read_proposal(raw) for raw in server.lrange(module_names.moves_waiting, 0, -1)]
+    assert {(one.instance, one.target) for one in announced if one} == {(one["id"], one["target"]) for one in moves}
+    server.delete(module_names.moves_waiting)
     for one in moves:
         there = client.confirm(one["id"], machine=one["target"], generation=one["generation"], move=one["move"])
         assert there.machine == one["target"] != "m06"

@@ -414,7 +414,7 @@ WRITERS = {
     NAMES.ledger("leases"): {"scorer", "operator", "rebalancer", "pods"},
     NAMES.windows(0): {"stream"}, NAMES.state(0): {"stream"}, NAMES.operator: {"operator", "scorer"},
     NAMES.operator_queries: {"operator", "scorer"}, NAMES.acted("drain", "x"): {"scorer"},
-    NAMES.moves_waiting: {"operator", "rebalancer", "mover"},
+    NAMES.moves_waiting: {"operator", "rebalancer", "mover", "scorer"},
     NAMES.queries: {"deployer", "operator", "mover", "scorer"}, NAMES.decisions: {"scorer"},
     NAMES.moves_fence: {"rebalancer"}, NAMES.reply("x"): {"scorer", "deployer", "operator", "mover"},
     NAMES.ledger_marker: {"scorer", "operator"}, "foreign": set(), "other:v1:{ledger}:instances": set(),

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 import redis
 
-from schemas.messages.proposal import COMMANDS, MoveProposal, read_proposal, write_proposal
+from schemas.messages.proposal import begun_move, read_proposal, write_proposal
 from schemas.process.redis_url import in_words
 from scorer.client import Moving
 from scorer.commands.shared import ask
@@ -38,18 +38,7 @@ def announce(settings: ClientSettings, moves: Sequence[tuple[Step, Moving]], why
     now_s = time.time()
     messages = [
         write_proposal(
-            MoveProposal(
-                id=f"{step.id}/{moving.number}",
-                fence=COMMANDS,
-                at=now_s,
-                expires_at=moving.until,
-                instance=step.id,
-                generation=step.generation,
-                source=step.source or "",
-                target=moving.to,
-                gain=0.0,
-                reason=why,
-            )
+            begun_move(step.id, step.generation, step.source or "", moving.to, moving.until, moving.number, now_s, why)
         )
         for step, moving in moves
     ]

@@ -6,7 +6,7 @@ rankings keep of that copy for one filter: 15 ms with 5,000 machines and 30,000 
 
 ``apply`` cordons first, then reserves one target in a step, as ``update`` with ``move`` does: checked again, once a
 query, not after its deadline. Where the deadline passes before the last, the others stay reserved for ``ttl_s``, and
-another drain goes on: it tells them as moving.
+another drain goes on: it tells them as moving. Moves that began are on the list from which movers take them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from schemas.messages.operator import DEFAULT
+from schemas.messages.proposal import MoveProposal, begun_move
 from schemas.resources import RESOURCES
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Drain
@@ -66,6 +67,7 @@ def drain(query: Query, current: Current, rules: OperatorRules, update: Update) 
     )
     if asked.apply:
         rules.keep(query, msgspec.json.encode(result), current.clock())
+        rules.announce([_message(one, current.clock()) for one in result.moves])
     return result
 
 
@@ -101,6 +103,12 @@ def _moving(planned: DrainLine, answer: UpdateResult) -> DrainLine:
     if moving is None or moving.to != planned.target:
         return _staying(planned, f"{planned.id} is on {answer.machine} and does not move to {planned.target}")
     return msgspec.structs.replace(planned, until=moving.until, move=moving.number)
+
+
+def _message(line: DrainLine, now_s: float) -> MoveProposal:
+    return begun_move(
+        line.id, line.generation, line.source, line.target or "", line.until or now_s, line.move or 0, now_s, "drain"
+    )
 
 
 def _staying(planned: DrainLine, why: str) -> DrainLine:

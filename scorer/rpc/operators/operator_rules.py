@@ -7,18 +7,22 @@ again. Commands write the same entries in a transaction of their own (`scorer.co
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import redis
 
 from schemas.messages.operator import stored, without_empty
+from schemas.messages.proposal import MoveProposal, write_proposal
 from schemas.names import Names
 from schemas.rpc.envelope import Query
 from scorer.wire import Wire
 
+log = logging.getLogger("windward.scorer")
 _SCRIPT = Path(__file__).with_name("write_rules.lua").read_text()
 _KEPT_S = 60
 """How much longer than its deadline the answer to a query is kept."""
@@ -51,6 +55,14 @@ class OperatorRules:
         """Keep the answer of a query that has acted in several steps, for the same query."""
         kept_s = max(1, math.ceil(query.deadline - now_s)) + _KEPT_S
         self._wire.one("SET", self._names.acted(query.method, query.id), answer, "EX", kept_s)
+
+    def announce(self, moves: Sequence[MoveProposal]) -> None:
+        """Put begun moves on the list from which movers take them; a user that may not is told in the log."""
+        try:
+            for move in moves:
+                self._wire.one("LPUSH", self._names.moves_waiting, write_proposal(move))
+        except redis.ResponseError as error:
+            log.warning("scorer.moves.refused", extra={"values": {"error": str(error)}})
 
     def read(self, machines: Sequence[str]) -> list[bytes]:
         """Return the entries as stored; b"" for none."""

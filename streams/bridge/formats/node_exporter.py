@@ -2,7 +2,7 @@
 
 | metric | as |
 |---|---|
-| node_cpu_seconds_total | busy time: all modes but idle and iowait, summed over the cores; cores |
+| node_cpu_seconds_total | busy time of each core: all modes but idle and iowait; cores |
 | node_memory_MemTotal_bytes, node_memory_MemAvailable_bytes | used is total less available |
 | node_network_receive_bytes_total, node_network_transmit_bytes_total | per interface |
 | node_network_speed_bytes | per interface, where it is above 0 |
@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from streams.bridge.formats.points import ALL_CORES, Point, Quantity, UnreadableError
+from streams.bridge.formats.points import Point, Quantity, UnreadableError
 
 CPU = "node_cpu_seconds_total"
 TOTAL, AVAILABLE = "node_memory_MemTotal_bytes", "node_memory_MemAvailable_bytes"
@@ -87,21 +87,21 @@ def points(machine: str, at: float, values: Iterable[Value]) -> list[Point]:
 
 
 def _points(values: Iterable[Value]) -> Iterator[tuple[Quantity, str, float]]:
-    busy = total = 0.0
-    cores, memory = set[str](), dict[str, float]()
+    busy, total, memory = defaultdict[str, float](float), defaultdict[str, float](float), dict[str, float]()
     for one in values:
         if one.metric == CPU:
-            cores.add(one.labels.get("cpu", ""))
-            total += one.value
-            busy += 0.0 if one.labels.get("mode") in IDLE else one.value
+            core = one.labels.get("cpu", "")
+            total[core] += one.value
+            busy[core] += 0.0 if one.labels.get("mode") in IDLE else one.value
         elif one.metric in (TOTAL, AVAILABLE):
             memory[one.metric] = one.value
         elif one.metric in BY_DEVICE:
             yield BY_DEVICE[one.metric], one.labels.get("device", ""), one.value
-    if cores:
-        yield "cores", "", float(len(cores))
-        yield "cpu_busy_s", ALL_CORES, busy
-        yield "cpu_total_s", ALL_CORES, total
+    if total:
+        yield "cores", "", float(len(total))
+    for core in total:
+        yield "cpu_busy_s", core, busy[core]
+        yield "cpu_total_s", core, total[core]
     if TOTAL in memory:
         yield "memory_total", "", memory[TOTAL]
         yield "memory_used", "", memory[TOTAL] - memory.get(AVAILABLE, math.nan)

@@ -201,9 +201,9 @@ class Exporter(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer."""
-        if self.path == "/slow":
+        if self.path.startswith("/slow"):
             self.server.released.wait(30)  # type: ignore[attr-defined]
-        ok = self.path == "/metrics"
+        ok = self.path.startswith("/metrics")
         body = page(time.monotonic(), 2 * time.monotonic()) if ok else b"no"
         self.send_response(200 if ok else 503)
         self.send_header("Content-Length", str(len(body)))
@@ -219,6 +219,7 @@ def exporter() -> Iterator[str]:
     """A server of such pages."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
     server.released = threading.Event()  # type: ignore[attr-defined]
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.released.set()  # type: ignore[attr-defined]
@@ -246,6 +247,25 @@ def test_a_target_that_does_not_answer_holds_up_no_other(exporter: str) -> None:
     running.start()
     assert stop.wait(30), scraper.counts
     assert {point.machine for point in taken} == {"db1"}
+
+
+def test_a_lost_rack_holds_up_no_other(exporter: str) -> None:
+    """Of 60 targets 50 hang: the others are read at their pace once each of those has failed."""
+    targets = [Target(f"{exporter}/slow?{number}") for number in range(50)]
+    targets += [Target(f"{exporter}/metrics?{number}", f"m{number}") for number in range(10)]
+    scraper, stop = Scraper(targets, every_s=0.5, timeout_s=0.4), threading.Event()
+    moments: list[tuple[float, int]] = []
+
+    def take(_: Any) -> None:
+        if scraper.counts["away"] >= 50:
+            moments.append((time.monotonic(), scraper.counts["read"]))
+            if moments[-1][0] - moments[0][0] > 2.0:
+                stop.set()
+
+    threading.Thread(target=scraper.run, args=(stop, take), daemon=True).start()
+    assert stop.wait(30), scraper.counts
+    (begun_s, before), (ended_s, after) = moments[0], moments[-1]
+    assert after - before > 0.7 * 10 * (ended_s - begun_s) / 0.5
 
 
 def test_a_prometheus_that_refuses_is_asked_again(exporter: str) -> None:
