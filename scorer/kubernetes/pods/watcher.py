@@ -89,7 +89,7 @@ class PodsWatcher:
             self._ledger.wire.close()
             self._failed("pods.ledger.failed", f"{type(error).__name__}: {in_words(error)}")
         self.watches = False
-        return min(_AGAIN_S * 2 ** min(self._failures - 1, 10), _AGAIN_S_MAX)
+        return min(_AGAIN_S * 2.0 ** min(self._failures - 1, 10), _AGAIN_S_MAX)
 
     def stop(self) -> None:
         """Let another take the lease at once."""
