@@ -2,8 +2,8 @@
 
 Each target is asked on a connection that is kept, at its own moment of the interval, by a few threads. What failed
 last time has threads of its own, and is asked less and less often: a rack that is lost holds up no other. One that is
-still being asked when its next moment comes is left out, and counted. Without an answer nothing is published: the machine
-turns stale, as with an agent that ended.
+still being asked when its next moment comes is left out, and counted. Without an answer nothing is published: the
+machine turns stale, as with an agent that ended.
 """
 
 from __future__ import annotations
