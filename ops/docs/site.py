@@ -38,7 +38,7 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("When it fails", ("failures.md", "runbook.md")),
     ("Reference", ("commands.md", "metrics.md", "glossary.md")),
-    ("More", ("instances.md", "which-profile.md", "replay.md", "bridge.md", "kubernetes.md")),
+    ("More", ("instances.md", "which-profile.md", "harder-worlds.md", "replay.md", "bridge.md", "kubernetes.md")),
 )
 FOLDERS = {"filters.md": "filters/", "scores.md": "scores/"}
 """Pages that have pages below them."""

@@ -1,4 +1,4 @@
-"""The pages "Which profile?" and "Over-commit" show what their commands print."""
+"""The pages "Which profile?", "Harder worlds" and "Over-commit" show what their commands print."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 from ops.cli.main import main
 
 ROOT = Path(__file__).parents[3]
-PAGES = "\n".join((ROOT / "docs" / name).read_text() for name in ("which-profile.md", "over-commit.md"))
+PAGES = "\n".join(
+    (ROOT / "docs" / name).read_text() for name in ("which-profile.md", "harder-worlds.md", "over-commit.md")
+)
 SHOWN = re.findall(r"<!-- windward (replay [^>]*) -->\n(.*?)\n<!-- end -->", PAGES, re.DOTALL)
 
 
