@@ -118,10 +118,10 @@ class Checker(BackgroundThread):
                 self.server.look()
                 self._turn(at_start)
                 at_start = False
+            except PermissionError:  # an OSError: before those of a server that is away
+                log.warning("scorer.check.overtaken")
             except (*AWAY, UnknownFormat):  # the follower reports these
                 continue
-            except PermissionError:
-                log.warning("scorer.check.overtaken")
             except redis.ResponseError as error:
                 log.warning("scorer.check.refused", extra={"values": {"error": str(error)}})
 
