@@ -105,6 +105,7 @@ class Learner(BackgroundThread):
 
     def _learn(self, number: int, snapshot: Snapshot, view: LedgerView, now_s: float) -> Learned | None:
         before = read_learned(self._wire.one("GET", self._key)) or Learned()
+        self._metrics.watched(before.chances)
         measured = learn_uses(before, snapshot, view, now_s)
         found = self._fitted(measured or before, snapshot, view, now_s) or measured
         if self._cases:

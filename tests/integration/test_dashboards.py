@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+import msgspec
 import pytest
+import redis
 from kafka import KafkaProducer
 
 from ops.exporter.exporter import Exporter
@@ -27,6 +29,8 @@ from ops.grafana.prometheus import Prometheus, Series
 from ops.stack.servers.process import free_port, wait_until
 from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
+from schemas.names import Names
+from schemas.tables.learned import ChanceBin, Chances, Learned
 from scorer.client import Client
 from scorer.commands.machines import machines as machines_command
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -61,6 +65,7 @@ HERE = "sim-00003"
 OURS, BARE = "windward", "bare"
 """Two fleets in one Prometheus."""
 STEP_S = 1
+CHANCES = Chances(limit=0.9, std_factor=1.0, floor=0.05, at=time.time(), bins={"cpu": [ChanceBin(100.0, 1.0, 0.5)]})
 
 
 @dataclass
@@ -91,6 +96,7 @@ def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
     environ["WINDWARD_FLUSH_INTERVAL_S"] = "0.5"  # by default every 50 ms: more than a busy machine needs here
     environ["WINDWARD_INSTANCES_FLUSH_S"] = "1"
+    environ["WINDWARD_LEARN_S"] = "5"
     tables = tmp_path_factory.mktemp("config") / "windward.toml"
     tables.write_text(TABLES)
     # a profile that has sums by class to show
@@ -99,6 +105,8 @@ def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
     }  # fmt: skip
     with Stack(settings, environ) as stack, Client(stack.redis_url, timeout_s=20) as client:
         assert stack.prometheus is not None
+        with redis.Redis.from_url(stack.redis_url) as server:  # what chances came true takes half an hour to be seen
+            server.set(Names("windward").learned, msgspec.json.encode(Learned(chances=CHANCES)))
         found = Run(Prometheus(stack.prometheus.url), stack.redis_url, time.time())
         wait_until(lambda: all_fresh(client, MACHINES), 90, "each machine is known by a recent sample")
         wait_until(lambda: usable(client.rank(cpu=1)), 90, "the fleet can be used")

@@ -64,6 +64,7 @@ class RulesModel(OperatorRules):
     def __init__(self) -> None:
         self.entries: dict[str, bytes] = {}
         self.answers: dict[str, bytes] = {}
+        self.moves: list[bytes] = []
         super().__init__(cast("Any", self), Names())
 
     def one(self, *command: Any) -> Any:
@@ -75,6 +76,9 @@ class RulesModel(OperatorRules):
         if command[0] == "SET":
             self.answers[command[1]] = command[2]
             return b"OK"
+        if command[0] == "LPUSH":
+            self.moves.append(command[2])
+            return len(self.moves)
         acted, said, given = command[5], command[9], command[10:]
         for name, _, entry in zip(given[::3], given[1::3], given[2::3], strict=True):
             self.entries[name] = entry
