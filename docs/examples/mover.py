@@ -1,10 +1,13 @@
-"""Carries out the moves that `windward rebalancer` proposes. It needs `windward_client`.
+"""Carries out the moves of `windward rebalancer`, `drain --apply` and `plan --apply`. It needs `windward_client`.
 
     python mover.py ./move-instance
 
 runs ``./move-instance INSTANCE SOURCE TARGET`` for each, one after the other; WINDWARD_REDIS_URL names the server. Any
 number may run. A move is reserved, carried out, confirmed, and acknowledged in the end. Who dies in between leaves a
-reservation that ends by itself; the message is delivered to another.
+reservation that ends by itself; the message is delivered to another, or the instance is planned again.
+
+WINDWARD_MOVER_FILE names a file, one for each mover, that holds the move in hand. A mover that died goes on with it
+when it is started again: it runs ``./move-instance`` again, which must then finish what it began.
 
 After a refused move it goes on with the others, as `windward drain --apply` does: the scorer checks each target again,
 and the rebalancer's next round plans with what has become of them.
@@ -15,6 +18,7 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import redis
 from windward_client import Client, WindwardError
@@ -31,11 +35,18 @@ def mover(command: list[str], count: int = -1) -> None:
     url = os.environ.get("WINDWARD_REDIS_URL", "redis://127.0.0.1:6379/0")
     prefix = os.environ.get("WINDWARD_PREFIX", "windward")
     waiting, taken, fence = (prefix + ":v1:{moves}:" + name for name in ("waiting", "taken", "fence"))
+    in_hand = Path(os.environ.get("WINDWARD_MOVER_FILE") or os.devnull)
     with redis.Redis.from_url(url) as server, Client(url, prefix) as scorer:
+        left = in_hand.read_bytes() if in_hand.exists() else b""
         while count:
-            message = server.blmove(waiting, taken, WAIT_S, "RIGHT", "LEFT")
+            if left and server.lpos(taken, left) is not None:  # else it was withdrawn, or delivered again, meanwhile
+                message = left
+            else:
+                message = server.blmove(waiting, taken, WAIT_S, "RIGHT", "LEFT")
+            left = b""
             if message is None:
                 continue
+            in_hand.write_bytes(message)
             move = json.loads(message)
             if int(server.get(fence) or 0) > move["fence"]:
                 done = "overtaken"
@@ -55,14 +66,15 @@ def carry_out(scorer: Client, command: list[str], move: dict) -> str:
         begun = scorer.update(instance, machine=target, move=True, generation=move["generation"], ttl_s=MOVE_S)
     except WindwardError as error:  # another generation, moved or ended meanwhile, or no room there any more
         return f"refused: {error}"
+    if begun.moving is None:
+        return "moved"  # it was confirmed there, and not acknowledged
     try:
         subprocess.run([*command, instance, move["source"], target], check=True, timeout=MOVE_S)
     except (OSError, subprocess.SubprocessError) as error:
         scorer.update(instance, cancel_move=True, generation=move["generation"])
         return f"failed: {error}"
-    number = begun.moving.number if begun.moving else None
     try:
-        scorer.confirm(instance, machine=target, generation=move["generation"], move=number)
+        scorer.confirm(instance, machine=target, generation=move["generation"], move=begun.moving.number)
     except WindwardError as error:  # it ended while it moved, or the move was cancelled
         return f"moved, not confirmed: {error}"
     return "moved"

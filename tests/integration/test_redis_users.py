@@ -266,6 +266,7 @@ def test_a_rebalancer_proposes_and_a_mover_takes(server: int, admin: redis.Redis
     with redis.Redis.from_url(url(server), username="mover", password=password("mover")) as mover:
         raw = mover.blmove(NAMES.moves_waiting, NAMES.moves_taken, 1, "RIGHT", "LEFT")
         assert int(mover.get(NAMES.moves_fence)) == json.loads(raw)["fence"]
+        assert mover.lpos(NAMES.moves_taken, raw) == 0
         assert mover.lrem(NAMES.moves_taken, 1, raw) == 1
         mover.lpush(NAMES.queries, "{}")
         with pytest.raises(redis.exceptions.NoPermissionError):
