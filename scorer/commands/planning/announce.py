@@ -4,6 +4,8 @@ The list is the rebalancer's (`schemas.messages.proposal`). A message of a comma
 lease's number: no rebalancer overtakes it, and a mover that compares fences carries it out. The target is reserved
 already, so the mover's own ``update`` is the same move again. The message ends when the move does.
 
+What a rebalancer proposed of the same instance and no mover has taken is taken off: two movers would run one move.
+
 Written without a script, one message at a time: a message that is announced twice is one move, since its second
 ``update`` or its confirmation is refused.
 """
@@ -43,7 +45,7 @@ def announce(settings: ClientSettings, moves: Sequence[tuple[Step, Moving]], why
         for step, moving in moves
     ]
     try:
-        _take_off(settings, {step.id for step, _ in moves}, now_s)
+        _take_off(settings, {step.id for step, _ in moves}, now_s, proposed=True)
         with ask.server(settings) as server:
             for message in messages:
                 server.lpush(settings.names.moves_waiting, message)
@@ -58,11 +60,18 @@ def withdraw(settings: ClientSettings, instances: Iterable[str]) -> None:
     _take_off(settings, set(instances), time.time())
 
 
-def _take_off(settings: ClientSettings, instances: set[str], now_s: float) -> None:
-    """Take off what commands announced of these instances, and what ended long ago and no mover has taken."""
+def _take_off(settings: ClientSettings, instances: set[str], now_s: float, *, proposed: bool = False) -> None:
+    """Take off what commands announced of these instances, and what of commands has ended.
+
+    ``proposed``: also what a rebalancer proposed of these instances, and waits.
+    """
     with ask.server(settings) as server:
         for key in (settings.names.moves_waiting, settings.names.moves_taken):
             for raw in server.lrange(key, -READ_MAX, -1):
                 found = read_proposal(raw)
-                if found is not None and found.of_command and (found.instance in instances or found.expires_at < now_s):
+                if found is None:
+                    continue
+                meant = found.instance in instances
+                waits = proposed and key == settings.names.moves_waiting
+                if (meant and (found.of_command or waits)) or (found.of_command and found.expires_at < now_s):
                     server.lrem(key, 0, raw)

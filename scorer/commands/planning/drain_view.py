@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.process.tables import Column, Screen, table
 from schemas.resources import RESOURCES
 from scorer.commands.machines.operator_facts import in_words
-from scorer.commands.shared.show import ON_THE_LIST, amount, counted
+from scorer.commands.shared.show import ON_THE_LIST, amount, counted, time_of
 from scorer.commands.shared.whole_fleet import basis, basis_in_words
 
 if TYPE_CHECKING:
@@ -95,7 +95,8 @@ def _counts(moves: Sequence[Mapping[str, Any]], blocked: Sequence[object], *, an
     every = len(moves) + len(blocked)
     there = f"{len(moves)} of {counted(every, 'instance')} {'finds' if every == 1 else 'find'} a machine"
     if reserved := sum(one["state"] == "moving" for one in moves):
-        targets = f"{counted(reserved, 'target')} {'is' if reserved == 1 else 'are'} reserved"
+        until = time_of(min((one["until"] for one in moves if "until" in one), default=None))
+        targets = f"{counted(reserved, 'target')} {'is' if reserved == 1 else 'are'} reserved until {until}"
         how = ON_THE_LIST * announced
         there += f", {targets}{how}: `windward confirm ID --machine TARGET` when each runs there"
     return f"{there}, {len(blocked)} {'stays' if len(blocked) == 1 else 'stay'}" if blocked else there
