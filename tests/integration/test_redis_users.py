@@ -211,6 +211,7 @@ def test_an_operator_cordons_by_query_and_a_deployer_does_not(server: int, admin
         assert operator.plan(instances=[]).steps == operator.rebalance().moves == []
         client.place(id="leaves", cpu=1, machine="m3").confirm()
         operator.uncordon(machines=["m1"])
+        eventually(lambda: client.rank(cpu=1)["feasible"] == 2)
         drained = operator.drain(machines=["m3"], apply=True)
         assert [one.target for one in drained.moves] == ["m1"]
         operator.uncordon(machines=["m3"])
