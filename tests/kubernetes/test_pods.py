@@ -20,8 +20,11 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.test_rpc import eventually
+from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.test_trimaran import BINARY
+
+pytestmark = test_trimaran.pytestmark
 
 REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 
