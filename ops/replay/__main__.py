@@ -119,14 +119,14 @@ def _replay(
         done = 0.0
         for number, make in enumerate(worlds):
             world = make()
-            running = contenders(world, profiles, profiles[0].name, movings, evicting)
+            running = contenders(world, profiles, profiles[0].name, movings, evicting, oracles=settings.oracles)
             bar.update(task, total=len(worlds) * len(running))
             while running:  # what a policy keeps is dropped after its run
-                policy, mover, evictor = running.pop(0)
+                policy, mover, evictor, own_world = running.pop(0)
                 bar.update(task, description=f"{world.name} {world.seed}: {policy.name}")
                 stated = chances.of(policy) if chances is not None else None
                 outcome = simulate(
-                    world,
+                    own_world or world,
                     policy,
                     mover=mover,
                     evictor=evictor,

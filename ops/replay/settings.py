@@ -96,6 +96,7 @@ class ReplaySettings:
     copy_gbit: Annotated[float, Meta(ge=0)] = setting(
         Moving.copy_gbit, "rate at which a move copies the instance's memory, Gbit/s; 0: moves cost nothing"
     )
+    oracles: bool = setting(False, "add oracles that know a part of the future each: what is worth knowing")
     retry: float = setting(60.0 * RETRY_MINUTES, "time until a refused instance asks again", duration=True)
     plot: str | None = setting(None, "draw the first world into this file, .png, .svg or .pdf", metavar="FILE")
     reliability: str | None = setting(

@@ -13,6 +13,13 @@ requests only: a machine is feasible when the sum of requests stays at or below 
 
   It knows what those placed will use, and nothing of instances still to come.
 
+With ``--oracles`` each has one part of that knowledge, so that the worth of each part is known:
+
+- ``oracle, mean use known``: of the new instance only the mean of its use over its life.
+- ``oracle, use unknown``: it counts with what the instances that run now use of what they asked for, in the mean.
+- ``oracle, one hour``: as the oracle, and t are the next 60 minutes alone.
+- ``NAME, use known``: the profile, and each request says as ``expected`` the mean of its use over its life.
+
 Worlds with batch have two others:
 
 - ``NAME, prod alone``: the profile, and no batch is placed.
@@ -26,13 +33,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Literal
 
+import msgspec
 import numpy as np
 
 from ops.replay.play.policies import ProfilePolicy
 from ops.replay.play.roles import Moment
 from ops.replay.play.true_fleet import HOT
-from schemas.resources import CPU
+from ops.replay.workload import Workload
+from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request
 from scorer.ranking.filters.fits import Fits
 from scorer.ranking.inputs import RankingInputs
@@ -109,13 +120,40 @@ class Oracle(Reference):
     """Greedy on heat, knowing the future of all that is placed."""
 
     name = "oracle"
+    use: ClassVar[Literal["known", "mean", "unknown"]] = "known"
+    minutes_max: ClassVar[int] = 1 << 40
 
     def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
-        now, after = loads(rows, instance, moment)
+        now, added, capacity = loads(rows, instance, moment, self.minutes_max)
+        if self.use == "mean" and added.size:
+            added = np.full_like(added, added.mean())
+        elif self.use == "unknown":
+            added = np.full_like(added, usual_use(instance, moment))
+        now, after = now / capacity, (now + added) / capacity
         heat = np.maximum(after - HOT, 0.0).sum(axis=1) - np.maximum(now - HOT, 0.0).sum(axis=1)
         uneven = np.einsum("mt,mt->m", after, after) - np.einsum("mt,mt->m", now, now)
-        cores = moment.fleet.workload.capacity[CPU][rows]
-        return int(rows[np.argmin(cores * (heat + EVENNESS * uneven))])
+        return int(rows[np.argmin(capacity[:, 0] * (heat + EVENNESS * uneven))])
+
+
+class OracleOfMeans(Oracle):
+    """The oracle that knows only the mean of the new instance's use."""
+
+    name = "oracle, mean use known"
+    use = "mean"
+
+
+class OracleOfThoseThere(Oracle):
+    """The oracle that knows nothing of the new instance but what it asks for."""
+
+    name = "oracle, use unknown"
+    use = "unknown"
+
+
+class OracleOfOneHour(Oracle):
+    """The oracle that sees one hour ahead."""
+
+    name = "oracle, one hour"
+    minutes_max = 60
 
 
 class AsRecorded(RandomFeasible):
@@ -130,22 +168,56 @@ class AsRecorded(RandomFeasible):
 
 
 REFERENCES = (RandomFeasible, BestFitByPeak, Oracle)
+PARTS = (OracleOfMeans, OracleOfThoseThere, OracleOfOneHour)
+"""Oracles that know a part of what `Oracle` knows."""
 
 
-def loads(rows: Integers, instance: int, moment: Moment) -> tuple[Floats, Floats]:
-    """Return [rows, t] CPU demand over capacity in the instance's life, without and with it."""
+def loads(
+    rows: Integers, instance: int, moment: Moment, minutes_max: int = Oracle.minutes_max
+) -> tuple[Floats, Floats, Floats]:
+    """Return [rows, t] CPU demand without the instance, [t] the instance's, [rows, 1] cores.
+
+    t: the minutes of its life, at most ``minutes_max``.
+    """
     fleet, first = moment.fleet, moment.minute
-    last = min(first + int(fleet.workload.life[instance]), fleet.workload.minutes)
+    last = min(first + min(int(fleet.workload.life[instance]), minutes_max), fleet.workload.minutes)
     at = fleet.cpu
-    capacity = fleet.capacity[at][rows, None]
-    now = fleet.load[at][rows, first:last] / capacity
-    return now, now + fleet.demand(instance, first, last)[at] / capacity
+    return fleet.load[at][rows, first:last], fleet.demand(instance, first, last)[at], fleet.capacity[at][rows, None]
 
 
 def peaks(rows: Integers, instance: int, moment: Moment) -> Floats | None:
     """Return [rows] the highest of these with the instance; None when it has no minute in the workload."""
-    _, after = loads(rows, instance, moment)
-    return after.max(axis=1) if after.shape[1] else None
+    now, added, capacity = loads(rows, instance, moment)
+    return ((now + added) / capacity).max(axis=1) if added.size else None
+
+
+def usual_use(instance: int, moment: Moment) -> float:
+    """Return the cores that it uses, if of its request it uses the part that those that run now use of theirs."""
+    fleet, requests = moment.fleet, moment.fleet.workload.asked[CPU]
+    asked = float(requests[fleet.running(moment.minute)].sum())
+    used = float((fleet.load - fleet.overhead)[fleet.cpu, :, moment.minute].sum())
+    return float(requests[instance]) * (used / asked if asked > 0 else 1.0)
+
+
+class Told(ProfilePolicy):
+    """A profile in a world of `told`."""
+
+    reference = True
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile, f"{profile.name}, use known")
+
+
+def told(world: Workload) -> Workload:
+    """Return the world whose requests say as ``expected`` the mean use, over a life that begins with the first try."""
+    requests = []
+    for instance, (start, life) in enumerate(zip(world.start.tolist(), world.life.tolist(), strict=True)):
+        first = max(start, 0)
+        last = min(first + life, world.minutes)
+        measured = np.flatnonzero(world.measured).tolist() if last > first else ()
+        means = {RESOURCES[row]: float(world.usage.of(instance, row, first, last).mean()) for row in measured}
+        requests.append(msgspec.structs.replace(world.request(instance), expected=means))
+    return replace(world, requests=requests)
 
 
 class ProdAlone(ProfilePolicy):

@@ -41,6 +41,17 @@ def test_every_profile_but_the_baseline_is_moved_too(
     assert [one.mover is not None for one in found] == ["%/h" in one.policy.name for one in found]
 
 
+def test_oracles_of_parts_take_part_where_they_are_asked_for() -> None:
+    """The profile that is told more has a world of its own."""
+    profiles = [load_profiles(()).choose(name) for name in ("seed", "windward")]
+    found = contenders(small_world(machines=2), profiles, "seed", [], oracles=True)
+    parts = ["oracle, mean use known", "oracle, use unknown", "oracle, one hour"]
+    assert [one.policy.name for one in found] == [
+        "seed", "windward", "windward, use known", *REFERENCES, *parts,
+    ]  # fmt: skip
+    assert [one.policy.name for one in found if one.world is not None] == ["windward, use known"]
+
+
 @pytest.mark.parametrize("batch", [0.0, 0.5])
 def test_a_recorded_placement_is_a_reference_where_it_is_known(batch: float) -> None:
     """Of the recorded worlds of a run alone, with batch or without."""
