@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.kind import kind_of
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.usage_columns import pair_digest
 
@@ -138,7 +139,7 @@ class Slots:
         self.reserved_at[slot] = instance.reserved_at
         self.ended_at[slot] = instance.ended_at
         self.maxmemory[slot] = instance.maxmemory
-        self.kinds[slot] = code_of_kind(instance.kind)
+        self.kinds[slot] = code_of_kind(kind_of(instance))
         self.classes[slot] = PRIORITY_CLASSES.index(instance.priority_class)
         self.pairs[slot] = pair_digest(instance.machine, instance.id)
         self.keeps[slot] = keeps_of(instance.labels) if instance.labels else 0
@@ -152,7 +153,7 @@ class Slots:
         self.machines[at] = machines
         for name in ("started_at", "reserved_at", "ended_at", "maxmemory"):
             getattr(self, name)[at] = [getattr(one, name) for one in instances]
-        self.kinds[at] = [code_of_kind(one.kind) for one in instances]
+        self.kinds[at] = [code_of_kind(kind_of(one)) for one in instances]
         self.classes[at] = [PRIORITY_CLASSES.index(one.priority_class) for one in instances]
         self.pairs[at] = [pair_digest(one.machine, one.id) for one in instances]
         self.keeps[at] = [keeps_of(one.labels) if one.labels else 0 for one in instances]

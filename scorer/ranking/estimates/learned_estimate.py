@@ -12,6 +12,7 @@ import numpy as np
 from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request
 from schemas.tables.learned import Chances, Learned
+from scorer.ledger.record.kind import kind_of
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.estimates.measured_use import (
@@ -181,4 +182,4 @@ def _groups(values: Mapping[str, Mapping[str, float]]) -> Groups:
 
 
 def _groups_of(request: Request) -> list[str]:
-    return groups_of(request.kind, octave_of(request.given_amounts()[CPU] or 0.0))
+    return groups_of(kind_of(request), octave_of(request.given_amounts()[CPU] or 0.0))

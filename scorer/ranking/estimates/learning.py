@@ -37,6 +37,7 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.tables.learned import CAPACITY_MOST, FACTOR_MAX, FACTOR_MIN, Learned, Sums
+from scorer.ledger.record.kind import kind_of
 from scorer.ledger.view.leavers import Leavers
 from scorer.ledger.view.slots import PlacedInstances, code_of_kind
 from scorer.ledger.view.view import LedgerView
@@ -117,7 +118,7 @@ def learn_uses(before: Learned, snapshot: Snapshot, ledger: LedgerView, now_s: f
     seen = measured_instances(snapshot, running, most)
     if seen is None:
         return None
-    kinds = {one.kind for one in ledger.instances.values()}
+    kinds = {kind_of(one) for one in ledger.instances.values()}
     uses = added(before.uses, seen, kinds, max(now_s - before.uses_at, 0.0) if before.uses_at else 0.0)
     found = msgspec.structs.replace(before, version=before.version + 1, uses=uses, uses_at=now_s)
     return _with_measured(found)

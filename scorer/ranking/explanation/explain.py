@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from schemas.resources import RESOURCES
+from schemas.rpc.request import Request
 from schemas.rpc.results import Candidate, RankResult, Verdict
 from schemas.values.numbers import counted
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
@@ -194,7 +195,7 @@ def expected_from(ranking: Ranking) -> dict[str, str]:
         if name in request.expected:
             found[name] = "as the request says"
         elif learned and part is not None and machines.amounts[place] > 0:
-            found[name] = _like(part, group, request.kind, learned.known_instances(name, group))
+            found[name] = _like(part, group, request, learned.known_instances(name, group))
         elif machines.expected[place] == machines.amounts[place]:
             found[name] = "all that is asked"
         else:
@@ -202,13 +203,15 @@ def expected_from(ranking: Ranking) -> dict[str, str]:
     return found
 
 
-def _like(part: float, group: str, kind: str, known: tuple[float, float] | None) -> str:
+def _like(part: float, group: str, request: Request, known: tuple[float, float] | None) -> str:
     """Return in words what an instance is expected to use: of which others it is known, and how far they differ."""
     if known is None:
         of = "of instances of its kind" if group else "of the fleet"
         return f"learned: {part:.0%} of what is asked, fitted to the load of machines, {of}"
     count, deviation = known
-    of = (f" of kind {kind}" if group.startswith(kind) and kind else "") + (" and this size" if SIZE in group else "")
+    kind, _, size = group.partition(SIZE)
+    of = (f" of kind {kind}" if request.kind else f" with {kind}") if kind else ""
+    of += (" and this size" if kind else " of this size") if size else ""
     return f"learned: like {count:,.0f} measured instances{of}: {part:.2f} ± {deviation:.2f} of what is asked"
 
 

@@ -14,6 +14,7 @@ from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request
 from schemas.tables.learned import Learned, Use
 from scorer.ledger.view.slots import code_of_kind
+from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.estimates import measured_use
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
@@ -220,6 +221,28 @@ def test_a_placed_instance_is_expected_to_use_what_its_request_was(asked: list[t
     by_column = of.of_placed(placed)[CPU].tolist()
     alone = [of.of_request(Request(cpu=size or None, kind=kind))[CPU] for kind, size in asked]
     assert by_column == pytest.approx(alone)
+
+
+@pytest.mark.parametrize(
+    ("said", "part"),
+    [
+        pytest.param({"cluster": "cart-17", "role": "master"}, 0.2, id="of its cluster and role"),
+        pytest.param({"cluster": "cart-17", "role": "replica"}, 0.6, id="of another role"),
+        pytest.param({"labels": {"owner": "pay", "app": "shop"}}, 0.9, id="by a label"),
+        pytest.param({"cluster": "cart-17", "role": "master", "kind": "shop"}, None, id="its kind is said"),
+        pytest.param({"id": "cart-17"}, None, id="an id alone"),
+    ],
+)
+def test_an_instance_without_a_kind_is_like_those_that_say_the_same(said: dict[str, Any], part: float | None) -> None:
+    """The requested one, and one in the ledger; where nothing tells its kind, the fleet."""
+    kinds = ["cluster=cart-*,role=master", "cluster=cart-*,role=replica", "app=shop"]
+    use = np.array([0.2, 0.6, 0.9] * 40)
+    of = estimate(added({}, measured(kinds * 40, use, np.arange(120) % 20), kinds, 0.0))
+    request = Request(**{"id": "i1", "cpu": 4.0, **said})
+    view = LedgerView([instance_of(request, "m1", 0.0)])
+    slots, _ = view.live()
+    wanted = pytest.approx(4 * (part or of.learned_of("cpu", Request())[0]), rel=0.05)
+    assert [of.of_request(request)[CPU], of.of_placed(view.take(slots, np.zeros(1, np.int64)))[CPU, 0]] == [wanted] * 2
 
 
 def test_the_deviation_of_a_newcomer() -> None:

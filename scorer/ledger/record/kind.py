@@ -1,0 +1,65 @@
+"""The kind of an instance, for what is learned of its use: as the deployer says it, else by what else it says.
+
+Where no ``kind`` is given, instances of one cluster and role are alike. Clusters named alike but for a number behind
+are one, as shards are. Else instances with the same label are alike, by the first label of `LABELS` that is there.
+
+The order goes from the finer name to the coarser, since on public traces the finer tells more. Share of the variance
+between instances' mean CPU that the mean of the others of the same name explains (each left out, shrunken as by three):
+
+    the job of a Google task (2011)                        0.76
+    the name of a PlanetLab sliver, five days              0.37 to 0.43, without its number 0.37 to 0.43
+    its owner                                              0.30 to 0.38
+    the size of a Bitbrains VM (a group of its own here)   0.42
+
+Rejected: the id without its number. It tells as much as the name, but requests that are equal except for their ids
+share one ranking, and would no longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+LABELS = ("app", "app.kubernetes.io/name", "image", "owner")
+_DIGITS = "0123456789"
+
+
+class Named(Protocol):
+    """What an instance and a request say of themselves."""
+
+    @property
+    def kind(self) -> str:
+        """As the deployer says it; may be empty, as all of these."""
+
+    @property
+    def cluster(self) -> str:
+        """What it is a part of."""
+
+    @property
+    def role(self) -> str:
+        """Its part in it."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """By key."""
+
+
+def kind_of(one: Named) -> str:
+    """Return the kind of an instance, or of the one that a request asks for; "" where nothing tells it.
+
+    >>> from schemas.rpc.request import Request
+    >>> kind_of(Request(kind="redis")), kind_of(Request(cluster="cart-17", role="master")), kind_of(Request(id="a-1"))
+    ('redis', 'cluster=cart-*,role=master', '')
+    >>> kind_of(Request(labels={"owner": "payments", "app": "shop"}))
+    'app=shop'
+    """
+    if one.kind:
+        return one.kind
+    if one.cluster:
+        stem = one.cluster.rstrip(_DIGITS)
+        name = one.cluster if stem in ("", one.cluster) else f"{stem}*"
+        return f"cluster={name},role={one.role}" if one.role else f"cluster={name}"
+    for label in LABELS if one.labels else ():
+        if (value := one.labels.get(label)) is not None:
+            return f"{label}={value}"
+    return ""
