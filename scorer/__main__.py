@@ -22,6 +22,7 @@ from scorer.background.learner import Learner
 from scorer.background.refresher import Refresher
 from scorer.background.sweeper import Sweeper
 from scorer.background.thread import BackgroundThread
+from scorer.cluster_wire import windows_wire
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.live_fleet import refuse_modes
@@ -143,7 +144,7 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
         return current.profiles.choose()
 
     current = Current(Follower(ledger), latest, profiles, metrics, same_server, clock, clock.on_ledger)
-    loader = Loader(Wire(arguments), settings.names, facts_s=FACTS_S)
+    loader = Loader(Wire(arguments), settings.names, windows_wire(settings), facts_s=FACTS_S)
     wake_ups = partial(WakeUps, arguments, settings.names)
     refresher = Refresher(loader, latest, current.warm, metrics, settings.refresh_s, wake_ups)
     checker = Checker(ledger_on, ledger_arguments, metrics, settings)

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from schemas.process.connections import RedisSettings
+from schemas.process.connections import RedisSettings, WindowsSettings, check_redis_url
 from schemas.process.settings import setting
 
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
@@ -20,7 +20,7 @@ Count = Annotated[int, Meta(ge=1)]
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerServerSettings(RedisSettings):
-    """Where the ledger is: on the server of the windows, or on one of its own (with AOF)."""
+    """Where the ledger is: on the server of the queries, or on one of its own (with AOF)."""
 
     GROUP: ClassVar[str] = "ledger"
 
@@ -29,10 +29,7 @@ class LedgerServerSettings(RedisSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.ledger_url:
-            try:
-                RedisSettings(redis_url=self.ledger_url)
-            except ValueError as error:
-                raise ValueError(f"ledger_url: {str(error).removeprefix('redis_url: ')}") from None
+            check_redis_url("ledger_url", self.ledger_url)
 
     def ledger_arguments(self) -> dict[str, Any]:
         """Return the arguments of `schemas.process.redis_url.connected` for the ledger."""
@@ -40,8 +37,8 @@ class LedgerServerSettings(RedisSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LedgerSettings(LedgerServerSettings):
-    """How much the ledger keeps."""
+class LedgerSettings(LedgerServerSettings, WindowsSettings):
+    """Where the windows are, and how much the ledger keeps."""
 
     GROUP: ClassVar[str] = "ledger"
 

@@ -66,10 +66,8 @@ class Wire:
     def __init__(self, arguments: dict[str, Any]) -> None:
         self._client = connected(
             redis.Redis,
-            **arguments,
+            **{"socket_timeout": ANSWER_S, "socket_connect_timeout": 2.0, **arguments},
             protocol=2,
-            socket_timeout=ANSWER_S,
-            socket_connect_timeout=2.0,
             socket_keepalive=True,
             retry=Retry(NoBackoff(), 0),
         )
@@ -115,6 +113,22 @@ class Wire:
         try:
             self._send(commands)
             self._unread += len(commands)
+        except BaseException:
+            self.close()
+            raise
+
+    def begin(self, commands: Sequence[Command]) -> None:
+        """Send the commands; `finish` returns their answers. Raises one of `AWAY` when the connection fails."""
+        try:
+            self._send(commands)
+        except BaseException:
+            self.close()
+            raise
+
+    def finish(self, count: int, timeout_s: float) -> list[Any]:
+        """Return the answers to so many commands as `ask` does, each after this time at most; raises as `begin`."""
+        try:
+            return [self._read(self._connection, timeout_s) for _ in range(count)]
         except BaseException:
             self.close()
             raise

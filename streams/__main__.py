@@ -7,6 +7,7 @@ import logging
 import signal
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import uvloop
 from redis.asyncio import Redis
@@ -16,10 +17,13 @@ from redis.backoff import NoBackoff
 from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
 from schemas.process.presence import Presence, page_of
+from schemas.process.redis_cluster import nodes_in
 from schemas.process.redis_url import connected
 from schemas.process.settings import load_settings
 from streams.agent.quiet import quieten
 from streams.worker.app import StreamApp
+from streams.worker.cluster import ClusterServers
+from streams.worker.servers import OneServer, Servers
 from streams.worker.settings import StreamSettings
 
 log = logging.getLogger("windward.stream")
@@ -39,12 +43,24 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         return runner.run(_run(settings))
 
 
+# Every write is complete and may be repeated, and the app repeats it itself: no retries inside the client.
+_OPTIONS: Any = {"socket_timeout": 10, "socket_connect_timeout": 5, "retry": Retry(NoBackoff(), 0)}
+_OF_A_NODE: Any = {**_OPTIONS, "socket_timeout": 3, "socket_connect_timeout": 1}
+"""A flush waits for the slowest of the nodes."""
+
+
+def _windows(settings: StreamSettings, redis: Redis) -> Servers:
+    """Return where the partitions are; ``redis``: the server of ``redis_url``."""
+    arguments = settings.windows_arguments()
+    if nodes := nodes_in(arguments["url"]):
+        return ClusterServers(nodes, lambda url: Redis.from_url(**{**arguments, "url": url, **_OF_A_NODE}))
+    return OneServer(connected(Redis, **arguments, **_OPTIONS) if settings.windows_url else redis)
+
+
 async def _run(settings: StreamSettings) -> int:
-    # Every write is complete and may be repeated, and the app repeats it itself: no retries inside the client.
-    redis = connected(
-        Redis, **settings.redis_arguments(), socket_timeout=10, socket_connect_timeout=5, retry=Retry(NoBackoff(), 0)
-    )
-    stream = StreamApp(settings, redis)
+    redis = connected(Redis, **settings.redis_arguments(), **_OPTIONS)
+    windows = _windows(settings, redis)
+    stream = StreamApp(settings, redis, windows)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -66,6 +82,7 @@ async def _run(settings: StreamSettings) -> int:
         waiting.cancel()
         await asyncio.to_thread(presence.stop)
         await redis.aclose()
+        await windows.aclose()
         return 0
     running = asyncio.ensure_future(stream.app.start())
     crashed = asyncio.ensure_future(stream.app._crashed.wait())
@@ -84,6 +101,7 @@ async def _run(settings: StreamSettings) -> int:
         task.cancel()
     await asyncio.to_thread(presence.stop, goodbye=not broke)
     await redis.aclose()
+    await windows.aclose()
     if pages is not None:
         pages.stop()
     return int(broke)

@@ -27,10 +27,16 @@ from tests.effort import LONG, NIGHT, effort
 _prefixes = itertools.count(1)
 
 # A deadline for an example would fail on a busy machine. A failure prints what repeats it.
+# Few examples here: `make test-fuzz` has eight times as many, in every run of the checks.
 # A mutation (`tests.mutate`) need only be found: to look for its smallest example takes minutes.
 _PHASES = tuple(phase for phase in hypothesis.Phase if phase.name != "shrink" or "MUTATED" not in os.environ)
 hypothesis.settings.register_profile(
-    "ours", deadline=None, print_blob=True, max_examples=effort(50, 500), derandomize=not NIGHT, phases=_PHASES
+    "ours",
+    deadline=None,
+    print_blob=True,
+    max_examples=effort(50, 500) if LONG else 25,
+    derandomize=not NIGHT,
+    phases=_PHASES,
 )
 hypothesis.settings.load_profile("ours")
 

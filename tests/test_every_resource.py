@@ -157,6 +157,7 @@ def test_a_share_is_refused_where_it_is_none(name: str, value: float | str) -> N
             read_request(params)
 
 
+@pytest.mark.slow
 def test_one_more_resource_needs_nothing_but_its_entry() -> None:
     """With a made-up one these tests hold, and tables, states and messages without it are read."""
     again = [

@@ -65,7 +65,7 @@ def test_a_secret_given_as_a_flag_is_not_echoed(
 
 
 @pytest.mark.parametrize("url", URLS)
-@pytest.mark.parametrize("name", ["redis_url", "ledger_url"])
+@pytest.mark.parametrize("name", ["redis_url", "ledger_url", "windows_url"])
 def test_no_part_of_a_wrong_url_is_echoed(url: str, name: str, tmp_path: Path) -> None:
     """By flag, variable or file; what is accepted holds no secret and is named without its options."""
     config = tmp_path / "c.toml"

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -39,6 +40,7 @@ from schemas.resources import CPU
 from scorer.client import Client, WindwardError
 from scorer.commands.shared.show import number
 from scorer.live.windows_reader import read_windows
+from scorer.wire import Wire
 
 FILL_DEADLINE_S = 100.0
 SCORER_DEADLINE_S = 15.0
@@ -119,12 +121,12 @@ class Demo:
         self._environ = environ
         self._stack = stack
         self._console = console
-        self._redis = redis.Redis.from_url(stack.redis_url)
+        self._redis, self._wire = redis.Redis.from_url(stack.redis_url), Wire({"url": stack.redis_url})
         self._client = Client(stack.redis_url, prefix=settings.prefix, timeout_s=10)
 
     def run(self) -> None:
         """Show all scenes."""
-        with self._redis, self._client:
+        with self._redis, self._client, closing(self._wire):
             self.windows_fill()
             self.best_machines()
             self.refusals()
@@ -184,7 +186,7 @@ class Demo:
     def _fleet(self) -> FleetView:
         names = Names(self._settings.prefix)
         partitions: Any = self._redis.get(names.partitions) or 0
-        reader = read_windows(self._redis, names, int(partitions))
+        reader = read_windows(self._wire, names, int(partitions))
         for problem in reader.problems.values():
             raise LocalError(problem)
         return join_tables(windows.whole() for windows in reader.windows)

@@ -11,9 +11,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
+from urllib.parse import urlsplit
 
 import msgspec
 import redis
@@ -49,6 +51,7 @@ from schemas.messages.sample import MachineFacts
 from schemas.messages.worker import read_worker
 from schemas.names import Names
 from schemas.process.connections import KafkaSettings
+from schemas.process.redis_cluster import SLOTS
 from schemas.process.redis_url import connected, in_words
 from schemas.process.settings import load_settings, setting
 from schemas.process.terminal import screen
@@ -59,8 +62,10 @@ from schemas.values.numbers import counted
 from schemas.values.partition_count import partition_count
 from schemas.values.redis_settings import wrong_settings
 from scorer.client import Client, HealthResult, WindwardError
-from scorer.live.windows_reader import read_windows
+from scorer.cluster_wire import ClusterWire, wire_to
+from scorer.live.windows_reader import asking, read_windows
 from scorer.settings import ClientSettings, LedgerSettings
+from scorer.wire import AWAY
 from streams.worker.topics import check_topics
 
 
@@ -209,7 +214,7 @@ class Inspection:
                     said = f"{look.__name__.strip('_')} cannot be checked: {error}"
                     do = "ask as a user with the rights of ops/redis/exporter.acl and operator.acl"
                     found.append(Finding("ACL", "note", said, do))
-                except redis.RedisError as error:
+                except (redis.RedisError, *AWAY) as error:
                     found.append(Finding("Redis", "error", in_words(error), "read its log"))
         return found + version_findings(self._versions)
 
@@ -244,16 +249,46 @@ class Inspection:
         return _warnings(area, problems, "see docs/runbook.md")
 
     def _servers(self, server: redis.Redis) -> list[Finding]:
-        ledger_here = not self._settings.ledger_url
-        found = self._server("Redis", server, holds_ledger=ledger_here)
-        if not ledger_here:
-            with self._connect(self._settings.ledger_arguments()) as ledger:
-                try:
-                    found += self._server("ledger's Redis", ledger, holds_ledger=True)
-                except redis.RedisError as error:
-                    said = f"{self._settings.ledger_url}: {in_words(error)}"
-                    found.append(Finding("ledger's Redis", "error", said, "start it, or give --ledger-url"))
+        settings = self._settings
+        found = self._server("Redis", server, holds_ledger=not settings.ledger_url)
+        if settings.ledger_url:
+            found += self._server_apart("ledger's Redis", settings.ledger_arguments(), holds_ledger=True)
+        if settings.windows_url:
+            found += self._of_windows(settings.windows_arguments())
         return found
+
+    def _of_windows(self, arguments: dict[str, Any]) -> list[Finding]:
+        """Return the findings on the server of the windows, or on the nodes of a Cluster."""
+        area = "windows' Redis"
+        wire = wire_to(arguments)
+        if not isinstance(wire, ClusterWire):
+            return self._server_apart(area, arguments)
+        with closing(wire):
+            try:
+                urls, uncovered = wire.urls, wire.uncovered
+            except AWAY as error:
+                said = f"{arguments['url']}: {in_words(error)}"
+                return [Finding(area, "error", said, "start it, or give --windows-url")]
+        found = [
+            finding
+            for url in urls
+            for finding in self._server_apart(f"{area} {urlsplit(url).netloc}", {**arguments, "url": url})
+        ]
+        if uncovered:
+            said = f"no node has {uncovered:,} of {SLOTS:,} slots: windows of these partitions stand still"
+            found.append(Finding(area, "error", said, "give the slots to a node: see docs/deploying.md"))
+        return found
+
+    def _server_apart(self, area: str, arguments: dict[str, Any], *, holds_ledger: bool = False) -> list[Finding]:
+        """Return the findings on the server of the ledger, or on one of the windows."""
+        with self._connect(arguments) as server:
+            try:
+                return self._server(area, server, holds_ledger=holds_ledger)
+            except redis.RedisError as error:
+                said = f"{arguments['url']}: {in_words(error)}"
+                return [
+                    Finding(area, "error", said, f"start it, or give --{'ledger' if holds_ledger else 'windows'}-url")
+                ]
 
     def _server(self, area: str, server: redis.Redis, *, holds_ledger: bool) -> list[Finding]:
         info: Any = server.info()
@@ -288,7 +323,11 @@ class Inspection:
         ages: dict[str, float] = {}
         skews: dict[str, float] = {}
         cores: dict[str, float] = {}
-        reader = read_windows(server, self._names, partitions)
+        with closing(wire_to(self._settings.windows_arguments())) as windows:
+            reader = read_windows(windows, self._names, partitions)
+            numbers, ask = range(partitions), asking(windows)
+            facts = ask([("HGETALL", self._names.facts(partition)) for partition in numbers])
+            states = ask([("HMGET", self._names.state(partition), "worker") for partition in numbers])
         for partition, problem in reader.problems.items():
             remedy = "the stream app rebuilds it: is it running?"
             found.append(Finding("windows", "error", f"partition {partition}: {problem}", remedy))
@@ -300,33 +339,21 @@ class Inspection:
                 skews[name] = float(skew[row]) if skew is not None else 0.0
                 cores[name] = float(capacity[RESOURCES.index("cpu"), row]) if capacity is not None else math.nan
                 ages[name] = now_s - float(at[row]) + skews[name] if at is not None else 0.0
-        facts: dict[str, Any] = {}
-        for partition in range(partitions):
-            hash_: Any = server.hgetall(self._names.facts(partition))
-            facts |= {name.decode(): raw for name, raw in hash_.items()}
-        agents = {name: one for name, raw in facts.items() if (one := _agent(raw)) is not None}
+        said = {name.decode(): raw for flat in facts for name, raw in zip(flat[::2], flat[1::2], strict=True)}
+        agents = {name: one for name, raw in said.items() if (one := _agent(raw)) is not None}
         if versions := [one.agent_version for one in agents.values() if one.agent_version[:1].isdigit()]:
             self._versions["agents"] = versions
-        taken, clocks_off = self._workers(server, partitions)
+        workers = [worker for (stored,) in states if (worker := read_worker(stored)) is not None]
+        taken = {name for worker in workers for name in worker.name_taken}
+        clocks_off = {name: off for worker in workers for name, off in worker.clocks_off.items()}
         entries: Any = server.hkeys(self._names.operator)
         said_of = [name.decode() for name in entries]
         placed = self._placed_on()
-        silent = set(facts) - set(ages)
+        silent = set(said) - set(ages)
         found += machine_findings(ages, silent, set(said_of) - {DEFAULT}, placed)
         found += capacity_findings(cores)
         found += name_findings(taken, {name: one.host_id for name, one in agents.items()}, ages, placed)
         return found + clock_findings(offset_s, skews | clocks_off)
-
-    def _workers(self, server: redis.Redis, partitions: int) -> tuple[set[str], dict[str, float]]:
-        """Return the machines whose name two live hosts use, and how far ahead the clocks are that are far off."""
-        taken: set[str] = set()
-        clocks_off: dict[str, float] = {}
-        for partition in range(partitions):
-            (stored,) = cast("list[bytes | None]", server.hmget(self._names.state(partition), "worker"))
-            if (worker := read_worker(stored)) is not None:
-                taken |= worker.name_taken.keys()
-                clocks_off |= worker.clocks_off
-        return taken, clocks_off
 
     def _placed_on(self) -> Mapping[str, int]:
         try:

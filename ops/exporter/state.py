@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-import redis
-
 from schemas.process.redis_url import in_words
 from schemas.rpc.request import Request
 from scorer.classes.class_usage import ClassUsage, class_usage
+from scorer.cluster_wire import ClusterWire, WindowsWire
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.live.live_fleet import LiveFleet
 from scorer.ranking.class_sums import ClassSums, class_sums
@@ -27,7 +26,7 @@ from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.seen import fleet_of
 from scorer.settings import LedgerSettings
 from scorer.snapshot.arrays import Bools
-from scorer.wire import AWAY, Wire
+from scorer.wire import AWAY
 
 
 class Memory(NamedTuple):
@@ -47,7 +46,7 @@ class State(RankingInputs):
     """Windows, facts, ledger and the time, as a decision under the profile would see them."""
 
     memory: Mapping[str, Memory] = field(default_factory=dict)
-    """By server: ``windows``, ``ledger``."""
+    """By server: ``windows`` (of a Cluster the fullest node), and of those apart ``queries`` and ``ledger``."""
 
     @cached_property
     def seen(self) -> Machines:
@@ -84,28 +83,32 @@ class Reader:
         setting = "redis_url" if self._same_server else "ledger_url"
         try:
             ledger = self._fleet.read_ledger()
-            setting = "redis_url"
+            setting = "redis_url or windows_url" if self._fleet.windows is not self._fleet.wire else "redis_url"
             snapshot = self._fleet.read_windows()
-            memory = {"windows": self._memory(self._fleet.windows)}
+            memory = {"windows": fullest(self._fleet.windows)}
+            if self._fleet.windows is not self._fleet.wire:
+                memory["queries"] = fullest(self._fleet.wire)
             if not self._same_server:
-                memory["ledger"] = self._memory(self._fleet.ledger.wire)
+                memory["ledger"] = fullest(self._fleet.ledger.wire)
         except (*AWAY, UnknownFormat) as error:
             self._fleet.close()
             raise Away(f"{setting}: {in_words(error)}") from None
         known = {name: each for name, each in memory.items() if each is not None}
         return State(snapshot, ledger, profile, now_s, self._kept, memory=known)
 
-    @staticmethod
-    def _memory(wire: Wire) -> Memory | None:
-        """Return a server's memory; None when this user may not read it."""
-        try:
-            lines = wire.one("INFO", "memory").decode().splitlines()
-        except redis.ResponseError:
-            return None
-        said = dict(line.split(":", 1) for line in lines if ":" in line)
-        limit = float(said.get("maxmemory", 0)) or float(said.get("total_system_memory", 0))
-        return Memory(float(said["used_memory"]), limit) if limit and "used_memory" in said else None
-
     def close(self) -> None:
         """Close the connections."""
         self._fleet.close()
+
+
+def fullest(wire: WindowsWire) -> Memory | None:
+    """Return the memory of a server, of a Cluster's fullest node; None when this user may not read it."""
+    found = wire.each("INFO", "memory") if isinstance(wire, ClusterWire) else wire.ask([("INFO", "memory")])
+    known = [memory for one in found if isinstance(one, bytes) and (memory := _memory(one)) is not None]
+    return max(known, key=lambda one: one.used / one.limit, default=None)
+
+
+def _memory(info: bytes) -> Memory | None:
+    said = dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line)
+    limit = float(said.get("maxmemory", 0)) or float(said.get("total_system_memory", 0))
+    return Memory(float(said["used_memory"]), limit) if limit and "used_memory" in said else None

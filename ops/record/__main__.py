@@ -21,6 +21,7 @@ from schemas.process.pages import serve_pages
 from schemas.process.presence import Presence, page_of
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.version import product_version
+from scorer.cluster_wire import windows_wire
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.live_fleet import refuse_modes
 from scorer.wire import Wire
@@ -44,11 +45,12 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         raise SettingsError(str(error)) from None
     position, at = (last.position, last.at) if last is not None else (Position(), 0.0)
     wire, ledger_wire = Wire(settings.redis_arguments()), Wire(settings.ledger_arguments())
+    windows = windows_wire(settings)
     recorder = Recorder(
         folder,
         lambda: Samples(settings, recorder.position, recorder.last_entry_s or at, time.time()),
         LedgerLog(Ledger(ledger_wire, settings.names), position.epoch, position.change, at),
-        State(wire, settings.names, position.decision),
+        State(wire, settings.names, position.decision, windows),
         Gathering(Admission()),
         metrics,
         position=position,
@@ -68,8 +70,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         with Presence("record", settings.names, settings.redis_arguments(), page=page, ready=recorder.ready):
             recorder.run(stop)
     finally:
-        wire.close()
-        ledger_wire.close()
+        for each in filter(None, (wire, ledger_wire, windows)):
+            each.close()
         if pages is not None:
             pages.stop()
     log.info("record.stop")

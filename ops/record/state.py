@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import redis
@@ -10,8 +11,9 @@ from ops.record.entry import Decision, Gap
 from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import Names
 from schemas.values.partition_count import partition_count
+from scorer.cluster_wire import WindowsWire
 from scorer.rpc.methods.decisions import shortened
-from scorer.wire import Wire
+from scorer.wire import Command, Wire
 
 _AT_ONCE = 1_000
 _MOST = 20_000
@@ -22,8 +24,9 @@ ANSWER_BYTES_MAX = 4_096
 class State:
     """What was read last."""
 
-    def __init__(self, wire: Wire, names: Names, decision: str = "") -> None:
-        self._wire = wire
+    def __init__(self, wire: Wire, names: Names, decision: str = "", windows: WindowsWire | None = None) -> None:
+        """``windows``: the wire to the server of the windows, if they have one of their own."""
+        self._wire, self._windows = wire, wire if windows is None else windows
         self._names = names
         self.decision = decision
         """The last decision that was read; "" before the first."""
@@ -33,9 +36,8 @@ class State:
     def read_machines(self) -> None:
         """Read facts and operators' rules; raises one of `scorer.wire.AWAY`."""
         (count,) = self._ask(("GET", self._names.partitions))
-        found = self._ask(
-            *[("HGETALL", self._names.facts(partition)) for partition in range(partition_count(count) or 0)]
-        )
+        commands = [("HGETALL", self._names.facts(partition)) for partition in range(partition_count(count) or 0)]
+        found = self._answers(self._windows, commands)
         newest: dict[str, MachineFacts] = {}
         for flat in found:
             for raw in flat[1::2]:
@@ -75,7 +77,11 @@ class State:
         return found, gap
 
     def _ask(self, *commands: Any) -> list[Any]:
-        answers = self._wire.ask(commands) if commands else []
+        return self._answers(self._wire, commands)
+
+    @staticmethod
+    def _answers(wire: WindowsWire, commands: Sequence[Command]) -> list[Any]:
+        answers = wire.ask(commands) if commands else []
         for answer in answers:
             if isinstance(answer, redis.ResponseError):
                 raise redis.ConnectionError(f"redis_url: {answer}")

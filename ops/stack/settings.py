@@ -51,3 +51,4 @@ class StackSettings(PipelineSettings):
             KafkaSettings.__post_init__(self)
         if self.redis_url:
             RedisSettings.__post_init__(self)
+        self.check_windows_url()

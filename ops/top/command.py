@@ -19,6 +19,7 @@ from schemas.process.terminal import screen
 from schemas.values.numbers import counted
 from schemas.values.partition_count import partition_count
 from scorer.client import UpdateResult
+from scorer.cluster_wire import wire_to
 from scorer.commands.instances.why import decided, move_words
 from scorer.commands.shared import ask
 from scorer.live.windows_reader import WindowsReader, asking
@@ -64,13 +65,15 @@ class Reader:
     def __init__(self, settings: TopSettings) -> None:
         self._settings, self._names = settings, settings.names
         self._server = ask.server(settings)
-        self._windows = WindowsReader(asking(self._server), settings.names)
+        self._wire = wire_to(settings.windows_arguments())
+        self._windows = WindowsReader(asking(self._wire, in_part=True), settings.names)
 
     def __enter__(self) -> Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._server.close()
+        self._wire.close()
 
     def read(self) -> Moment:
         """Return the present state; raises redis.RedisError when the server is away."""

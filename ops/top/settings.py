@@ -7,12 +7,13 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
+from schemas.process.connections import WindowsSettings
 from schemas.process.settings import setting
 from scorer.settings import ClientSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopSettings(ClientSettings):
+class TopSettings(ClientSettings, WindowsSettings):
     """Watch the fleet: machines of highest load, their windows, risk, the fleet's spread, the newest decisions.
 
     Keys: c m n d k a sort by cpu, memory, nic, disk, risk, age; N by name; r reverses the order; / filters by name;

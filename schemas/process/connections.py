@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from msgspec import Meta
 
 from schemas.names import Names
+from schemas.process.redis_cluster import nodes_in
 from schemas.process.redis_url import sentinels_in
 from schemas.process.settings import SettingsError, setting
 
@@ -129,31 +130,41 @@ _NUMBERS = (
 """Options of a URL that redis-py reads as numbers."""
 
 
-def _check_redis_url(given: str) -> None:
-    """Refuse a URL that redis-py cannot use, or that has a password. No part of it is shown: it may be a secret.
+_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel")
+_OF_CLUSTERS = ("redis+cluster", "rediss+cluster")
+_FORMS = {
+    "": "redis://HOST:PORT/DATABASE",
+    "sentinel": "redis+sentinel://HOST:PORT,HOST:PORT/NAME/DATABASE",
+    "cluster": "redis+cluster://HOST:PORT,HOST:PORT",
+}
 
-    Raises ValueError.
+
+def check_redis_url(name: str, given: str, *, cluster: bool = False) -> None:
+    """Refuse a URL that cannot be used, or that has a password. No part of it is shown: it may be a secret.
+
+    ``cluster``: accept that of a Cluster, too. Raises ValueError, which names the setting.
     """
     scheme = given.partition("://")[0] if "://" in given else ""
-    if scheme not in ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel"):
+    if scheme not in _SCHEMES + _OF_CLUSTERS * cluster:
+        forms = "unix://, redis+sentinel:// or redis+cluster://" if cluster else "unix:// or redis+sentinel://"
         raise ValueError(
-            "redis_url: expected a redis://, rediss://, unix:// or redis+sentinel:// URL"
-            + "; a cluster is not supported: name one server, or one behind sentinels" * ("cluster" in scheme)
+            f"{name}: expected a redis://, rediss://, {forms} URL"
+            + "; a cluster can have the windows alone (windows_url)" * ("cluster" in scheme)
         )
     try:
-        behind = sentinels_in(given)
-        url = urlsplit(behind.server if behind else given)
+        behind, nodes = sentinels_in(given), nodes_in(given)
+        url = urlsplit(behind.server if behind else nodes.url(nodes.hosts[0]) if nodes else given)
         _ = url.port  # read on demand, and only then refused
         options = parse_qs(url.query, keep_blank_values=True)
         for value in (value for name in _NUMBERS for value in options.get(name, ())):
             float(value)
     except ValueError:
-        form = "redis+sentinel://HOST:PORT,HOST:PORT/NAME" if "+" in scheme else "redis://HOST:PORT"
-        raise ValueError(f"redis_url: not a URL that can be parsed: expected {form}/DATABASE") from None
+        form = _FORMS[scheme.partition("+")[2]]
+        raise ValueError(f"{name}: not a URL that can be parsed: expected {form}") from None
     if url.password or url.fragment or any("pass" in option.lower() for option in options):
-        raise ValueError("redis_url: holds a password; give it as WINDWARD_REDIS_PASSWORD instead")
+        raise ValueError(f"{name}: holds a password; give it as WINDWARD_REDIS_PASSWORD instead")
     if url.scheme != "unix" and url.path.strip("/") and not url.path.strip("/").isdecimal():
-        raise ValueError("redis_url: expected a database number after the server")
+        raise ValueError(f"{name}: expected a database number after the server")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +187,7 @@ class RedisSettings(CommonSettings):
     redis_tls_key_file: str | None = setting(None, "PEM file with this client's key")
 
     def __post_init__(self) -> None:
-        _check_redis_url(self.redis_url)
+        check_redis_url("redis_url", self.redis_url)
         _check_files(self, "redis")
 
     def redis_arguments(self, url: str = "") -> dict[str, Any]:
@@ -206,9 +217,35 @@ class RedisSettings(CommonSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PipelineSettings(KafkaSettings, RedisSettings):
+class WindowsSettings(RedisSettings):
+    """Where the windows are: all keys of a partition, and no other key (`schemas.names`)."""
+
+    GROUP: ClassVar[str] = "Redis"
+
+    windows_url: str = setting(
+        "",
+        "server of the windows, if they have one of their own, or redis+cluster://HOST:PORT,HOST:PORT; password, user "
+        "and TLS as above",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_windows_url()
+
+    def check_windows_url(self) -> None:
+        """Refuse a URL that cannot be used; raises ValueError."""
+        if self.windows_url:
+            check_redis_url("windows_url", self.windows_url, cluster=True)
+
+    def windows_arguments(self) -> dict[str, Any]:
+        """Return the arguments of `schemas.process.redis_url.connected` for the windows, or of a Cluster's nodes."""
+        return self.redis_arguments(self.windows_url)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineSettings(KafkaSettings, WindowsSettings):
     """Settings of Kafka and Redis, for the processes that use both."""
 
     def __post_init__(self) -> None:
         KafkaSettings.__post_init__(self)
-        RedisSettings.__post_init__(self)
+        WindowsSettings.__post_init__(self)

@@ -34,7 +34,7 @@ class Refresher(BackgroundThread):
         refresh_s: float,
         wake_ups: Callable[[threading.Event], WakeUps],
     ) -> None:
-        super().__init__("refresher", loader.wire)
+        super().__init__("refresher", loader.wire, loader.windows)
         self._wake_ups = wake_ups(self.stopping)
         self._loader = loader
         self._latest = latest

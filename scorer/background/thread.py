@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 
-from scorer.wire import Wire
+from scorer.cluster_wire import WindowsWire
 
 
 class BackgroundThread(threading.Thread):
     """Its ``run`` ends soon after `stopping` is set."""
 
-    def __init__(self, name: str, *wires: Wire) -> None:
+    def __init__(self, name: str, *wires: WindowsWire) -> None:
         super().__init__(name=name, daemon=True)
         self.stopping = threading.Event()
         self._wires = wires

@@ -15,6 +15,7 @@ import redis
 
 from schemas.names import Names
 from schemas.process.settings import SettingsError
+from scorer.cluster_wire import ClusterWire, WindowsWire, windows_wire
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
@@ -29,16 +30,17 @@ from scorer.wire import AWAY, Wire
 class LiveFleet:
     """Reads what changed since it was read last; the whole ledger when a connection was lost meanwhile."""
 
-    def __init__(self, windows: Wire, ledger: Ledger, names: Names) -> None:
-        self.windows, self.ledger = windows, ledger
-        self._loader, self._follower = Loader(windows, names), Follower(ledger)
+    def __init__(self, wire: Wire, ledger: Ledger, names: Names, windows: WindowsWire | None = None) -> None:
+        """``windows``: the wire to the server of the windows, if they have one of their own."""
+        self.wire, self.ledger, self.windows = wire, ledger, wire if windows is None else windows
+        self._loader, self._follower = Loader(wire, names, windows), Follower(ledger)
         self._snapshot = build_snapshot((), {}, {})
 
     @classmethod
     def open(cls, settings: LedgerSettings) -> LiveFleet:
         """Return the fleet of the settings, over connections of its own; they open when they are first used."""
         ledger = Ledger(Wire(settings.ledger_arguments()), settings.names, **settings.ledger_bounds())
-        return cls(Wire(settings.redis_arguments()), ledger, settings.names)
+        return cls(Wire(settings.redis_arguments()), ledger, settings.names, windows_wire(settings))
 
     def read(self, now_s: float | None = None) -> FleetState:
         """Return the fleet now; raises one of `scorer.wire.AWAY`, or UnknownFormat."""
@@ -72,27 +74,44 @@ class LiveFleet:
     def close(self) -> None:
         """Close the connections; the next use opens others, and reads the ledger anew: it may be another one."""
         self._follower.forget()
-        self.windows.close()
+        self._loader.close()
         self.ledger.wire.close()
 
 
 def refuse_modes(settings: LedgerSettings) -> None:
-    """Refuse a sentinel itself and a node of a Cluster, as the server of the windows and of the ledger."""
+    """Refuse a sentinel itself and a node of a Cluster, as the server of anything."""
     refuse_mode("redis_url", settings.redis_arguments())
+    refuse_mode("windows_url", settings.windows_arguments())
     refuse_mode("ledger_url", settings.ledger_arguments())
 
 
-def refuse_mode(name: str, arguments: Mapping[str, Any]) -> None:
+def refuse_mode(name: str, arguments: dict[str, Any]) -> None:
     """Refuse a sentinel itself and a node of a Cluster; one that is away, or does not report its mode, is accepted.
 
     Raises SettingsError naming the setting.
     """
+    if "+cluster://" in arguments["url"]:
+        if "cluster support disabled" in (said := _said(arguments)):
+            raise SettingsError(f"{name}: {arguments['url']} is no cluster: {said}")
+        return
     if (mode := _mode(arguments)) in ("cluster", "sentinel"):
         remedy = {
             "sentinel": ": give redis+sentinel://HOST:PORT,HOST:PORT/NAME/DATABASE",
-            "cluster": ", which is not supported: name one server, or one behind sentinels",
+            "cluster": f": {'give' if name == 'windows_url' else 'it can have the windows alone, by windows_url'} "
+            "redis+cluster://HOST:PORT,HOST:PORT",
         }[mode]
         raise SettingsError(f"{name}: {arguments['url']} runs as a {mode}{remedy}")
+
+
+def _said(arguments: dict[str, Any]) -> str:
+    """Return why a Cluster cannot be used; "" when it can."""
+    wire = ClusterWire(arguments)
+    try:
+        return "" if wire.urls else "no node has a slot"
+    except AWAY as error:
+        return str(error)
+    finally:
+        wire.close()
 
 
 def _mode(arguments: Mapping[str, Any]) -> str:

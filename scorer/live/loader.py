@@ -21,6 +21,7 @@ from schemas.names import Names
 from schemas.tables.learned import Learned, read_learned
 from schemas.tables.window_table import TableError, decode_table
 from schemas.values.partition_count import partition_count
+from scorer.cluster_wire import NotNow, WindowsWire
 from scorer.live.windows_reader import HEAD_BYTES, HeadWatch, WindowsReader
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
@@ -36,7 +37,7 @@ USAGE_S = 5.0
 class UsageLoader:
     """Keeps the usage by instance that was read last; a refresh without changes costs one short read a partition."""
 
-    def __init__(self, wire: Wire, names: Names, look_s: float = USAGE_S) -> None:
+    def __init__(self, wire: WindowsWire, names: Names, look_s: float = USAGE_S) -> None:
         self._wire = wire
         self._look_s = look_s
         self._looked_at = -math.inf
@@ -56,6 +57,8 @@ class UsageLoader:
         stale = self._watch.changed(self._ask, partitions)
         answers = self._ask([("GET", self._watch.key(partition)) for partition in stale])
         for partition, answer in zip(stale, answers, strict=True):
+            if isinstance(answer, NotNow):
+                continue  # the last one is kept
             raw = answer if partition < partitions else b""
             self._watch.note(partition, raw)
             if not raw:
@@ -71,9 +74,10 @@ class UsageLoader:
         self.usages.columns.prepare()  # here, on the refresher's thread, so that no decision waits for it
         return True
 
-    def _ask(self, commands: Sequence[Command]) -> list[bytes]:
+    def _ask(self, commands: Sequence[Command]) -> list[Any]:
         answers = self._wire.ask(commands) if commands else []
-        return [b"" if one is None or isinstance(one, redis.ResponseError) else one for one in answers]
+        absent = redis.ResponseError, type(None)
+        return [b"" if isinstance(one, absent) and not isinstance(one, NotNow) else one for one in answers]
 
 
 class Loader:
@@ -82,10 +86,11 @@ class Loader:
     Facts are read every ``facts_s`` at most, so that an agent that changes its labels all the time costs little.
     """
 
-    def __init__(self, wire: Wire, names: Names, *, facts_s: float = 0.0) -> None:
+    def __init__(self, wire: Wire, names: Names, windows: WindowsWire | None = None, *, facts_s: float = 0.0) -> None:
+        """``windows``: the wire to the server of the windows, if they have one of their own."""
         self._facts_s = facts_s
         self._facts_read_at = -math.inf
-        self.wire = wire
+        self.wire, self.windows = wire, wire if windows is None else windows
         self._names = names
         self._stored_count: bytes | None = None
         self._partitions = 0
@@ -100,7 +105,7 @@ class Loader:
         self._learned: Learned | None = None
         self._predicted_head: bytes = b""
         self._predicted: bytes | None = None
-        self._usage_loader = UsageLoader(wire, names)
+        self._usage_loader = UsageLoader(self.windows, names)
         self._snapshot: Snapshot | None = None
 
     def refresh(self, ledger_machines: Iterable[str] = (), woken: Iterable[int] | None = None) -> Snapshot | None:
@@ -140,6 +145,11 @@ class Loader:
         ).with_use(self._learned, self._usage_loader.usages, self._predicted)
         return self._snapshot
 
+    def close(self) -> None:
+        """Close the connections; the next refresh opens others."""
+        self.wire.close()
+        self.windows.close()
+
     def _count(self, stored: bytes | None) -> int:
         """Return how many partitions there are; what was read last where that is no number, or lost."""
         if stored != self._stored_count:
@@ -151,17 +161,17 @@ class Loader:
         return self._partitions
 
     def _written_up_to(self, partition: int) -> int | None:
-        (found,) = self.wire.ask([("HMGET", self._names.state(partition), "offset")])
+        (found,) = self.windows.ask([("HMGET", self._names.state(partition), "offset")])
         offset = None if isinstance(found, redis.ResponseError) else found[0]
         return int(offset) if offset and offset.isdigit() else None
 
     def _ask(self, commands: Sequence[Command]) -> list[Any]:
-        return self._checked(self.wire.ask(commands) if commands else [])
+        return self._checked(self.windows.ask(commands) if commands else [])
 
     @staticmethod
     def _checked(answers: list[Any]) -> list[Any]:
         for answer in answers:
-            if isinstance(answer, redis.ResponseError):
+            if isinstance(answer, redis.ResponseError) and not isinstance(answer, NotNow):
                 raise redis.ConnectionError(f"windows: {answer}")
         return answers
 
@@ -178,6 +188,10 @@ class Loader:
             del self._facts_by_partition[partition], self._facts_versions[partition]
         answers = self._ask([("HGETALL", self._names.facts(partition)) for partition in stale])
         for partition, flat in zip(stale, answers, strict=True):
+            if isinstance(flat, NotNow):
+                if self._snapshot is None:
+                    raise redis.ConnectionError(f"windows: {flat}")
+                continue
             self._facts_by_partition[partition] = dict(_read_facts(flat[1::2]))
             self._facts_versions[partition] = versions[partition]
         merged: dict[str, MachineFacts] = {}
@@ -208,7 +222,7 @@ class Loader:
         return True
 
     def _read_operator(self) -> None:
-        (flat,) = self._ask([("HGETALL", self._names.operator)])
+        (flat,) = self._checked(self.wire.ask([("HGETALL", self._names.operator)]))
         operator: dict[str, OperatorFacts] = {}
         for name, raw in zip(flat[::2], flat[1::2], strict=True):
             machine = name.decode(errors="replace")

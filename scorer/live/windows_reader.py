@@ -1,7 +1,8 @@
 """Shell: reads the windows of all partitions from Redis; the one reader of every process and command.
 
 Of a partition that changed only the changes are read, and its base when that is another one. Both are then read by one
-command, so that they are of one write. Of a partition with one value lost the last good windows are kept.
+command, so that they are of one write. Of a partition with one value lost the last good windows are kept; so are those
+of a partition whose node of a Cluster is away, or whose slot is being moved.
 
 A server that was emptied gets its windows back partition by partition, from the start of Kafka's log. A reader that
 decides on them keeps those it had until the new ones have got as far in the log (`WrittenUpTo`). While they are most of
@@ -20,6 +21,7 @@ import redis
 from schemas.names import Names
 from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import TableError, decode_table
+from scorer.cluster_wire import NotNow, WindowsWire
 from scorer.wire import Command
 
 log = logging.getLogger("windward.scorer")
@@ -31,9 +33,20 @@ Ask = Callable[[Sequence[Command]], list[Any]]
 """From commands to their answers; it raises when one cannot be had."""
 
 
-def asking(server: redis.Redis) -> Ask:
-    """Return a function that asks by a client of redis-py."""
-    return lambda commands: [server.execute_command(*command) for command in commands]  # type: ignore[no-untyped-call]
+def asking(wire: WindowsWire, *, in_part: bool = False) -> Ask:
+    """Return a function that asks over this wire, and raises an error that is an answer.
+
+    ``in_part``: what a Cluster's node cannot tell now is `NotNow` in its place.
+    """
+
+    def ask(commands: Sequence[Command]) -> list[Any]:
+        answers = wire.ask(commands) if commands else []
+        for answer in answers:
+            if isinstance(answer, redis.ResponseError) and not (in_part and isinstance(answer, NotNow)):
+                raise redis.ConnectionError(f"windows: {answer}") if isinstance(answer, NotNow) else answer
+        return answers
+
+    return ask
 
 
 WrittenUpTo = Callable[[int], int | None]
@@ -82,6 +95,8 @@ class WindowsReader:
         self._lost_at: dict[int, float] = {}
         """When the windows of each partition that is being rebuilt were found lost, on the monotonic clock."""
         self._keeps_all = False
+        self._is_whole = False
+        """Whether all partitions were read at least once."""
         self.by_partition: dict[int, PartitionWindows] = {}
         self.problems: dict[int, str] = {}
 
@@ -95,15 +110,15 @@ class WindowsReader:
 
         ``woken``: the partitions to look at; None: all.
         """
-        ask = self._ask
         if woken is None:
-            stale = sorted({*self._watch.changed(ask, partitions), *self.problems})
+            stale = sorted({*self._watch.changed(self._asked, partitions), *self.problems})
         else:
             stale = [partition for partition in sorted(set(woken)) if partition < partitions]
         present = [partition for partition in stale if partition < partitions]
-        answers = ask([("GET", self._names.window_changes(partition)) for partition in present]) if present else []
+        answers = self._asked([("GET", self._names.window_changes(partition)) for partition in present])
         changed = [self._drop(partition) for partition in stale if partition >= partitions]
         changed += [self._note(partition, raw) for partition, raw in zip(present, answers, strict=True)]
+        self._is_whole = True
         if self._keeps_all or (any(changed) and self._lost_at):
             self._keeps_all = bool(self._lost_at) and (self._keeps_all or self._most_is_lost())
             changed.append(True)
@@ -112,12 +127,22 @@ class WindowsReader:
         self.by_partition = dict(self._newest)
         return True
 
+    def _asked(self, commands: Sequence[Command]) -> list[Any]:
+        """Return the answers. A part of the fleet is never taken for all of it: the first look fails as a whole."""
+        answers = self._ask(commands) if commands else []
+        for answer in answers:
+            if isinstance(answer, NotNow) and not self._is_whole:
+                raise redis.ConnectionError(f"windows: {answer}")
+        return answers
+
     def _most_is_lost(self) -> bool:
         lost = sum(self._newest[partition].machines_count for partition in self._lost_at)
         return 2 * lost > sum(one.machines_count for one in self._newest.values())
 
-    def _note(self, partition: int, raw: bytes | None) -> bool:
+    def _note(self, partition: int, raw: bytes | NotNow | None) -> bool:
         """Keep the changes of a partition, or read them with their base; return whether its windows are others."""
+        if isinstance(raw, NotNow):
+            return self._refuse(partition, str(raw))
         if not self._watch.note(partition, raw) and partition not in self.problems:
             return False
         known = self._newest.get(partition)
@@ -146,7 +171,10 @@ class WindowsReader:
 
     def _read_whole(self, partition: int) -> bool:
         names = self._names
-        ((base, changes),) = self._ask([("MGET", names.windows(partition), names.window_changes(partition))])
+        (answer,) = self._asked([("MGET", names.windows(partition), names.window_changes(partition))])
+        if isinstance(answer, NotNow):
+            return self._refuse(partition, str(answer))
+        base, changes = answer
         if base is None and changes is None:
             known = self._newest.get(partition)
             if known is not None and self._written_up_to is not None:
@@ -174,8 +202,8 @@ class WindowsReader:
         return self._newest.pop(partition, None) is not None
 
 
-def read_windows(server: redis.Redis, names: Names, partitions: int) -> WindowsReader:
-    """Return a reader that has read all windows once, by a client of redis-py."""
-    reader = WindowsReader(asking(server), names)
+def read_windows(wire: WindowsWire, names: Names, partitions: int) -> WindowsReader:
+    """Return a reader that has read all windows once."""
+    reader = WindowsReader(asking(wire, in_part=True), names)
     reader.refresh(partitions)
     return reader

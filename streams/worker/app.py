@@ -35,6 +35,7 @@ from streams.worker.metrics import USAGE_OUTCOMES, Metrics, measure
 from streams.worker.reading_place import ReadingPlace
 from streams.worker.redis_health import RedisHealth
 from streams.worker.rejects import Rejects
+from streams.worker.servers import Servers
 from streams.worker.settings import StreamSettings
 from streams.worker.store import StateAheadError, Store
 from streams.worker.topic_watch import TopicWatch
@@ -96,12 +97,12 @@ FRESH_WAIT_S_MAX = 0.1
 class StreamApp:
     """One worker: the Faust app, the partitions it holds, and the tasks beside it."""
 
-    def __init__(self, settings: StreamSettings, redis: Redis) -> None:
+    def __init__(self, settings: StreamSettings, redis: Redis, windows: Servers) -> None:
         self.settings = settings
         names = settings.names
         self.metrics = Metrics(version("windward"))
         self.health = RedisHealth(self.metrics)
-        self.store = Store(redis, names, settings.admission, settings.instances_flush_s)
+        self.store = Store(redis, names, settings.admission, settings.instances_flush_s, windows)
         self._flush_lock = asyncio.Lock()
         self._flush_s = 0.0
         self._mute = False
@@ -119,7 +120,7 @@ class StreamApp:
         """Machines whose clock is known to be off."""
         self.reading = ReadingPlace(self.app, names.samples_topic, self.metrics)
         self.holdings = Holdings(self.store, self._table, self.reading.seek, self.health, self.metrics)
-        self.topic = TopicWatch(settings, redis, self.health, self._topic_seen)
+        self.topic = TopicWatch(settings, redis, windows, self.health, self._topic_seen)
         self.housekeeping = Housekeeping(
             self.store, self.holdings, self.reading, self.topic, self.health, self.metrics,
             silent_s=settings.silent_s, stopping=lambda: bool(self.app.should_stop),
@@ -235,13 +236,13 @@ class StreamApp:
         try:
             lost = await self.store.save(partition, time.time())
             self.metrics.rewritten.inc(lost)
-            self.health.answered()
+            self.health.answered(partition.number)
         except StateAheadError as error:
             log.warning("stream.overtaken", extra={"values": {"detail": str(error)}})
             self.metrics.flush_failures.labels("overtaken").inc()
             self.holdings.let_go(partition)
         except RedisError as error:
-            self.health.failed("flush", error)
+            self.health.failed("flush", error, partition.number)
             await asyncio.sleep(0.5)
         else:
             return True
@@ -256,6 +257,8 @@ class StreamApp:
             self._mute = True
         except RedisError as error:
             self.health.failed("announce", error)
+        else:
+            self.health.answered()
 
     # ---- beside the stream
 

@@ -60,6 +60,7 @@ class Holdings:
     def assign(self, numbers: Iterable[int]) -> None:
         """Set the partitions that are assigned to this worker."""
         self.owned = set(numbers)
+        self._health.keep(self.owned)
         self._metrics.rebalances.inc()
         self._metrics.partitions.set(len(self.owned))
         log.info("stream.assigned", extra={"values": {"partitions": sorted(self.owned)}})
@@ -80,8 +81,9 @@ class Holdings:
         try:
             partition = await self._store.load(number, self._make_table)
         except RedisError as error:
-            self._health.failed("load", error)
+            self._health.failed("load", error, number)
             return
+        self._health.answered(number)
         for kind, count in partition.lost.items():
             self._metrics.damaged.labels(kind).inc(count)
         if partition.topic_id != topic_id:

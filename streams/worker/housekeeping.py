@@ -116,6 +116,7 @@ class Housekeeping:
         except RedisError as error:
             self._health.failed("check", error)
             return
+        self._health.answered()
         for partition in self._holdings.held if forgotten else ():
             if gone := forget(partition, forgotten):
                 self._metrics.dropped.inc(len(gone))
@@ -127,8 +128,8 @@ class Housekeeping:
             try:
                 lost = await self._store.mend_lost(partition)
             except RedisError as error:
-                self._health.failed("check", error)
-                return
+                self._health.failed("check", error, partition.number)
+                continue
             if lost:
                 log.error("stream.state.lost", extra={"values": {"partition": partition.number, "values": lost}})
                 self._metrics.rewritten.inc(lost)
@@ -137,9 +138,9 @@ class Housekeeping:
         """Have the state written, or loaded, again when an idle partition is not what Redis holds."""
         try:
             current = await self._store.is_current(partition)
-            self._health.answered()
+            self._health.answered(partition.number)
         except RedisError as error:
-            self._health.failed("check", error)
+            self._health.failed("check", error, partition.number)
             return
         if not current and partition.next_offset:
             partition.changed = True

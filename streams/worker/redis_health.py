@@ -1,8 +1,12 @@
-"""Whether Redis answered the last call: logged once when it stops, exported by the page ``/ready``. Shell."""
+"""Whether Redis answered the last calls: logged once when it stops, exported by the page ``/ready``. Shell.
+
+Partitions may be on several servers. So it is noted for each of them, and for what concerns none of them.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from redis.exceptions import RedisError
 
@@ -17,17 +21,29 @@ class RedisHealth:
 
     def __init__(self, metrics: Metrics) -> None:
         self.ok: bool | None = None
+        self._failing: set[int | None] = set()
         self._metrics = metrics
 
-    def answered(self) -> None:
-        """Note a call that was answered; the first after some that were not is logged."""
-        if self.ok is False:
-            log.info("stream.redis.back")
-        self.ok = True
+    def answered(self, partition: int | None = None) -> None:
+        """Note a call that was answered; the one after which none is failing is logged."""
+        self._failing.discard(partition)
+        self._note()
 
-    def failed(self, doing: str, error: RedisError) -> None:
+    def keep(self, partitions: Iterable[int]) -> None:
+        """Forget the other partitions: they are another worker's now."""
+        if self.ok is not None:
+            self._failing &= {None, *partitions}
+            self._note()
+
+    def _note(self) -> None:
+        if self.ok is False and not self._failing:
+            log.info("stream.redis.back")
+        self.ok = not self._failing
+
+    def failed(self, doing: str, error: RedisError, partition: int | None = None) -> None:
         """Count a call that failed; the first in a row is logged."""
-        if self.ok is not False:
+        if not self._failing:
             log.error("stream.redis.away", extra={"values": {"doing": doing, "error": in_words(error)}})
+        self._failing.add(partition)
         self.ok = False
         self._metrics.flush_failures.labels("redis").inc()

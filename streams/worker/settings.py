@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from schemas.names import SILENT_S, SLOT_S, WINDOWS_S
-from schemas.process.connections import RedisSettings
+from schemas.process.connections import WindowsSettings
 from schemas.process.settings import setting
 from streams.fold.admission import INSTANCES_MAX, MACHINES_MAX, READINGS_HZ_MAX, Admission
 from streams.fold.peaks import Zone
@@ -19,7 +19,7 @@ Positive = Annotated[float, Meta(gt=0)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamSettings(TopicSettings, RedisSettings):
+class StreamSettings(TopicSettings, WindowsSettings):
     """Fold samples from Kafka into windows in Redis."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -54,7 +54,7 @@ class StreamSettings(TopicSettings, RedisSettings):
 
     def __post_init__(self) -> None:
         TopicSettings.__post_init__(self)
-        RedisSettings.__post_init__(self)
+        WindowsSettings.__post_init__(self)
         check_windows(self.windows_s)
         Zone(self.time_zone)
 

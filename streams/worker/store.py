@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from redis.exceptions import RedisError, ResponseError, WatchError
@@ -25,8 +25,10 @@ from streams.fold.table import Table
 from streams.state.partition import Partition, Written
 from streams.state.resume import Stored
 from streams.state.stored_state import POSITION_FIELDS, STATE_FIELDS, held, partition_of, queue_writes, written_of
+from streams.worker.servers import OneServer, Servers, Work
 
 log = logging.getLogger("windward.store")
+_Done = TypeVar("_Done")
 
 WINDOW_VALUES = 2
 """A partition's windows are a base and its changes."""
@@ -43,9 +45,16 @@ class Store:
     """Reads and writes partitions. ``redis`` is a ``redis.asyncio.Redis``, whose stubs mix sync and async."""
 
     def __init__(
-        self, redis: Any, names: Names, admission: Admission = OFFLINE, instances_flush_s: float = 0.0
+        self,
+        redis: Any,
+        names: Names,
+        admission: Admission = OFFLINE,
+        instances_flush_s: float = 0.0,
+        windows: Servers | None = None,
     ) -> None:
+        """``windows``: where the partitions are, if they are not on ``redis``."""
         self._redis = redis
+        self._windows = windows or OneServer(redis)
         self._instances_flush_s = instances_flush_s
         self._admission = admission
         self._names = names
@@ -58,37 +67,41 @@ class Store:
         log.
         """
         try:
-            return await self._load(number, make_table)
+            return await self._at(number, lambda redis: self._load(redis, number, make_table))
         except ResponseError as error:
             if not await self._drop_foreign(number, error):
                 raise
-        partition = await self._load(number, make_table)
+        partition = await self._at(number, lambda redis: self._load(redis, number, make_table))
         partition.lost["state"] += 1
         return partition
 
-    async def _load(self, number: int, make_table: Callable[[], Table]) -> Partition:
+    async def _at(self, number: int, work: Work[_Done]) -> _Done:
+        """Return what ``work`` returns, done with the server of a partition."""
+        return await self._windows.at(self._names.state(number), work)
+
+    async def _load(self, redis: Any, number: int, make_table: Callable[[], Table]) -> Partition:
         names = self._names
         partition = Partition(number, make_table(), admission=self._admission)
         while True:
-            before = await self._redis.hmget(names.state(number), *STATE_FIELDS)
+            before = await redis.hmget(names.state(number), *STATE_FIELDS)
             if not any(value is not None for value in before):
                 return partition
-            stored = await self._read(number)
-            if await self._redis.hmget(names.state(number), *STATE_FIELDS) == before:
+            stored = await self._read(redis, number)
+            if await redis.hmget(names.state(number), *STATE_FIELDS) == before:
                 break
             await asyncio.sleep(0.05)  # another worker is still writing: read again
         return partition_of(partition, before, stored)
 
-    async def _read(self, number: int) -> Stored:
+    async def _read(self, redis: Any, number: int) -> Stored:
         names = self._names
-        vitals, usage = await self._redis.mget([names.vitals(number), names.instance_usage(number)])
+        vitals, usage = await redis.mget([names.vitals(number), names.instance_usage(number)])
         positions: dict[int, bytes | None] = {}
         for start in range(0, S, LOAD_POSITIONS):
             chunk = range(start, min(start + LOAD_POSITIONS, S))
-            values = await self._redis.mget([names.slots(number, position) for position in chunk])
+            values = await redis.mget([names.slots(number, position) for position in chunk])
             positions |= dict(zip(chunk, values, strict=True))
-        hours = await self._redis.mget([names.peaks(number, place) for place in range(HOURS)])
-        facts = await self._redis.hgetall(names.facts(number))
+        hours = await redis.mget([names.peaks(number, place) for place in range(HOURS)])
+        facts = await redis.hgetall(names.facts(number))
         return Stored(vitals, positions, dict(enumerate(hours)), facts, usage)
 
     async def _drop_foreign(self, number: int, error: ResponseError) -> bool:
@@ -98,10 +111,14 @@ class Store:
         """
         if not str(error).startswith("WRONGTYPE"):
             return False
-        for key in (self._names.state(number), self._names.facts(number)):
-            if await self._redis.type(key) not in (b"hash", b"none"):
-                log.error("store.foreign", extra={"values": {"key": key}})
-                await self._redis.delete(key)
+
+        async def drop(redis: Any) -> None:
+            for key in (self._names.state(number), self._names.facts(number)):
+                if await redis.type(key) not in (b"hash", b"none"):
+                    log.error("store.foreign", extra={"values": {"key": key}})
+                    await redis.delete(key)
+
+        await self._at(number, drop)
         return True
 
     async def mend_lost(self, partition: Partition) -> int:
@@ -116,13 +133,7 @@ class Store:
         keys += [names.vitals(number)] * bool(manifest.vitals) + [names.facts(number)] * bool(manifest.facts_count)
         keys += [names.windows(number), names.window_changes(number)] * bool(held(partition))
         keys += [names.instance_usage(number)] * bool(partition.usage_sum)
-        if not manifest.vitals or await self._redis.exists(*keys) == len(keys):
-            return 0
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for key in keys:
-                pipe.exists(key)
-            there = await pipe.execute()
-        gone = {key for key, one in zip(keys, there, strict=True) if not one}
+        gone = await self._at(number, lambda redis: _missing(redis, keys)) if manifest.vitals else set()
         for position in positions:
             partition.positions[position] |= names.slots(number, position) in gone
         partition.hours |= {hour for hour in hours if names.peaks(number, hour) in gone}
@@ -153,8 +164,11 @@ class Store:
         Raises StateAheadError when Redis holds a newer state, and redis.RedisError when it cannot be reached; after
         that the next call writes everything.
         """
+        return await self._at(partition.number, lambda redis: self._save(redis, partition, now_s))
+
+    async def _save(self, redis: Any, partition: Partition, now_s: float) -> int:
         names, number = self._names, partition.number
-        async with self._redis.pipeline(transaction=True) as pipe:
+        async with redis.pipeline(transaction=True) as pipe:
             try:
                 await pipe.watch(names.state(number))
                 stored = written_of(await pipe.hmget(names.state(number), *POSITION_FIELDS))
@@ -214,10 +228,22 @@ class Store:
 
     async def _stored(self, number: int) -> Written | None:
         try:
-            return written_of(await self._redis.hmget(self._names.state(number), *POSITION_FIELDS))
+            key = self._names.state(number)
+            return written_of(await self._at(number, lambda redis: redis.hmget(key, *POSITION_FIELDS)))
         except ResponseError as error:
             await self._drop_foreign(number, error)
             raise
+
+
+async def _missing(redis: Any, keys: Sequence[str]) -> set[str]:
+    """Return those of the keys that are not there."""
+    if await redis.exists(*keys) == len(keys):
+        return set()
+    async with redis.pipeline(transaction=False) as pipe:
+        for key in keys:
+            pipe.exists(key)
+        there = await pipe.execute()
+    return {key for key, one in zip(keys, there, strict=True) if not one}
 
 
 def _moment(raw: bytes) -> float | None:

@@ -17,6 +17,7 @@ from redis.exceptions import RedisError
 
 from schemas.values.redis_settings import wrong_settings
 from streams.worker.redis_health import RedisHealth
+from streams.worker.servers import Servers
 from streams.worker.settings import StreamSettings
 from streams.worker.topics import check_topics, ensure_topics, topic_id
 
@@ -32,12 +33,18 @@ class TopicWatch:
     """Checks the topic; ``seen(changed)`` is awaited at each check, with whether it is another topic than before."""
 
     def __init__(
-        self, settings: StreamSettings, redis: Redis, health: RedisHealth, seen: Callable[[bool], Awaitable[None]]
+        self,
+        settings: StreamSettings,
+        redis: Redis,
+        windows: Servers,
+        health: RedisHealth,
+        seen: Callable[[bool], Awaitable[None]],
     ) -> None:
         self.topic_id = ""
         """Id of the topic at the last check; "" before the first."""
         self._settings = settings
         self._redis = redis
+        self._windows = windows
         self._health = health
         self._seen = seen
         self._broker_away = False
@@ -101,9 +108,9 @@ class TopicWatch:
             return
         self._redis_checked = True
         try:
-            info = await self._redis.info("memory")
+            found = await self._windows.each(lambda redis: redis.info("memory"))
         except RedisError as error:
             log.warning("stream.redis.settings_unknown", extra={"values": {"error": repr(error)}})
             return
-        for problem in wrong_settings(info):
+        for problem in dict.fromkeys(problem for info in found for problem in wrong_settings(info)):
             log.warning("stream.redis.wrong_setting", extra={"values": {"problem": problem}})

@@ -23,12 +23,11 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import redis
 
 from ops.stack.servers.process import LocalError, LocalProcess, wait_until
 from ops.stack.settings import StackSettings
@@ -136,8 +135,8 @@ def left_over(wire: Wire, names: Names) -> list[str]:
 def gaps(stack: Stack, machines: int) -> str:
     """Return what the short windows lack of the fleet's slots; "" for nothing."""
     names = Names(stack.settings.prefix)
-    with redis.Redis.from_url(stack.redis_url) as client:
-        found = read_windows(client, names, stack.settings.partitions)
+    with closing(Wire({"url": stack.redis_url})) as wire:
+        found = read_windows(wire, names, stack.settings.partitions)
     tables = [windows.whole() for windows in found.windows]
     several = sum(len(table.machines) for table in tables)
     if several < machines:

@@ -20,7 +20,9 @@ from schemas.messages.sample import Moments, Sample, encode
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from schemas.tables.alignment import aligned
-from scorer.live.windows_reader import read_windows
+from scorer.cluster_wire import wire_to
+from scorer.live.windows_reader import asking, read_windows
+from scorer.wire import AWAY
 from streams.worker.topics import TopicSettings, ensure_topics
 from tests.streams import oracle
 
@@ -68,13 +70,16 @@ def make_samples(machines: int, slots: int, seed: int = 1, end: float | None = N
 class Pipeline:
     """A broker, a Redis and any number of workers, and every sample that was published."""
 
-    def __init__(self, broker: Any, redis_url: str, names: Names, folder: Path, partitions: int = 4) -> None:
+    def __init__(
+        self, broker: Any, redis_url: str, names: Names, folder: Path, partitions: int = 4, windows_url: str = ""
+    ) -> None:
         self.broker, self.redis_url, self.names, self.folder = broker, redis_url, names, folder
+        self.windows_url = windows_url
         self.partitions = partitions
         self.published: list[Sample] = []
         self.workers: list[LocalProcess] = []
         self._producer: KafkaProducer | None = None
-        self._redis = redis.Redis.from_url(redis_url, socket_timeout=5)
+        self._windows = wire_to({"url": windows_url or redis_url})
         self._wanted: dict[tuple[str, int, float], dict[str, Any]] = {}
         self.ensure_topics()
 
@@ -94,6 +99,7 @@ class Pipeline:
         """Start a worker; do not wait."""
         arguments = [
             *("--kafka", self.broker.address, "--redis-url", self.redis_url, "--prefix", self.names.prefix),
+            *(("--windows-url", self.windows_url) if self.windows_url else ()),
             *("--session-timeout-s", str(SESSION_TIMEOUT_S), "--partitions", str(self.partitions)),
             *("--replication", str(self.broker.replication), "--min-insync", str(self.broker.min_insync)),
             *("--broker-check-s", "1", "--flush-interval-s", "0.2", *more),
@@ -127,8 +133,8 @@ class Pipeline:
         """Every machine's columns as Redis has them; empty while Redis is away."""
         rows: dict[str, dict[str, Any]] = {}
         try:
-            found = read_windows(self._redis, self.names, self.partitions)
-        except redis.RedisError:
+            found = read_windows(self._windows, self.names, self.partitions)
+        except (redis.RedisError, *AWAY):
             return rows
         for table in (windows.whole() for windows in found.windows):
             columns = {name: column for name in table.columns if (column := aligned(table, name)) is not None}
@@ -174,10 +180,9 @@ class Pipeline:
 
     def folded(self) -> int:
         """How many messages the states in Redis go far, over all partitions."""
-        pipe = self._redis.pipeline(transaction=False)
-        for partition in range(self.partitions):
-            pipe.hget(self.names.state(partition), "offset")
-        return sum(int(offset or 0) for offset in pipe.execute())
+        ask = asking(self._windows)
+        found = ask([("HMGET", self.names.state(partition), "offset") for partition in range(self.partitions)])
+        return sum(int(offset or 0) for (offset,) in found)
 
     def close(self) -> None:
         """End the workers and the producer."""
@@ -185,7 +190,7 @@ class Pipeline:
             if worker.running:
                 worker.kill()
         self.forget_producer()
-        self._redis.close()
+        self._windows.close()
 
 
 def _columns(samples: Sequence[Sample], end: float) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class Fleet:
 
     def rename(self, old: str = OLD, new: str = "db1") -> dict[str, Any]:
         """Do it."""
-        return rename(self.server, self.ledger, self.names, old, new)
+        return rename(self.server, self.wire, self.ledger, self.names, old, new)
 
     def operator(self, name: str) -> Any:
         """What operators say of a machine."""

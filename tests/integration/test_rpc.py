@@ -754,7 +754,7 @@ def test_a_cluster_is_refused_by_name(tmp_path: Path) -> None:
                 check=False,
             )  # fmt: skip
             assert done.returncode == 2
-            assert f"{url} runs as a cluster, which is not supported" in done.stderr.splitlines()[-1]
+            assert f"{url} runs as a cluster: it can have the windows alone" in done.stderr.splitlines()[-1]
             assert "Traceback" not in done.stderr
     finally:
         stop(server)
@@ -813,9 +813,11 @@ def test_windows_and_ledger_come_and_go_apart(names: Names, tmp_path: Path) -> N
     [
         (("--redis-url", "http://x"), "redis_url"),
         (("--redis-url", "redis+sentinel://h:26379"), "redis+sentinel://HOST:PORT,HOST:PORT/NAME"),
-        (("--redis-url", "redis+cluster://h:7000"), "a cluster is not supported"),
+        (("--redis-url", "redis+cluster://h:7000"), "a cluster can have the windows alone (windows_url)"),
         (("--redis-url", "redis://a:1,b:2/0"), "redis_url"),
         (("--ledger-url", "nonsense"), "ledger_url"),
+        (("--ledger-url", "redis+cluster://h"), "ledger_url: expected a redis://"),
+        (("--windows-url", "redis+cluster://h:7000/1"), "windows_url: not a URL that can be parsed"),
         (("--refresh-s", "0"), "refresh_s"),
         (("--name", "a b"), "name"),
         (("--silent-s", "0.5"), "silent_s"),

@@ -18,6 +18,7 @@ from schemas.process.version import product_version
 from schemas.tables.instance_table import COLUMNS
 from schemas.tables.window_table import decode_table
 from scorer.live.windows_reader import WindowsReader, asking, read_windows
+from scorer.wire import Wire
 from streams.fold.arrivals import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
@@ -307,15 +308,17 @@ def machines_at(slot: int, *names: str) -> list[bytes]:
     return [encode(sample(name, slot)) for name in names]
 
 
-def read(server: redis.Redis, names: Names) -> tuple[int, dict[str, float]]:
+def read(wire: Wire, names: Names) -> tuple[int, dict[str, float]]:
     """The base's number, and the newest sample of each machine."""
-    reader = read_windows(server, names, 1)
+    reader = read_windows(wire, names, 1)
     assert not reader.problems
     ((number, windows),) = [(one.base.header.base, one.whole()) for one in reader.windows]
     return number, dict(zip(windows.machines, windows.columns["at"].tolist(), strict=True))
 
 
-def test_a_write_has_only_what_changed_since_the_base(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_a_write_has_only_what_changed_since_the_base(
+    valkey: Valkey, names: Names, server: redis.Redis, wire: Wire
+) -> None:
     """All of it each time, with machines that are new; state and base stay until the changes cost as much."""
     state = partition()
     kept = (names.windows(0), names.vitals(0), names.slots(0, START // 10 % 360))
@@ -323,7 +326,7 @@ def test_a_write_has_only_what_changed_since_the_base(valkey: Valkey, names: Nam
     async def work(store: Store) -> None:
         take(state, *machines_at(0, *(f"m{number:02d}" for number in range(40))), recorded_at=START + 5)
         await store.save(state, START)
-        base, (number, _) = [server.get(key) for key in kept], read(server, names)
+        base, (number, _) = [server.get(key) for key in kept], read(wire, names)
         for step, machine in enumerate(("m03", "m01", "new"), 1):
             take(state, *machines_at(step, machine), recorded_at=START + 100)
             await store.save(state, START + step)
@@ -331,12 +334,12 @@ def test_a_write_has_only_what_changed_since_the_base(valkey: Valkey, names: Nam
         changes = decode_table(server.get(names.window_changes(0)))
         assert changes.machines == ["m01", "m03", "new"]
         assert changes.columns["row"].tolist() == [1, 3, 40]
-        same, at = read(server, names)
+        same, at = read(wire, names)
         assert (same, len(at), at["m03"] < at["m01"] < at["new"]) == (number, 41, True)
         for step in range(4, 30):
             take(state, *machines_at(step, *(f"m{one:02d}" for one in range(step))), recorded_at=START + 400)
             await store.save(state, START + 4)
-            if read(server, names)[0] != number:
+            if read(wire, names)[0] != number:
                 break
         assert 4 < step < 29
         assert not decode_table(server.get(names.window_changes(0))).machines
@@ -370,7 +373,7 @@ def test_a_base_is_written_in_time_and_when_a_worker_ends(valkey: Valkey, names:
 
 
 def test_a_worker_resumes_from_the_base_and_writes_nothing_older(
-    valkey: Valkey, names: Names, server: redis.Redis
+    valkey: Valkey, names: Names, server: redis.Redis, wire: Wire
 ) -> None:
     """The log between base and changes is folded again, to the same state; a rebuild does not wait for it."""
     state = partition()
@@ -391,9 +394,9 @@ def test_a_worker_resumes_from_the_base_and_writes_nothing_older(
         take(resumed, *log[5], recorded_at=START + 60)
         assert not resumed.resuming
         assert await store.is_current(resumed)
-        before = read(server, names)
+        before = read(wire, names)
         await store.save(resumed, START + 2)
-        assert read(server, names)[1] == before[1]
+        assert read(wire, names)[1] == before[1]
         np.testing.assert_array_equal(resumed.ring.mean[:3], state.ring.mean[:3])
         server.delete(names.vitals(0))
         rebuilt = await store.load(0, table)
@@ -404,7 +407,7 @@ def test_a_worker_resumes_from_the_base_and_writes_nothing_older(
     with_store(valkey, names, work)
 
 
-def test_changes_are_not_written_to_another_workers_base(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_changes_are_not_written_to_another_workers_base(valkey: Valkey, names: Names, wire: Wire) -> None:
     """Two workers at the same offset: the second one's write is noticed by its number, and a base follows."""
     state = partition()
 
@@ -414,24 +417,24 @@ def test_changes_are_not_written_to_another_workers_base(valkey: Valkey, names: 
         other = await store.load(0, table)
         other.changed = True
         await store.save(other, START + 1)
-        number, _ = read(server, names)
+        number, _ = read(wire, names)
         assert not await store.is_current(state)
         take(state, *machines_at(1, "a"), recorded_at=START + 15)
         await store.save(state, START + 2)
-        again, at = read(server, names)
+        again, at = read(wire, names)
         assert again > number
         assert at["a"] > at["b"]
         take(other, *machines_at(1, "a"), recorded_at=START + 15)
         other.changed = True
         await store.save(other, START + 3)
-        assert read(server, names)[0] > again
+        assert read(wire, names)[0] > again
 
     with_store(valkey, names, work)
 
 
 @pytest.mark.parametrize("lost", ["base", "changes", "both"])
 def test_windows_that_were_lost_are_written_by_the_next_write(
-    valkey: Valkey, names: Names, server: redis.Redis, lost: str
+    valkey: Valkey, names: Names, server: redis.Redis, wire: Wire, lost: str
 ) -> None:
     """A new reader sees none of a base alone or of changes alone; one that had read them keeps what it had."""
     state = partition()
@@ -442,28 +445,28 @@ def test_windows_that_were_lost_are_written_by_the_next_write(
         await store.save(state, START)
         take(state, *machines_at(1, "a"), recorded_at=START + 15)
         await store.save(state, START + 1)
-        reader = WindowsReader(asking(server), names)
+        reader = WindowsReader(asking(wire), names)
         assert reader.refresh(1)
         server.delete(*keys.get(lost, keys["base"] + keys["changes"]))
         assert reader.refresh(1) == (lost == "both")
         assert len(reader.windows) == (lost != "both")
-        assert not read_windows(server, names, 1).windows
+        assert not read_windows(wire, names, 1).windows
         take(state, *machines_at(2, "b"), recorded_at=START + 25)
         found = await store.save(state, START + 2)
         if lost != "changes":
             assert found == 1
-            assert not read_windows(server, names, 1).windows
+            assert not read_windows(wire, names, 1).windows
             assert state.write_due(START + 2)
             assert await store.save(state, START + 2) == 0
         assert reader.refresh(1)
         assert reader.windows[0].whole().columns["at"].tolist() == [START + 13, START + 23]
-        assert read(server, names)[1] == {"a": START + 13, "b": START + 23}
+        assert read(wire, names)[1] == {"a": START + 13, "b": START + 23}
         assert await store.mend_lost(state) == 0
 
     with_store(valkey, names, work)
 
 
-def test_a_reader_never_mixes_two_bases(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+def test_a_reader_never_mixes_two_bases(valkey: Valkey, names: Names, server: redis.Redis, wire: Wire) -> None:
     """Changes and base of different writes, or garbage: it keeps what it had, and says what is wrong."""
     state = partition()
 
@@ -471,7 +474,7 @@ def test_a_reader_never_mixes_two_bases(valkey: Valkey, names: Names, server: re
         take(state, *machines_at(0, "a", "b"), recorded_at=START + 5)
         await store.save(state, START)
         first = server.get(names.windows(0))
-        reader = WindowsReader(asking(server), names)
+        reader = WindowsReader(asking(wire), names)
         assert reader.refresh(1)
         state.base, state.changed = None, True
         await store.save(state, START + 1)
@@ -481,7 +484,7 @@ def test_a_reader_never_mixes_two_bases(valkey: Valkey, names: Names, server: re
             assert not reader.refresh(1)
             assert reader.problems
             assert len(reader.windows) == 1
-            assert not read_windows(server, names, 1).windows
+            assert not read_windows(wire, names, 1).windows
         server.set(names.windows(0), good)
         assert reader.refresh(1)
         assert not reader.problems

@@ -18,6 +18,7 @@ PROCESSES = ("up", "agent", "bridge", "stream", "scorer", "exporter", "record", 
 SHARED = (
     "CommonSettings",
     "RedisSettings",
+    "WindowsSettings",
     "KafkaSettings",
     "LedgerServerSettings",
     "LedgerSettings",

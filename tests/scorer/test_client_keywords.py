@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 RIGHT = """
 from scorer.client import AsyncClient, Client
 
@@ -30,6 +32,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 def test_a_wrong_keyword_is_found_before_the_program_runs(tmp_path: Path) -> None:
     """Each wrong call is an error of mypy on its line, and there is no other."""
     file = tmp_path / "calls.py"

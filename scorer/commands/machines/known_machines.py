@@ -17,18 +17,20 @@ from scorer.client import WindwardError
 if TYPE_CHECKING:
     import redis
 
+    from scorer.cluster_wire import WindowsWire
 
-def known_machines(server: redis.Redis, names: Names) -> dict[str, dict[str, str]]:
+
+def known_machines(server: redis.Redis, windows: WindowsWire, names: Names) -> dict[str, dict[str, str]]:
     """Return the labels of every machine by name: each with windows, facts or operators' rules."""
     from schemas.values.partition_count import partition_count
-    from scorer.live.windows_reader import read_windows
+    from scorer.live.windows_reader import asking, read_windows
 
     found: dict[str, dict[str, str]] = {}
     partitions = partition_count(server.get(names.partitions)) or 0
-    for windows in read_windows(server, names, partitions).windows:
-        found.update((machine, {}) for machine in windows.machines)
-    for partition in range(partitions):
-        _add_labels(found, server.hgetall(names.facts(partition)))
+    for table in read_windows(windows, names, partitions).windows:
+        found.update((machine, {}) for machine in table.machines)
+    for flat in asking(windows)([("HGETALL", names.facts(partition)) for partition in range(partitions)]):
+        _add_labels(found, dict(zip(flat[::2], flat[1::2], strict=True)))
     _add_labels(found, server.hgetall(names.operator))
     found.pop(DEFAULT, None)
     return found

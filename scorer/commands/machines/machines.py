@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from msgspec import Meta
 
 from schemas.messages.operator import DEFAULT
+from schemas.process.connections import WindowsSettings
 from schemas.process.settings import SettingsError, setting
 from schemas.process.tables import Screen
 from schemas.process.verbs import load_verb
@@ -74,7 +75,7 @@ class ShowSettings(ClientSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WriteSettings(ClientSettings):
+class WriteSettings(ClientSettings, WindowsSettings):
     """The machines whose rules are written."""
 
     selector: str = setting("", "the machines whose labels this selects", group="machines")
@@ -261,10 +262,11 @@ def _write(verb: str, settings: WriteSettings) -> int:
         raise SettingsError(f"{verb} which machine? Give names, globs or --selector")
     change = _CHANGES[verb]
     change({}, arguments)  # refuses invalid arguments before anything is written
-    with ask.server(settings) as server:
+    with ask.server(settings) as server, ask.open_windows(settings) as windows:
         if verb in ("cordon", "uncordon") and (answer := _by_scorer(verb, settings, server, given)) is not None:
             return _told(verb, settings, answer)
-        machines = meant(given, settings.selector, known_machines(server, settings.names), ahead=settings.ahead)
+        known = known_machines(server, windows, settings.names)
+        machines = meant(given, settings.selector, known, ahead=settings.ahead)
         if isinstance(settings, ForgetSettings):
             after = forget(settings, server, machines, force=settings.force)
         else:

@@ -27,6 +27,7 @@ from schemas.values.hosts import is_of
 from schemas.values.near import did_you_mean
 from schemas.values.partition_count import partition_count
 from scorer.client import WindwardError
+from scorer.cluster_wire import WindowsWire
 from scorer.commands.machines.forget import instances_on, note_forgotten
 from scorer.commands.machines.known_machines import checked_name, known_machines
 from scorer.commands.machines.machine_table import STALE_S
@@ -36,7 +37,7 @@ from scorer.commands.shared.show import counted
 from scorer.ledger.record.instance import machines_of
 from scorer.ledger.store.check import read_row
 from scorer.ledger.store.scripts import Ledger
-from scorer.live.windows_reader import read_windows
+from scorer.live.windows_reader import asking, read_windows
 
 RENAMED = "renamed"
 """The label of a name that is no longer used; its value is the new name."""
@@ -67,22 +68,24 @@ def run(settings: Any) -> int:
     old, new = map(checked_name, settings.words)
     if old == new:
         raise SettingsError(f"machines rename: {new!r} is its name already")
-    with ask.server(settings) as server, ask.open_ledger(settings) as ledger:
-        done = rename(server, ledger, settings.names, old, new)
+    with ask.server(settings) as server, ask.open_windows(settings) as windows, ask.open_ledger(settings) as ledger:
+        done = rename(server, windows, ledger, settings.names, old, new)
     ask.tell(settings, done, _in_words)
     return ask.OK
 
 
-def rename(server: redis.Redis, ledger: Ledger, names: Names, old: str, new: str) -> dict[str, Any]:
+def rename(
+    server: redis.Redis, windows: WindowsWire, ledger: Ledger, names: Names, old: str, new: str
+) -> dict[str, Any]:
     """Do the remaining steps of a renaming; return names, ids moved, operators' entry and whether ``old`` is live.
 
     Raises WindwardError: NOT_FOUND of an unknown name, FAILED_PRECONDITION where another host has the new one.
     """
-    known = _known(server, names, (old, new))
+    known = _known(server, windows, names, (old, new))
     entries: Any = server.hmget(names.operator, old, new)
     said, held = msgspec.json.decode(entries[0] or b"{}"), bool(ledger.rows([old], ())[0][0])
     if not held and not said and old not in known.ages_s and old not in known.hosts:
-        raise WindwardError("NOT_FOUND", f"no machine {old!r}{_hint(server, names, old)}")
+        raise WindwardError("NOT_FOUND", f"no machine {old!r}{_hint(server, windows, names, old)}")
     left = held or bool(said) or known.is_live(old)
     if left and not _is_marked(said) and not known.is_one_host(old, new):
         _refuse_taken(known, ledger, old, new)
@@ -144,12 +147,14 @@ def _is_marked(entry: Mapping[str, Any]) -> bool:
     return RENAMED in entry.get("labels", {})
 
 
-def _known(server: redis.Redis, names: Names, wanted: tuple[str, ...]) -> Known:
+def _known(server: redis.Redis, windows: WindowsWire, names: Names, wanted: tuple[str, ...]) -> Known:
     """Return what windows and facts have of some machines."""
     known = Known()
     seconds, _ = server.time()
     partitions = partition_count(server.get(names.partitions)) or 0
-    tables = {partition: one.whole() for partition, one in read_windows(server, names, partitions).by_partition.items()}
+    reader = read_windows(windows, names, partitions)
+    tables = {partition: one.whole() for partition, one in reader.by_partition.items()}
+    facts = asking(windows)([("HMGET", names.facts(partition), *wanted) for partition in range(partitions)])
     for partition in range(partitions):
         table = tables.get(partition)
         for name in wanted if table else ():
@@ -158,15 +163,16 @@ def _known(server: redis.Redis, names: Names, wanted: tuple[str, ...]) -> Known:
                 at, every = aligned(table, "at"), aligned(table, "interval_s")
                 known.ages_s[name] = float(seconds) - float(at[row]) if at is not None else 0.0
                 known.every_s[name] = float(every[row]) if every is not None else 0.0
-        facts: Any = server.hmget(names.facts(partition), *wanted)
-        for name, value in zip(wanted, facts, strict=True):
+        for name, value in zip(wanted, facts[partition], strict=True):
             if value:
                 known.hosts[name] = str(msgspec.json.decode(value).get("host_id", ""))
     return known
 
 
-def _hint(server: redis.Redis, names: Names, name: str) -> str:
-    return did_you_mean(name, known_machines(server, names)) or "; `windward machines list -o name` has the names"
+def _hint(server: redis.Redis, windows: WindowsWire, names: Names, name: str) -> str:
+    return (
+        did_you_mean(name, known_machines(server, windows, names)) or "; `windward machines list -o name` has the names"
+    )
 
 
 def _in_words(done: Mapping[str, Any], _: Screen) -> str:

@@ -216,10 +216,10 @@ def _tell(settings: DrainSettings, answer: Mapping[str, Any]) -> int:
     return ask.NO_MACHINE if answer["blocked"] or short else ask.OK
 
 
-def machines_meant(settings: ClientSettings, words: Sequence[str], selector: str) -> list[str]:
+def machines_meant(settings: FleetSettings, words: Sequence[str], selector: str) -> list[str]:
     """Return the machines of the running fleet that names, globs and a selector mean; raises WindwardError."""
-    with ask.server(settings) as server:
-        return meant(words, selector, known_machines(server, settings.names), ahead=None)
+    with ask.server(settings) as server, ask.open_windows(settings) as windows:
+        return meant(words, selector, known_machines(server, windows, settings.names), ahead=None)
 
 
 def cordon(settings: ClientSettings, machines: Sequence[str], *, off: bool = False) -> dict[str, dict[str, Any]]:

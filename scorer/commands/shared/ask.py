@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from schemas.names import Names
+from schemas.process.connections import WindowsSettings
 from schemas.process.failures import print_failure
 from schemas.process.redis_url import connected, in_words
 from schemas.process.settings import SettingsError
@@ -22,6 +23,7 @@ from scorer.settings import ClientSettings, LedgerSettings
 if TYPE_CHECKING:
     import redis
 
+    from scorer.cluster_wire import WindowsWire
     from scorer.ledger.store.scripts import Ledger
 
 _Told = TypeVar("_Told")
@@ -130,6 +132,15 @@ def server(settings: ClientSettings) -> redis.Redis:
 
     found: redis.Redis = connected(redis.Redis, **settings.redis_arguments(), retry=Retry(NoBackoff(), 0))
     return found
+
+
+@contextmanager
+def open_windows(settings: WindowsSettings) -> Iterator[WindowsWire]:
+    """Open the server of the windows."""
+    from scorer.cluster_wire import wire_to
+
+    with closing(wire_to(settings.windows_arguments())) as wire:
+        yield wire
 
 
 @contextmanager

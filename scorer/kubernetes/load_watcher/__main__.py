@@ -14,6 +14,7 @@ from schemas.process.presence import Presence, page_of
 from schemas.process.settings import load_settings
 from schemas.process.signals import handle_signals
 from schemas.process.version import product_version
+from scorer.cluster_wire import windows_wire
 from scorer.kubernetes.load_watcher.metrics import Metrics
 from scorer.kubernetes.load_watcher.settings import LoadWatcherSettings
 from scorer.kubernetes.load_watcher.watcher import LoadWatcher, WatcherPages
@@ -36,8 +37,12 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def run(settings: LoadWatcherSettings) -> int:
     """Build the parts, read and serve until a signal, close everything."""
     refuse_mode("redis_url", settings.redis_arguments())
-    metrics, wire = Metrics(product_version()), Wire(settings.redis_arguments())
-    watcher = LoadWatcher(Loader(wire, settings.names), metrics, settings.window, settings.stale)
+    refuse_mode("windows_url", settings.windows_arguments())
+    metrics, loader = (
+        Metrics(product_version()),
+        Loader(Wire(settings.redis_arguments()), settings.names, windows_wire(settings)),
+    )
+    watcher = LoadWatcher(loader, metrics, settings.window, settings.stale)
     stop = threading.Event()
     handle_signals(stop, lambda: None, lambda _: None)
     pages = Pages(metrics_of(metrics.registry, settings.prefix), watcher.ready)
@@ -52,7 +57,7 @@ def run(settings: LoadWatcherSettings) -> int:
                 watcher.refresh()
     finally:
         server.stop()
-        wire.close()
+        loader.close()
     log.info("watcher.stop")
     return 0
 

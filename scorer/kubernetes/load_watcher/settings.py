@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from schemas.process.connections import RedisSettings
+from schemas.process.connections import WindowsSettings
 from schemas.process.settings import setting
 
 DEFAULT_PORT = 2020
@@ -16,7 +16,7 @@ Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoadWatcherSettings(RedisSettings):
+class LoadWatcherSettings(WindowsSettings):
     """Serve the windowed load of every node to Trimaran's plugins, as a load watcher: their ``watcherAddress``.
 
     It reads the windows and writes nothing. A node's name is its machine's id (``WINDWARD_MACHINE`` of its agent).

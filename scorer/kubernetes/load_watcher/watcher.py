@@ -67,7 +67,7 @@ class LoadWatcher:
             if not self.trouble:
                 log.warning("watcher.redis.away", extra={"values": {"error": str(error)}})
             self.trouble = str(error) or type(error).__name__
-            self._loader.wire.close()
+            self._loader.close()
         else:
             if self.trouble:
                 log.info("watcher.redis.back")

@@ -11,7 +11,7 @@ import pytest
 import redis
 from kafka import KafkaAdminClient, KafkaProducer
 
-from schemas.process.connections import KafkaSettings, PipelineSettings, RedisSettings
+from schemas.process.connections import KafkaSettings, PipelineSettings, RedisSettings, WindowsSettings
 from schemas.process.settings import SettingsError, load_settings
 
 SASL = {"kafka_security": "SASL_SSL", "kafka_sasl_username": "u", "kafka_sasl_password": "p"}
@@ -62,7 +62,12 @@ WRONG: list[tuple[str, type[Any], dict[str, str], str]] = [
     ),
     ("no scheme", RedisSettings, {"redis_url": "localhost:6379"}, "redis_url: expected a redis://"),
     ("two servers", RedisSettings, {"redis_url": "redis://a:1,b:2"}, "redis_url: not a URL that can be parsed"),
-    ("cluster", RedisSettings, {"redis_url": "redis+cluster://h:7000"}, "a cluster is not supported"),
+    (
+        "cluster",
+        RedisSettings,
+        {"redis_url": "redis+cluster://h:7000"},
+        "a cluster can have the windows alone (windows_url)",
+    ),
     ("sentinels without a name", RedisSettings, {"redis_url": "redis+sentinel://h:1"}, "redis+sentinel://HOST:PORT,H"),
     ("no name but a database", RedisSettings, {"redis_url": "redis+sentinel://h:1//0"}, "redis+sentinel://HOST:PORT"),
     ("no sentinels", RedisSettings, {"redis_url": "redis+sentinel:///main/0"}, "redis+sentinel://HOST:PORT,H"),
@@ -82,6 +87,11 @@ WRONG: list[tuple[str, type[Any], dict[str, str], str]] = [
     ("a key alone", RedisSettings, {"redis_tls_key_file": __file__}, "redis_tls_key_file: redis_tls_cert_file is requ"),
     ("either end: Kafka", PipelineSettings, {"kafka": "x"}, "kafka: expected HOST:PORT"),
     ("either end: Redis", PipelineSettings, {"redis_url": "x"}, "redis_url: expected"),
+    ("no node", WindowsSettings, {"windows_url": "redis+cluster://"}, "expected redis+cluster://HOST:PORT,HOST:PORT"),
+    ("a cluster's database", WindowsSettings, {"windows_url": "redis+cluster://h/1"}, "expected redis+cluster://HOST"),
+    ("its password", WindowsSettings, {"windows_url": "redis+cluster://u:hush@h:1"}, "windows_url: holds a password"),
+    ("kinds of windows", WindowsSettings, {"windows_url": "http://h"}, "redis+sentinel:// or redis+cluster:// URL"),
+    ("the windows", PipelineSettings, {"windows_url": "redis://:hush@h"}, "windows_url: holds a password"),
 ]
 
 

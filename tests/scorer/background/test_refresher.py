@@ -14,7 +14,7 @@ from tests.scorer.fleets import fleet, machine
 class OneSnapshot:
     """A loader that has one snapshot, once."""
 
-    wire = Wire({"url": "redis://127.0.0.1"})
+    wire = windows = Wire({"url": "redis://127.0.0.1"})
 
     def __init__(self) -> None:
         self._left = [fleet(machine("a")).snapshot]
