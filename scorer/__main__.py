@@ -98,8 +98,11 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
     presence = Presence("scorer", settings.names, settings.redis_arguments(), name=scorer, page=page, ready=state)
     try:
         with presence:
+            heartbeat, *others = parts.background
+            heartbeat.start()
             parts.refresher.look()
-            for thread in parts.background:
+            current.begin()
+            for thread in others:
                 thread.start()
             parts.rpc.run(stop)
     finally:
@@ -123,7 +126,7 @@ class Parts:
     refresher: Refresher
     clock: ServerClock
     background: tuple[BackgroundThread, ...]
-    """In the order in which they are started."""
+    """In the order in which they are started; the first tells the server's time and starts before anything is read."""
 
 
 def build(settings: ScorerSettings, profiles: Profiles) -> Parts:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance
 
@@ -32,3 +34,21 @@ def counted_alike(one: Instance, other: Instance) -> bool:
         and one.role == other.role
         and one.kind == other.kind
     )
+
+
+def alike(instances: Sequence[Instance]) -> tuple[list[Instance], list[int]]:
+    """Return one instance of each group that is counted by the same, and the number of the group of each instance."""
+    firsts: list[Instance] = []
+    numbers: dict[object, int] = {}
+    groups: list[int] = []
+    last: Instance | None = None
+    group = 0
+    for one in instances:
+        if last is None or not counted_alike(last, one):
+            key = (*one.labels.items(), one.ports, one.cluster, one.role, one.kind)
+            group = numbers.setdefault(key, len(firsts))
+            if group == len(firsts):
+                firsts.append(one)
+            last = one
+        groups.append(group)
+    return firsts, groups

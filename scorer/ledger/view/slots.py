@@ -120,17 +120,22 @@ class Slots:
         return found
 
     def next(self) -> int:
-        """Return a slot never used, growing the columns by half when they are full."""
-        if self.used == self.machines.size:
-            more = self.used // 2 + 1
+        """Return a slot never used."""
+        return self.more(1)[0]
+
+    def more(self, count: int) -> range:
+        """Return so many slots never used, growing the columns by half, or by what is needed, when they are full."""
+        used = range(self.used, self.used + count)
+        if used.stop > self.machines.size:
+            more = max(self.used // 2 + 1, used.stop - self.machines.size)
             for name, column in vars(self).items():
                 if isinstance(column, np.ndarray):
                     empty = np.nan if name in ("limits", "expected") else 0
                     grown = np.full((*column.shape[:-1], more), empty, column.dtype)
                     setattr(self, name, np.concatenate([column, grown], axis=-1))
             self.machines[self.used :] = -1
-        self.used += 1
-        return self.used - 1
+        self.used = used.stop
+        return used
 
     def write(self, slot: int, instance: Instance, machine: int) -> None:
         """Put one instance into a slot."""
@@ -147,22 +152,31 @@ class Slots:
         self.missing[:, slot] = [amount is None for amount in instance.amounts]
         self._write_declared(slot, instance)
 
-    def write_all(self, slots: Sequence[int], instances: Sequence[Instance], machines: Sequence[int]) -> None:
-        """Put instances into slots, a column at a time."""
-        at = np.array(slots, np.int64)
+    def write_all(
+        self,
+        slots: Sequence[int],
+        instances: Sequence[Instance],
+        machines: Sequence[int],
+        firsts: Sequence[Instance],
+        groups: Sequence[int],
+    ) -> None:
+        """Put some instances into slots, a column at a time; grouped by `scorer.ledger.record.facets.alike`."""
+        at, group = np.array(slots, np.int64), np.array(groups, np.int64)
         self.machines[at] = machines
         for name in ("started_at", "reserved_at", "ended_at", "maxmemory"):
             getattr(self, name)[at] = [getattr(one, name) for one in instances]
-        self.kinds[at] = [code_of_kind(kind_of(one)) for one in instances]
         self.classes[at] = [PRIORITY_CLASSES.index(one.priority_class) for one in instances]
         self.pairs[at] = [pair_digest(one.machine, one.id) for one in instances]
-        self.keeps[at] = [keeps_of(one.labels) if one.labels else 0 for one in instances]
-        alike = all(one.amounts is instances[0].amounts for one in instances)
-        amounts = np.array([one.amounts for one in (instances[:1] if alike else instances)], np.float64).T
+        self.kinds[at] = np.array([code_of_kind(kind_of(one)) for one in firsts], np.int64)[group]
+        self.keeps[at] = np.array([keeps_of(one.labels) if one.labels else 0 for one in firsts], np.int8)[group]
+        sizes: dict[tuple[float | None, ...], int] = {}
+        size = np.array([sizes.setdefault(one.amounts, len(sizes)) for one in instances], np.int64)
+        amounts = np.array(list(sizes), np.float64).T[:, size]
         self.missing[:, at] = np.isnan(amounts)
         self.amounts[:, at] = np.nan_to_num(amounts)
-        for slot, one in zip(slots, instances, strict=True):
-            self._write_declared(slot, one)
+        if self._declares[at].any() or any(one.limits or one.expected for one in instances):
+            for slot, one in zip(slots, instances, strict=True):
+                self._write_declared(slot, one)
 
     def _write_declared(self, slot: int, instance: Instance) -> None:
         declares = bool(instance.limits or instance.expected)

@@ -10,14 +10,14 @@ last. Reading would change the view, and each reader would have to know which ro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
-from scorer.ledger.record.facets import Facet, counted_alike, facets_of
+from scorer.ledger.record.facets import Facet, alike, facets_of
 from scorer.ledger.record.instance import LIVE, Instance, arriving, kept_of, machines_of
 from scorer.ledger.record.rules import rules_of
 from scorer.ledger.view.leavers import MOST, Leavers, left_behind
@@ -30,11 +30,6 @@ GONE = -1
 CHANGES_MAX = 100_000
 """At most so many changes are remembered."""
 
-_ADDED_MAX = 1_000
-"""Instances of a whole ledger that are added together."""
-
-_Counted = tuple[frozenset[Facet], list[dict[str, None]]]
-"""What an instance is counted by, and the instances counted by each."""
 Change = tuple[str, int, frozenset[Facet]]
 """A machine, the slot that an instance on it came into (or `GONE`), and what the instance is counted by."""
 
@@ -83,10 +78,7 @@ class LedgerView:
         self._forgotten = 0
         """Number of the changes that are no longer remembered."""
         by_id = {one.id: one for one in instances if one.state in LIVE}
-        settled = [one for one in by_id.values() if one.moving is None]
-        known: dict[Hashable, _Counted] = {}
-        for first in range(0, len(settled), _ADDED_MAX):
-            self._add_all(settled[first : first + _ADDED_MAX], known)
+        self._forgotten += len(self._add_all([one for one in by_id.values() if one.moving is None]))
         for one in by_id.values():
             if one.moving is not None:
                 self.apply(one)
@@ -124,34 +116,35 @@ class LedgerView:
 
     def add(self, instances: Sequence[Instance]) -> None:
         """Add live instances that are not there and do not move: as `apply` of each, at a third of the price."""
-        self._add_all(instances, {})
+        for change in self._add_all(instances):
+            self._note(*change)
 
-    def _add_all(self, instances: Sequence[Instance], known: dict[Hashable, _Counted]) -> None:
-        """Add them; ``known`` has what instances are counted by, so that it is made once for all that are alike."""
-        slots = [self._free.pop() if self._free else self._slots.next() for _ in instances]
-        numbers = [self.numbers.setdefault(one.machine, len(self.numbers)) for one in instances]
-        self._slots.write_all(slots, instances, numbers)
-        live, by_machine = self.instances, self._by_machine
-        last: Instance | None = None
-        facets, members = frozenset[Facet](), list[dict[str, None]]()
-        for one, slot in zip(instances, slots, strict=True):
-            if last is None or not counted_alike(last, one):
-                last, key = one, (tuple(one.labels.items()), one.ports, one.cluster, one.role, one.kind)
-                if key not in known:
-                    facets = facets_of(one)
-                    known[key] = facets, [self._by_facet.setdefault(facet, {}) for facet in facets]
-                facets, members = known[key]
-            name, machine = one.id, one.machine
-            live[name] = one
-            for by_id in members:
-                by_id[name] = None
+    def _add_all(self, instances: Sequence[Instance]) -> list[Change]:
+        """Add them, a group of those counted alike at a time; return the changes, which are not noted."""
+        if not instances:
+            return []
+        firsts, groups = alike(instances)
+        names, machines = [one.id for one in instances], [one.machine for one in instances]
+        slots = [self._free.pop() for _ in range(min(len(self._free), len(instances)))]
+        slots += self._slots.more(len(instances) - len(slots))
+        numbers = [self.numbers.setdefault(machine, len(self.numbers)) for machine in machines]
+        self._slots.write_all(slots, instances, numbers, firsts, groups)
+        self.instances.update(zip(names, instances, strict=True))
+        facets = [facets_of(one) for one in firsts]
+        members: list[dict[str, None]] = [{} for _ in firsts]
+        by_machine = self._by_machine
+        for name, machine, slot, group in zip(names, machines, slots, groups, strict=True):
+            members[group][name] = None
             here = by_machine.get(machine)
             if here is None:
                 here = by_machine[machine] = {}
                 self._machine_names = None
             here[name] = slot
-            self._note(machine, slot, facets)
+        for several, each in zip(facets, members, strict=True):
+            for facet in several:
+                self._by_facet.setdefault(facet, {}).update(each)
         self.version += len(instances)
+        return [(machine, slot, facets[group]) for machine, slot, group in zip(machines, slots, groups, strict=True)]
 
     def forget(self, instance_id: str) -> None:
         """Drop a record that is no longer in the ledger."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+import redis
 
 from schemas.rpc.envelope import Query
 from scorer.ledger.record.transition import Call
@@ -21,7 +24,7 @@ from scorer.ranking.staleness import degraded
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.latest import Latest
 from scorer.snapshot.snapshot import Snapshot
-from scorer.wire import Command
+from scorer.wire import AWAY, Command
 
 _TELL_S = 0.05
 """Shortest time between two updates of the gauges, and of the ledger's machines for the source of snapshots."""
@@ -72,6 +75,11 @@ class Current:
     def reads(self) -> Sequence[Command]:
         """Return the commands that read the ledger's log; none when it is on another server than the queries."""
         return self.follower.reads() if self.same_server else ()
+
+    def begin(self) -> None:
+        """Read the ledger, before threads that read it, too, share the interpreter; one that is away is read later."""
+        with suppress(*AWAY, redis.ResponseError):
+            self.follower.poll()
 
     def accept(self, answers: Sequence[Any]) -> None:
         """Bring ledger and snapshot up to date before deciding."""
