@@ -12,7 +12,7 @@ from ops.record.settings import RECORD_DIR
 from ops.replay.play.moves import Moving
 from ops.replay.play.simulation import RETRY_MINUTES
 from ops.replay.traces.trace import Part
-from ops.replay.worlds.worlds import MEMORY_LOAD, Asks
+from ops.replay.worlds.worlds import MEMORY_LOAD, NIC_LOAD, Asks
 from schemas.process.settings import setting
 from schemas.values.durations import duration
 
@@ -84,6 +84,10 @@ class ReplaySettings:
     memory: bool = setting(False, "request and measure memory, too, if the trace has it")
     memory_load: Annotated[float, Meta(gt=0, le=1)] = setting(
         MEMORY_LOAD, "mean memory demand, as a share of the fleet's memory"
+    )
+    nic: bool = setting(False, "request and measure the network, too; the trace must have its rates")
+    nic_load: Annotated[float, Meta(gt=0, le=1)] = setting(
+        NIC_LOAD, "mean network demand, as a share of the machines' line rates"
     )
     part: Part = setting("all", "which machines and days of a trace are used")
     rebalance: tuple[Annotated[float, Meta(gt=0, le=100)], ...] = setting(

@@ -29,6 +29,7 @@ def worlds(settings: ReplaySettings, missing: list[str]) -> Iterator[Callable[[]
     shape = Shape(
         machines=settings.machines, days=settings.days, lives=settings.lives, load=settings.load,
         requests=settings.requests, memory=settings.memory, memory_load=settings.memory_load,
+        nic=settings.nic, nic_load=settings.nic_load,
         asks=settings.asks, unlike=settings.unlike, peaks=settings.peaks, grow=settings.grow,
     )  # fmt: skip
     names: dict[str, Path] = {}

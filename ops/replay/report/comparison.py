@@ -19,8 +19,8 @@ from typing import Any
 
 RATIOS = ("std", "hot80", "hot90", "hot100", "lost", "on_hot")
 """Figures (`ops.replay.report.measures`) that are compared as ratios; the others are shown as they are."""
-MEMORY_RATIOS = ("mem_std", "mem90", "mem100")
-"""Those of worlds with memory."""
+MEMORY_RATIOS, NIC_RATIOS = ("mem_std", "mem90", "mem100"), ("nic_std", "nic90", "nic100")
+"""Those of worlds with memory, with a network."""
 CLASS_RATIOS = ("hosted", "hosted_batch", "kept_batch", "hot90_prod", "on_hot_prod", "lost_prod")
 """Those of worlds with batch."""
 RESOLUTION = 1e-6
@@ -114,7 +114,7 @@ def compare(results: Sequence[Result], baseline: str, stage: str = "steady", fam
                 _means([one.stages[stage] for one in mine]),
                 {
                     name: ratio_of([(a.stages[stage][name], b.stages[stage][name]) for a, b in paired], offset)
-                    for name in (*RATIOS, *MEMORY_RATIOS, *CLASS_RATIOS)
+                    for name in (*RATIOS, *MEMORY_RATIOS, *NIC_RATIOS, *CLASS_RATIOS)
                     if paired and all(name in one.stages[stage] for pair in paired for one in pair)
                 },
                 len(mine),

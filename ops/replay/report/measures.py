@@ -26,6 +26,8 @@ Worlds whose machines and instances have memory: with v(m, t) the memory demand 
 | mem90          | share of the machine-minutes with v > 0.9                                                    |
 | mem100         | the same with v > 1: the kernel would have killed a process                                  |
 
+Worlds with a network have nic_std, nic90 and nic100 likewise: above 100 % of the line, packets wait or are dropped.
+
 Worlds with instances of class batch or free (here: batch): with p(m, t) the u of prod alone, and H the core-minutes of
 the fleet,
 
@@ -54,10 +56,12 @@ import numpy as np
 
 from ops.replay.play.simulation import Outcome
 from ops.replay.play.true_fleet import HOT, Fleet
-from schemas.resources import CPU, MEMORY
+from schemas.resources import CPU, MEMORY, NIC
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 EMPTIED_EVERY_MINUTES = 360
+FURTHER = {"mem": MEMORY, "nic": NIC}
+"""Resources beside cores, by the word in their figures' names."""
 
 Figures = Mapping[str, float]
 
@@ -101,23 +105,21 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
         "moves": len(moves) / max(float(count.sum()) / 60, 1.0),
         "copying": 2 * sum(move.copy_minutes for move in moves) / demand.size,
         "decision_ms": float(outcome.decision_s.mean() * 1e3) if outcome.decision_s.size else 0.0,
-        **memory_figures(outcome, first, last),
+        **further_figures(outcome, first, last),
         **class_figures(outcome, first, last),
     }
 
 
-def memory_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float]:
-    """Return the figures of the minutes from ``first`` until before ``last``; none where memory is not measured."""
-    fleet = outcome.fleet
-    at = np.flatnonzero(fleet.measured == MEMORY)
-    if not at.size:
-        return {}
-    demand = fleet.load[at[0], :, first:last] / fleet.capacity[at[0]][:, None]
-    return {
-        "mem_std": float(np.minimum(demand, 1.0).std(axis=0).mean()),
-        "mem90": float((demand > 0.9).mean()),
-        "mem100": float((demand > 1.0).mean()),
-    }
+def further_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float]:
+    """Return the figures of memory and network in the minutes from ``first`` until before ``last``, where measured."""
+    fleet, found = outcome.fleet, {}
+    for name, resource in FURTHER.items():
+        for at in np.flatnonzero(fleet.measured == resource):
+            demand = fleet.load[at, :, first:last] / fleet.capacity[at][:, None]
+            found[f"{name}_std"] = float(np.minimum(demand, 1.0).std(axis=0).mean())
+            found[f"{name}90"] = float((demand > 0.9).mean())
+            found[f"{name}100"] = float((demand > 1.0).mean())
+    return found
 
 
 def class_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float]:

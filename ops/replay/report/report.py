@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import isclose
 from typing import NamedTuple
 
-from ops.replay.report.comparison import CLASS_RATIOS, Result, Row, compare
+from ops.replay.report.comparison import CLASS_RATIOS, MEMORY_RATIOS, NIC_RATIOS, Result, Row, compare
 from schemas.process.tables import Column, Screen, table
 
 
@@ -51,11 +51,12 @@ LOAD = Shown(
         "emptied": "could be emptied", "moves": "moved an hour", "copying": "network full",
         "decision_ms": "ms a decision",
         "mem_std": "memory: std", "mem90": "memory above 90 %", "mem100": "memory above 100 %",
+        "nic_std": "network: std", "nic90": "network above 90 %", "nic100": "network above 100 %",
     },
     ("std", "hot90", "hot100", "lost", "on_hot"), "refused_first", "; lower is better",
 )  # fmt: skip
-MEMORY = {"mem_std": ".3f", "mem90": ".2%", "mem100": ".2%"}
-"""Beside those of the load where all worlds have memory."""
+FURTHER = tuple(dict(zip(names, (".3f", ".2%", ".2%"), strict=True)) for names in (MEMORY_RATIOS, NIC_RATIOS))
+"""Beside those of the load where all worlds have memory, a network."""
 BY_CLASS = Shown(
     {
         "hosted": ".2f", "hosted_prod": ".2f", "hosted_batch": ".2f", "kept_batch": ".2f", "running_batch": ".1f",
@@ -116,7 +117,7 @@ def ratios(rows: Sequence[Row], baseline: str, title: str, shown: Shown) -> Tabl
     A ratio of nothing to nothing is a dash. Where every policy has the same figures, as with one instance, there are
     too few instances to compare.
     """
-    shown = _with_memory(shown, rows)
+    shown = _with_further(shown, rows)
     base = next((row.figures for row in rows if row.policy == baseline), {})
     alike = len(rows) > 1 and all(
         isclose(row.figures.get(name, 0.0), base.get(name, 0.0), rel_tol=1e-6)
@@ -142,13 +143,14 @@ def ratios(rows: Sequence[Row], baseline: str, title: str, shown: Shown) -> Tabl
 
 def figures(rows: Sequence[Row], shown: Shown) -> Table:
     """Return the table of the figures themselves."""
-    shown = _with_memory(shown, rows)
+    shown = _with_further(shown, rows)
     lines = [[row.policy, *(shown.cell(row, name) for name in shown.formats)] for row in rows]
     return Table("the figures themselves, means over the worlds", shown.columns(list(shown.formats)), lines)
 
 
-def _with_memory(shown: Shown, rows: Sequence[Row]) -> Shown:
-    """Return the figures of the load with those of memory, where all rows have them."""
-    if shown is not LOAD or not all(name in row.figures for row in rows for name in MEMORY):
-        return shown
-    return shown._replace(formats={**shown.formats, **MEMORY}, compared=(*shown.compared, *MEMORY))
+def _with_further(shown: Shown, rows: Sequence[Row]) -> Shown:
+    """Return the figures of the load with those of memory and network, where all rows have them."""
+    for formats in FURTHER if shown is LOAD else ():
+        if all(name in row.figures for row in rows for name in formats):
+            shown = shown._replace(formats={**shown.formats, **formats}, compared=(*shown.compared, *formats))
+    return shown

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from ops.replay.traces.trace import DAY_S, Trace, joined_by_job, of_days
 from ops.replay.workload import WorkloadError
-from schemas.resources import CPU, MEMORY
+from schemas.resources import CPU, MEMORY, NIC
 from streams.load_generator.source.recording_file import Defaults, RecordingError, load_trace
 
-_SIZES_UNKNOWN = Defaults(cores=np.nan, memory=np.nan, nic=np.nan)
+_LINE = 1e9
+"""Bytes/s, more than any source of the public traces has: rates are read as parts of it."""
+_SIZES_UNKNOWN = Defaults(cores=np.nan, memory=np.nan, nic=_LINE)
 _FAMILIES = ("bitbrains", "gcd", "alibaba")
 """A file whose name has one of these in it is of that family; another is one by itself."""
 _CELL_S = 60.0
@@ -31,13 +33,14 @@ def read(path: Path) -> Trace:
         found = load_trace(path, _SIZES_UNKNOWN)
     except RecordingError as error:
         raise WorkloadError(str(error).removeprefix("recording: ")) from None
-    cell_s, cpu, memory = found.cell_s, found.utilization[CPU], found.utilization[MEMORY]
+    cell_s, cpu, memory, nic = found.cell_s, *found.utilization[[CPU, MEMORY, NIC]]
     if DAY_S % cell_s or cell_s % _CELL_S:
         at = (np.arange(int(found.length_s // _CELL_S)) * _CELL_S / cell_s).astype(np.int64)
-        cell_s, cpu, memory = _CELL_S, cpu[:, at], memory[:, at]
+        cell_s, cpu, memory, nic = _CELL_S, cpu[:, at], memory[:, at], nic[:, at]
     cores, memory_bytes = found.capacity[CPU], found.capacity[MEMORY]
     family = next((name for name in _FAMILIES if name in path.name), path.name.partition(".")[0])
-    trace = of_days(family, cell_s, found.names, cpu, memory, _known(cores), _known(memory_bytes))
+    rates = nic * _LINE if np.isfinite(nic).any() else None
+    trace = of_days(family, cell_s, found.names, cpu, memory, _known(cores), _known(memory_bytes), rates)
     return joined_by_job(trace)
 
 

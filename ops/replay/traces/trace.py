@@ -15,6 +15,8 @@ from ops.replay.workload import WorkloadError
 from scorer.snapshot.arrays import Floats
 
 DAY_S = 86_400
+RATE_PERCENT = 95
+"""A source's network is of this percentile of its rates."""
 Part = Literal["all", "tuning", "held-out"]
 
 
@@ -37,6 +39,8 @@ class Trace:
     """Of the sources; None: the trace has no sizes."""
     kinds: Sequence[str] = ()
     """Of the sources, or empty."""
+    nic: NDArray[np.float32] | None = None
+    """[D, T] bytes/s; NaN in all days of a source whose network was not measured; or None: that of none."""
 
 
 def of_days(
@@ -47,10 +51,11 @@ def of_days(
     memory: NDArray[np.float32] | None,
     cores: Floats | None = None,
     memory_bytes: Floats | None = None,
+    nic: NDArray[np.float32] | None = None,
 ) -> Trace:
     """Return the trace of [S, T] series of consecutive days: gaps are filled with the last value known.
 
-    A source without any reading of a resource, or with a size of zero, is left out; so is an incomplete last day.
+    A source without any reading of cores or memory, or with a size of zero, is left out; so is an incomplete last day.
     Raises ValueError for less than a day, or when no source is left.
     """
     cells = round(DAY_S / cell_s)
@@ -78,6 +83,7 @@ def of_days(
         names=[names[at] for at in chosen.tolist()],
         cores=None if cores is None else cores[chosen],
         memory_bytes=None if memory_bytes is None else memory_bytes[chosen],
+        nic=None if nic is None else filled(nic[chosen, : days * cells]).reshape(by_day),
     )
 
 
@@ -126,6 +132,29 @@ def part_of(trace: Trace, part: Part) -> Trace:
             mine = days[:half] if part == "tuning" else (days[half:] or days)
             chosen.append(at)
             rows.append(list(mine))
+    return _with_sources(trace, chosen, rows)
+
+
+def with_rates(trace: Trace) -> tuple[Trace, Floats]:
+    """Return the sources that have a network rate, their rates as parts of the size [S], and the sizes in bytes/s.
+
+    The size is the 95th percentile of the own rate. Raises WorkloadError where there is none.
+    """
+    if trace.nic is None:
+        raise WorkloadError(f"{trace.family}: has no network rates; leave out --nic")
+    sizes = np.array([np.percentile(trace.nic[np.asarray(days)], RATE_PERCENT) for days in trace.sources])
+    chosen = np.flatnonzero(sizes > 0).tolist()
+    if not chosen:
+        raise WorkloadError(f"{trace.family}: no source uses the network; leave out --nic")
+    parts = np.zeros_like(trace.nic)
+    for at in chosen:
+        days = np.asarray(trace.sources[at])
+        parts[days] = trace.nic[days] / sizes[at]
+    return _with_sources(replace(trace, nic=parts), chosen, [trace.sources[at] for at in chosen]), sizes[chosen]
+
+
+def _with_sources(trace: Trace, chosen: Sequence[int], rows: Sequence[Sequence[int]]) -> Trace:
+    """Return the trace with these sources alone, with these days of each."""
     return replace(
         trace,
         sources=rows,

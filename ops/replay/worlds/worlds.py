@@ -11,11 +11,13 @@
   at a random moment. So the number of live instances is steady from then on.
 - **Load**: usage is scaled as if each instance were placed when it first asks. After the first hour the CPU demand of
   all has a mean of ``load`` of the cores, or a highest minute of ``PEAK``, whichever is less load. Memory, where it is
-  asked for, likewise has a mean of ``memory_load``. Requests are scaled to ``requests`` of the fleet. One instance asks
-  for, and uses, at most half of the smallest machine.
+  asked for, likewise has a mean of ``memory_load``, the network of ``nic_load``. Requests are scaled to ``requests`` of
+  the fleet. One instance asks for, and uses, at most half of the smallest machine.
 - **Requests** are the sizes, which say little of use; or *informed*, as a recommender sets them: the 95th percentile of
   the own usage, with a lognormal error of `INFORMED_ERROR`; or *misled*: sources in four of five ask three times that,
   the others half, and after the middle of the world the other way round.
+- **Network**, where it is asked for: sources whose rates the trace has, machines of one line rate whatever their cores.
+  A source asks for the 95th percentile of its own rate.
 - **Unlike machines** have `UNLIKE_CORES`, in equal parts.
 - **Common peaks**: instances belong to `BUSINESSES`, each with few sources, all on the same day of them, so that they
   peak together. All of one burst belong to one business: a wave of replicas.
@@ -35,10 +37,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from ops.replay.traces.openb import Lives
-from ops.replay.traces.trace import Trace
+from ops.replay.traces.trace import Trace, with_rates
 from ops.replay.workload import DAY_MINUTES, Growth, Usage, Workload, WorkloadError
 from ops.replay.worlds.minutes import minute_readings
-from schemas.resources import CPU, MEMORY, RESOURCES
+from schemas.resources import CPU, MEMORY, NIC, RESOURCES
 from schemas.rpc.request import DECIMALS
 from scorer.snapshot.arrays import Floats, Integers
 
@@ -49,11 +51,14 @@ MISLED_MORE, MISLED_LESS, MISLED_PART = 3.0, 0.5, 0.8
 BUSINESSES, BUSINESS_SOURCES = 6, 4
 GROWTH = (0.3, 1.7)
 MEMORY_BYTES_PER_CORE = 4 * 2.0**30
+LINE_BYTES_S = 1.25e9
+"""10 Gbit/s. Rates are scaled, so it is only a unit."""
 BURST_MINUTES = 4
 BURST_SHAPE = 2.0
 FIRST_CROWD_MINUTES = 60
 PEAK = 0.85
 MEMORY_LOAD = 0.5
+NIC_LOAD = 0.5
 LIFE_DAYS_MAX = 0.15
 FILL_ONE_DAY_MINUTES = 300
 """History of a world of one day; a longer one has its whole first day as history."""
@@ -77,6 +82,9 @@ class Shape:
     memory: bool = False
     """Whether memory is asked for and measured, where the trace has it."""
     memory_load: float = MEMORY_LOAD
+    nic: bool = False
+    """Whether the network is asked for and measured; a trace without any rate is an error."""
+    nic_load: float = NIC_LOAD
     asks: Asks = "sizes"
     unlike: bool = False
     peaks: bool = False
@@ -90,12 +98,17 @@ def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload
         raise WorkloadError(f"{trace.family}: this part of the trace has no machines")
     if not shape.memory and trace.memory is not None:
         trace = replace(trace, memory=None)
+    rates = np.zeros(0)
+    if shape.nic:
+        trace, rates = with_rates(trace)
     generator = np.random.default_rng([seed, 2026])
     cores = generator.permutation(np.resize(UNLIKE_CORES if shape.unlike else MACHINE_CORES, shape.machines))
     capacity = np.full((len(RESOURCES), shape.machines), np.nan)
     capacity[CPU] = cores
     if trace.memory is not None:
         capacity[MEMORY] = cores * MEMORY_BYTES_PER_CORE
+    if shape.nic:
+        capacity[NIC] = LINE_BYTES_S
     arrivals = _arrivals(lives, shape, generator)
     drawn, start, life = arrivals
     source = generator.integers(len(trace.sources), size=len(start))
@@ -110,6 +123,8 @@ def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload
     if trace.memory is not None:
         size[MEMORY] = lives.memory_bytes[drawn] if trace.memory_bytes is None else trace.memory_bytes[source]
         size[MEMORY] = np.maximum(size[MEMORY], 2.0**26)
+    if shape.nic:
+        size[NIC] = rates[source]
     usage = _usage(trace, source, size, capacity, generator)
     if shape.peaks:
         usage = replace(usage, shift=business * DAY_MINUTES % usage.length)
@@ -223,26 +238,27 @@ def _usage(trace: Trace, source: Integers, size: Floats, capacity: Floats, gener
     """Return what the instances use, not scaled yet: each source's days as minutes, one after the other."""
     rows = np.concatenate([np.asarray(days, np.int64) for days in trace.sources])
     values = np.full((len(RESOURCES), len(rows) * DAY_MINUTES), np.nan, np.float32)
-    for resource, cells in ((CPU, trace.cpu), (MEMORY, trace.memory)):
+    for resource, cells in ((CPU, trace.cpu), (MEMORY, trace.memory), (NIC, trace.nic if size[NIC].any() else None)):
         if cells is not None:
-            values[resource] = minute_readings(cells[rows], trace.cell_s, generator, most=1.0).reshape(-1)
+            most = np.inf if resource == NIC else 1.0
+            values[resource] = minute_readings(cells[rows], trace.cell_s, generator, most).reshape(-1)
     days = np.array([len(each) for each in trace.sources], np.int64)
     first = np.concatenate([[0], np.cumsum(days)[:-1]])
-    most = np.nanmin(np.where(np.isfinite(capacity), capacity, np.inf), axis=1) / 2
+    highest = np.nanmin(np.where(np.isfinite(capacity), capacity, np.inf), axis=1) / 2
     return Usage(
         values=values,
         base=first[source] * DAY_MINUTES,
         length=days[source] * DAY_MINUTES,
         shift=(generator.integers(1 << 30, size=len(source)) % days[source]) * DAY_MINUTES,
         scale=size.copy(),
-        most=np.broadcast_to(most[:, None], size.shape).copy(),
+        most=np.broadcast_to(highest[:, None], size.shape).copy(),
     )
 
 
 def _scaled(usage: Usage, capacity: Floats, shape: Shape, arrivals: _Arrivals, name: str) -> Usage:
     """Return the usage scaled to the load wanted, found by repeated proportion: one may use no more than ``most``."""
     scale, minutes = usage.scale.copy(), shape.days * DAY_MINUTES
-    for resource, load in ((CPU, shape.load), (MEMORY, shape.memory_load)):
+    for resource, load in ((CPU, shape.load), (MEMORY, shape.memory_load), (NIC, shape.nic_load)):
         whole = capacity[resource].sum()
         if not np.isfinite(whole):
             continue

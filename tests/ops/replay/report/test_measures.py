@@ -10,16 +10,17 @@ import pytest
 
 from ops.replay.play.policies import ProfilePolicy
 from ops.replay.play.simulation import simulate
-from ops.replay.report.comparison import MEMORY_RATIOS, Result
-from ops.replay.report.measures import class_figures, measure, memory_figures, overlap
+from ops.replay.report.comparison import MEMORY_RATIOS, NIC_RATIOS, Result
+from ops.replay.report.measures import class_figures, further_figures, measure, overlap
 from ops.replay.report.report import BY_CLASS, LOAD, markdown
 from ops.replay.traces.openb import Lives
-from ops.replay.workload import Workload
+from ops.replay.workload import Workload, WorkloadError
 from ops.replay.worlds.worlds import Shape, build_world
-from schemas.resources import CPU, MEMORY
+from schemas.resources import CPU, MEMORY, NIC
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.replay.small_worlds import small_world, waves, world
 
+LIVES = Lives(np.array([600.0, 1_200.0, 3_600.0]), np.array([1.0, 2.0, 4.0]), np.full(3, 2.0**32))
 INSTANCES = [(5.0, 6.0, 0, 120), (5.0, 6.0, 0, 60)]
 
 
@@ -73,9 +74,8 @@ def test_two_stretches_have_minutes_in_common() -> None:
 
 def with_memory(load: float) -> Workload:
     """A world of three machines whose memory is used as its cores are, to this share."""
-    lives = Lives(np.array([600.0, 1_200.0, 3_600.0]), np.array([1.0, 2.0, 4.0]), np.full(3, 2.0**32))
     shape = Shape(machines=3, days=1, per_machine=8, memory=True, memory_load=load)
-    return build_world(replace(waves(), memory=waves().cpu), lives, shape, 1)
+    return build_world(replace(waves(), memory=waves().cpu), LIVES, shape, 1)
 
 
 def test_figures_of_memory() -> None:
@@ -84,9 +84,36 @@ def test_figures_of_memory() -> None:
     fleet = SimpleNamespace(
         measured=np.array([CPU, MEMORY]), load=load, capacity=np.array([[10.0, 10.0], [10.0, 20.0]])
     )
-    found = memory_figures(SimpleNamespace(fleet=fleet), 1, 4)  # type: ignore[arg-type]
+    found = further_figures(SimpleNamespace(fleet=fleet), 1, 4)  # type: ignore[arg-type]
     assert found == pytest.approx({"mem_std": (0.0 + 0.225 + 0.25) / 3, "mem90": 2 / 6, "mem100": 1 / 6})
     assert tuple(found) == MEMORY_RATIOS
+
+
+def with_network(load: float = 0.3) -> Workload:
+    """A world of three machines; two of three sources have rates, of a tenth of a line at most."""
+    rates = (waves().cpu * 1e8).astype(np.float32)
+    rates[::3] = np.nan
+    return build_world(replace(waves(), nic=rates), LIVES, Shape(machines=3, per_machine=8, nic=True, nic_load=load), 1)
+
+
+def test_a_world_with_a_network() -> None:
+    """It is used to the share that is wanted, and its figures stand in the tables."""
+    found = with_network()
+    assert found.asked[NIC].min() > 0
+    outcome = simulate(found, ProfilePolicy(load_profiles(()).choose("kubernetes")))
+    demand = outcome.fleet.load[outcome.fleet.measured == NIC].sum(axis=(0, 1)) / found.capacity[NIC].sum()
+    assert demand[120:].mean() == pytest.approx(0.3, rel=0.15)
+    figures = measure(outcome)["steady"]
+    assert set(NIC_RATIOS) <= figures.keys()
+    results = [Result("f", 1, name, False, {"steady": figures}) for name in ("a", "b")]
+    assert markdown(results, "a").count("network above 90 %") == 2
+
+
+@pytest.mark.parametrize("rates", [None, np.full((24, 288), np.nan, np.float32), np.zeros((24, 288), np.float32)])
+def test_a_trace_without_rates_has_no_network(rates: np.ndarray | None) -> None:
+    """Not measured at all, of no source, or never used: it is said."""
+    with pytest.raises(WorkloadError, match="network"):
+        build_world(replace(waves(), nic=rates), LIVES, Shape(machines=3, nic=True), 1)
 
 
 def test_a_world_without_memory_has_none() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scorer.ranking.filters.daily_peak import DailyPeak
+from scorer.ranking.profiles.catalogue import load_profiles
 from tests.scorer.fleets import IDLE, allowed, fleet, machine, passes, request, why
 
 
@@ -48,6 +49,20 @@ def test_instances_in_the_place_of_others_are_not_added_to_the_peak_of_those(
     plugin = DailyPeak(thresholds={"cpu": 1.0}, days=("yesterday",))
     assert allowed(plugin, offline, request(cpu=room)) == {"m": True}, what
     assert allowed(plugin, offline, request(cpu=room + 0.01)) == {"m": False}, what
+
+
+@pytest.mark.parametrize("name", ["windward", "variance-and-risk"])
+def test_by_default_a_busy_minute_passes_except_of_memory(name: str) -> None:
+    """A backup that filled a line for a minute refuses nobody for two days; memory that was full may be so again."""
+    plugin = next(each.filter for each in load_profiles(()).choose(name).filters if each.filter.name == "daily_peak")
+    machines = [
+        machine(
+            "line", memory=16e9, capacity={"nic": 1e9}, usage=IDLE, peak_today={"nic": 1e9}, peak_yesterday={"nic": 1e9}
+        ),
+        machine("cores", cpu=16, memory=16e9, capacity={"nic": 1e9}, usage=IDLE, peak_today={"cpu": 16}),
+        machine("memory", memory=16e9, capacity={"nic": 1e9}, usage=IDLE, peak_today={"memory": 16e9}),
+    ]
+    assert passes(plugin, *machines, cpu=1, memory=1e9, nic=1e8) == "line cores"
 
 
 def test_daily_peak() -> None:
