@@ -109,8 +109,14 @@ class Names:
     operator = _Key("operator")
     """Hash: machine id (or ``*`` for all) to the JSON of `schemas.messages.operator.OperatorFacts`."""
 
+    nodes = _Key("nodes")
+    """Hash: machine id to the JSON of what a Kubernetes cluster says of its node: as the above, and below it.
+
+    Written by ``windward pods``.
+    """
+
     operator_version = _Key("operator-version")
-    """Counter, raised with every change of the above."""
+    """Counter, raised with every change of the two above."""
 
     forgotten = _Key("forgotten")
     """Hash: machine id to the moment an operator had it forgotten, epoch s, for `FORGOTTEN_S`.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import redis
 
 from ops.record.entry import Decision, Gap
+from schemas.messages.operator import OperatorFacts, above_nodes, known_operator_facts
 from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import Names
 from schemas.values.partition_count import partition_count
@@ -49,8 +51,8 @@ class State:
                 if isinstance(facts, MachineFacts) and (known is None or known.at <= facts.at):
                     newest[facts.machine] = facts
         self.labels = {name: dict(facts.labels) for name, facts in newest.items()}
-        (flat,) = self._ask(("HGETALL", self._names.operator))
-        self.operator = {name.decode(errors="replace"): raw for name, raw in zip(flat[::2], flat[1::2], strict=True)}
+        rules, nodes = map(_by_name, self._ask(("HGETALL", self._names.operator), ("HGETALL", self._names.nodes)))
+        self.operator = rules | _above(nodes, rules)
 
     def read_decisions(self) -> tuple[list[Decision], Gap | None]:
         """Return the decisions since the last call, oldest first; raises one of `scorer.wire.AWAY`."""
@@ -86,6 +88,24 @@ class State:
             if isinstance(answer, redis.ResponseError):
                 raise redis.ConnectionError(f"redis_url: {answer}")
         return answers
+
+
+def _by_name(flat: Sequence[bytes]) -> dict[str, bytes]:
+    return {name.decode(errors="replace"): raw for name, raw in zip(flat[::2], flat[1::2], strict=True)}
+
+
+def _above(nodes: Mapping[str, bytes], rules: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the rules of the machines that are nodes of a cluster, with what it says of them."""
+    said, known = ({name: rule for name, raw in each.items() if (rule := _read(raw))} for each in (nodes, rules))
+    found = above_nodes(said, known)
+    return {name: msgspec.json.encode(found[name]) for name in said}
+
+
+def _read(raw: bytes) -> OperatorFacts | None:
+    try:
+        return known_operator_facts(msgspec.json.decode(raw))[0]
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _order(stamp: str) -> tuple[int, int]:

@@ -3,6 +3,8 @@
 The entry ``*`` is the default of every machine. It is joined with the machine's own entry: ``labels``, ``capacity``,
 ``share``, ``ratio`` and ``reserve`` key by key, each group of thresholds as a whole. ``taints`` are added, ``cordon``
 holds if either entry has it. ``power`` is the machine's own if it has one.
+
+What a Kubernetes cluster says of its nodes has the same form, and is joined in below both.
 """
 
 from __future__ import annotations
@@ -146,14 +148,34 @@ def _parts(given: Any) -> list[Any]:
 
 def effective(operator: Mapping[str, OperatorFacts], machine: str) -> OperatorFacts:
     """Return the rules of one machine: its own entry joined with the default."""
-    default, own = operator.get(DEFAULT), operator.get(machine)
-    if default is None or own is None:
-        return own or default or OperatorFacts()
-    joined = ("labels", "capacity", "share", "ratio", "reserve")
+    return joined(operator.get(DEFAULT), operator.get(machine)) or OperatorFacts()
+
+
+def joined(lower: OperatorFacts | None, upper: OperatorFacts | None) -> OperatorFacts | None:
+    """Return two entries as one, in which the upper wins, as the head of this module says; None of none."""
+    if lower is None or upper is None:
+        return upper or lower
+    both = ("labels", "capacity", "share", "ratio", "reserve")
     first = ("thresholds", "prod_thresholds", "percentile_thresholds", "power")
     return OperatorFacts(
-        taints=default.taints + tuple(taint for taint in own.taints if taint not in default.taints),
-        cordon=default.cordon or own.cordon,
-        **{name: getattr(default, name) | getattr(own, name) for name in joined},
-        **{name: getattr(own, name) or getattr(default, name) for name in first},
+        taints=lower.taints + tuple(taint for taint in upper.taints if taint not in lower.taints),
+        cordon=lower.cordon or upper.cordon,
+        **{name: getattr(lower, name) | getattr(upper, name) for name in both},
+        **{name: getattr(upper, name) or getattr(lower, name) for name in first},
     )
+
+
+def above_nodes(
+    nodes: Mapping[str, OperatorFacts], operator: Mapping[str, OperatorFacts]
+) -> Mapping[str, OperatorFacts]:
+    """Return the entries of machines above what a cluster says of its nodes; that of all is above it, too.
+
+    >>> node, default = OperatorFacts(labels={"zone": "a", "disk": "hdd"}), OperatorFacts(labels={"disk": "ssd"})
+    >>> effective(above_nodes({"m": node}, {"*": default}), "m").labels
+    {'zone': 'a', 'disk': 'ssd'}
+    """
+    if not nodes:
+        return operator
+    default = operator.get(DEFAULT)
+    said = {name: joined(joined(node, default), operator.get(name)) for name, node in nodes.items()}
+    return {**operator, **{name: one for name, one in said.items() if one is not None}}

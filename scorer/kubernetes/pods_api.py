@@ -1,11 +1,11 @@
-"""Shell: lists and watches the pods of a cluster, by plain HTTP.
+"""Shell: lists and watches the pods and nodes of a cluster, by plain HTTP.
 
-    for page in api.pages(): ...              # the last page's version is where the watch begins
-    for kind, pod in api.watch(version): ...  # until the server ends it, after two minutes at most
+    for page in api.pages(PODS): ...                # the last page's version is where the watch begins
+    for kind, pod in api.watch(PODS, version): ...  # until the server ends it, after two minutes at most
 
-Only bound pods that have not ended are asked for: the server tells of one that is bound as ADDED, of one that has ended
-as DELETED. Every error is an `ApiError`, after which one lists again. A watch that is silent for longer than its end is
-an error, too: the connection is dead. The token is read for every call, since the kubelet renews its file.
+Of pods only bound ones that have not ended are asked for: the server tells of one that is bound as ADDED, of one that
+has ended as DELETED. Every error is an `ApiError`, after which one lists again. A watch that is silent for longer than
+its end is an error, too: the connection is dead. The token is read for every call, since the kubelet renews its file.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 
-from scorer.kubernetes.pods_body import Pod, PodList, read_list, read_pod
+from scorer.kubernetes.nodes_body import Node, read_node, read_nodes
+from scorer.kubernetes.pods_body import ListMeta, Pod, read_list, read_pod
 
 PAGE = 500
-"""Pods a page of a list."""
+"""Objects a page of a list."""
 WATCH_S = 120
 SILENT_S = 30.0
 """How long an answer may take, beyond the end of a watch."""
@@ -41,6 +43,38 @@ SELECTED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 class ApiError(Exception):
     """The API server cannot be asked, or answers no."""
+
+
+Listed = TypeVar("Listed", Pod, Node)
+
+
+Shown_co = TypeVar("Shown_co", covariant=True)
+
+
+class Page(Protocol[Shown_co]):
+    """One page of a list."""
+
+    @property
+    def metadata(self) -> ListMeta:
+        """Its version, and where it goes on."""
+
+    @property
+    def items(self) -> tuple[Shown_co, ...]:
+        """Its objects."""
+
+
+@dataclass(frozen=True)
+class Objects(Generic[Listed]):
+    """Objects of one kind: where they are, which of them are asked for, how they are read."""
+
+    path: str
+    selected: str
+    read_list: Callable[[bytes], Page[Listed]]
+    read_one: Callable[[msgspec.Raw], Listed]
+
+
+PODS: Objects[Pod] = Objects("/api/v1/pods", SELECTED, read_list, read_pod)
+NODES: Objects[Node] = Objects("/api/v1/nodes", "", read_nodes, read_node)
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -61,13 +95,13 @@ class ApiServer:
     token_file: Path | None = None
     silent_s: float = SILENT_S
 
-    def pages(self) -> Iterator[PodList]:
-        """Yield the pods in pages of one version. Raises ApiError."""
-        query = {"limit": str(PAGE), "fieldSelector": SELECTED}
+    def pages(self, of: Objects[Listed]) -> Iterator[Page[Listed]]:
+        """Yield the objects in pages of one version. Raises ApiError."""
+        query = {"limit": str(PAGE)} | ({"fieldSelector": of.selected} if of.selected else {})
         while True:
-            (body,) = self._lines(query, self.silent_s, whole=True)
+            (body,) = self._lines(of.path, query, self.silent_s, whole=True)
             try:
-                page = read_list(body)
+                page = of.read_list(body)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise ApiError(f"a list that cannot be read: {error}") from None
             yield page
@@ -76,26 +110,27 @@ class ApiServer:
             query["continue"] = page.metadata.continue_
 
     def watch(
-        self, version: str, opened: Callable[[socket.socket], None] = lambda _: None
-    ) -> Iterator[tuple[str, Pod]]:
+        self, of: Objects[Listed], version: str, opened: Callable[[socket.socket], None] = lambda _: None
+    ) -> Iterator[tuple[str, Listed]]:
         """Yield what changes after a version, ``BOOKMARK`` for a version alone. Raises ApiError.
 
         ``opened`` is given the connection: another thread ends the watch by shutting it down.
         """
-        query = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true", "fieldSelector": SELECTED}
-        query["timeoutSeconds"] = str(WATCH_S)
-        for line in self._lines(query, WATCH_S + self.silent_s, opened=opened):
+        query = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true"}
+        query |= {"timeoutSeconds": str(WATCH_S)} | ({"fieldSelector": of.selected} if of.selected else {})
+        for line in self._lines(of.path, query, WATCH_S + self.silent_s, opened=opened):
             try:
                 event = _read_event(line)
-                pod = read_pod(event.object) if event.type != "ERROR" else None
+                one = of.read_one(event.object) if event.type != "ERROR" else None
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise ApiError(f"an event that cannot be read: {error}") from None
-            if pod is None:
+            if one is None:
                 raise ApiError(f"the watch ended: {bytes(event.object)[:200]!r}")
-            yield event.type, pod
+            yield event.type, one
 
     def _lines(
         self,
+        path: str,
         query: dict[str, str],
         timeout_s: float,
         *,
@@ -115,7 +150,7 @@ class ApiServer:
             for option, value in _KEEPALIVE.items():
                 connection.sock.setsockopt(*option, value)
             opened(connection.sock)
-            connection.request("GET", f"/api/v1/pods?{urlencode(query)}", headers=headers)
+            connection.request("GET", f"{path}?{urlencode(query)}", headers=headers)
             answer = connection.getresponse()
             if answer.status != http.client.OK:
                 raise ApiError(f"{answer.status}: {answer.read(200)!r}")

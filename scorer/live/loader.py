@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import redis
 
-from schemas.messages.operator import OperatorFacts, known_operator_facts
+from schemas.messages.operator import OperatorFacts, above_nodes, known_operator_facts
 from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import Names
 from schemas.tables.learned import Learned, read_learned
@@ -222,7 +222,13 @@ class Loader:
         return True
 
     def _read_operator(self) -> None:
-        (flat,) = self._checked(self.wire.ask([("HGETALL", self._names.operator)]))
+        rules, nodes = self.wire.ask([("HGETALL", self._names.operator), ("HGETALL", self._names.nodes)])
+        self._checked([rules])
+        said = [] if isinstance(nodes, redis.ResponseError) else nodes  # a user of before may not read them
+        self._operator = above_nodes(self._rules_in(said), self._rules_in(rules))
+
+    @staticmethod
+    def _rules_in(flat: Sequence[bytes]) -> dict[str, OperatorFacts]:
         operator: dict[str, OperatorFacts] = {}
         for name, raw in zip(flat[::2], flat[1::2], strict=True):
             machine = name.decode(errors="replace")
@@ -235,7 +241,7 @@ class Loader:
             if unread:
                 values = {"machine": machine, "unread": "; ".join(unread)}
                 log.warning("scorer.operator.unread", extra={"values": values})
-        self._operator = operator
+        return operator
 
 
 def _read_facts(raws: Iterable[bytes]) -> Iterable[tuple[str, MachineFacts]]:

@@ -1,4 +1,4 @@
-"""An API server of pods in this process: lists in pages of one version, watches with bookmarks, and how both fail."""
+"""An API server of pods and nodes in this process: lists in pages, watches with bookmarks, and how both fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class KubeApi(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Call)
         self.changed = threading.Condition()
         self.pods: dict[str, Body] = {}
-        self.log: list[tuple[int, str, Body]] = []
+        self.nodes: dict[str, Body] = {}
+        self.log: list[tuple[int, str, str, Body]] = []
         self.version = 100
         self.oldest = 0
         """A watch from an older version is too old."""
@@ -69,8 +70,27 @@ class KubeApi(ThreadingHTTPServer):
                 kind = "MODIFIED" if before and now else "ADDED" if now else "DELETED"
                 body = new if now else {**(old or {}), "metadata": {**(old or {})["metadata"]}}
                 body["metadata"]["resourceVersion"] = str(self.version)  # type: ignore[index]
-                self.log.append((self.version, kind, body))  # type: ignore[arg-type]
+                self.log.append((self.version, "pods", kind, body))  # type: ignore[arg-type]
             self.changed.notify_all()
+
+    def put_node(self, name: str, *, cpu: str = "8", allocatable: str = "7500m", **spec: Any) -> None:
+        """Make or change a node."""
+        status = {"capacity": {"cpu": cpu, "memory": "16Gi"}, "allocatable": {"cpu": allocatable, "memory": "15Gi"}}
+        body = {"metadata": {"name": name, "labels": {"zone": "a"}}, "spec": spec, "status": status}
+        with self.changed:
+            self._note_node("MODIFIED" if name in self.nodes else "ADDED", body)
+            self.nodes[name] = body
+
+    def delete_node(self, name: str) -> None:
+        """Delete a node."""
+        with self.changed:
+            self._note_node("DELETED", self.nodes.pop(name))
+
+    def _note_node(self, kind: str, body: Body) -> None:
+        self.version += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.log.append((self.version, "nodes", kind, body))
+        self.changed.notify_all()
 
     def running(self) -> dict[str, tuple[str, float]]:
         """Return what the ledger should have: node and cores by uid."""
@@ -92,6 +112,11 @@ class KubeApi(ThreadingHTTPServer):
         with self.changed:
             self.cuts += 1
             self.changed.notify_all()
+
+    def page_of_nodes(self) -> Body:
+        """Return all nodes."""
+        with self.changed:
+            return {"metadata": {"resourceVersion": str(self.version)}, "items": list(self.nodes.values())}
 
     def page(self, continued: str, limit: int) -> Body:
         """Return a page of the version that its list began with."""
@@ -122,7 +147,9 @@ class _Call(BaseHTTPRequestHandler):
         if self.server.away:
             self._answer(503, {"kind": "Status", "code": 503})
         elif "watch" in asked:
-            self._watch(int(asked["resourceVersion"]))
+            self._watch(int(asked["resourceVersion"]), urlsplit(self.path).path.rpartition("/")[2])
+        elif self.path.startswith("/api/v1/nodes"):
+            self._answer(200, self.server.page_of_nodes())
         else:
             continued = asked.get("continue", "")
             if continued:
@@ -136,7 +163,7 @@ class _Call(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _watch(self, version: int) -> None:
+    def _watch(self, version: int, what: str) -> None:
         api = self.server
         too_old = version < api.oldest
         if too_old and api.gone_as_status:
@@ -148,24 +175,25 @@ class _Call(BaseHTTPRequestHandler):
         if too_old:
             self._say("ERROR", GONE)
             return
-        cuts, at = api.cuts, next((n for n, (one, _, _) in enumerate(api.log) if one > version), len(api.log))
+        cuts, at = api.cuts, next((n for n, (one, *_) in enumerate(api.log) if one > version), len(api.log))
         self._say("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": str(version)}})
         with api.changed:
-            api.watching += 1
+            api.watching += what == "pods"
         try:
             while api.cuts == cuts:
                 with api.changed:
                     if len(api.log) == at or api.deaf:
                         api.changed.wait(1.0)
                     events, at = ([], at) if api.deaf or api.cuts != cuts else (api.log[at:], len(api.log))
-                for _, kind, body in events:
-                    self._say(kind, body)
+                for _, of, kind, body in events:
+                    if of == what:
+                        self._say(kind, body)
         except OSError:
             pass
         finally:
             self.close_connection = True
             with api.changed:
-                api.watching -= 1
+                api.watching -= what == "pods"
                 api.changed.notify_all()
 
     def _say(self, kind: str, body: Body) -> None:

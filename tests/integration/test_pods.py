@@ -20,12 +20,14 @@ from ops.stack.stack import listens
 from schemas.messages.process import read_processes
 from schemas.names import Names
 from scorer.kubernetes.pods.metrics import Metrics
+from scorer.kubernetes.pods.nodes import NodeFacts
 from scorer.kubernetes.pods.watcher import PodsWatcher
 from scorer.kubernetes.pods_api import ApiServer
 from scorer.kubernetes.pods_difference import Reading
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
+from scorer.live.loader import Loader
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.kube_api import KubeApi, kube_api
@@ -53,7 +55,10 @@ class Follower(threading.Thread):
         super().__init__(daemon=True)
         self.wire, self.metrics = Wire({"url": valkey.url}), Metrics()
         server = ApiServer(host=LOOPBACK, port=api.server_port, silent_s=silent_s)
-        self.watcher = PodsWatcher(Ledger(self.wire, names), name, LEASE_S, server, Reading("east"), self.metrics)
+        self.nodes = NodeFacts(Wire({"url": valkey.url}), names, "east", self.metrics)
+        self.watcher = PodsWatcher(
+            Ledger(self.wire, names), name, LEASE_S, server, Reading("east"), self.metrics, self.nodes
+        )
         self.stopping, self.turns = threading.Event(), 0
 
     def run(self) -> None:
@@ -84,6 +89,7 @@ class Scene:
             assert not follower.is_alive()
             follower.watcher.stop()
             follower.wire.close()
+            follower.nodes.close()
 
     def ours(self) -> dict[str, tuple[str, float]]:
         """Return machine and cores of the cluster's instances, by id."""
@@ -312,3 +318,70 @@ def test_the_command(scene: Scene, valkey: Valkey, names: Names, server: redis.R
         process.stop()
         assert not server.exists(names.processes("pods"))
         assert "pods.stop" in process.log.read_text()
+
+
+def test_a_cluster_says_what_its_nodes_are(scene: Scene, valkey: Valkey, names: Names) -> None:
+    """Below operators' rules, from the list and from events; entries of others stay; gone nodes go."""
+    other = msgspec.json.encode({"labels": {"kubernetes": "west"}})
+    with redis.Redis.from_url(valkey.url) as server:
+        server.hset(names.nodes, mapping={"w1": other, "gone": msgspec.json.encode({"labels": {"kubernetes": "east"}})})
+        server.hset(names.operator, "n1", msgspec.json.encode({"labels": {"zone": "b"}, "capacity": {"cpu": 6}}))
+        scene.api.put_node("n1", taints=[{"key": "gpu", "effect": "NoSchedule"}])
+        scene.api.put_node("n2", allocatable="8")
+        loader = Loader(Wire({"url": valkey.url}), names)
+
+        def rules(name: str) -> tuple[Any, ...]:
+            snapshot = loader.refresh() or seen[0]
+            seen[0] = snapshot
+            if name not in snapshot.roster.index:
+                return ()
+            row, said = snapshot.roster.index[name], snapshot.rules
+            taints = [taint.key for taint in said.taint_sets[said.taint_codes[row]]]
+            capacity, reserve = said.capacity_operator[0, row], said.reserve[0, row]
+            return said.labels(row), taints, bool(said.cordon[row]), capacity, reserve
+
+        seen: list[Any] = [None]
+        with scene.follower():
+            scene.watched()
+            eventually(lambda: rules("n1") == ({"zone": "b", "kubernetes": "east"}, ["gpu"], False, 6.0, 0.5))
+            eventually(lambda: rules("n2") == ({"zone": "a", "kubernetes": "east"}, [], False, 8.0, 0.0))
+            assert server.hget(names.nodes, "w1") == other
+            assert not server.hexists(names.nodes, "gone")
+            scene.api.put_node("n2", unschedulable=True, taints=[{"key": "node.kubernetes.io/unschedulable"}])
+            eventually(lambda: rules("n2")[1:3] == ([], True))
+            version = server.get(names.operator_version)
+            scene.api.put_node("n2", unschedulable=True)  # says the same
+            scene.api.put_node("n3")
+            eventually(lambda: rules("n3") != ())
+            assert int(server.get(names.operator_version) or 0) == int(version or 0) + 1  # type: ignore[arg-type]
+            scene.api.delete_node("n3")
+            eventually(lambda: not server.hexists(names.nodes, "n3"))
+
+
+def test_a_server_without_rights_for_nodes_keeps_no_pod_back(scene: Scene, valkey: Valkey, names: Names) -> None:
+    """The facts are tried again; the ledger has the pods."""
+    with redis.Redis.from_url(valkey.url) as server, scene.follower() as follower:
+        scene.watched()
+        server.set(names.nodes, "no hash")
+        scene.api.put_node("n1")
+        scene.api.put("a")
+        assert scene.settled()
+        eventually(lambda: (follower.value("windward_pods_nodes_failures_total") or 0) >= 1)
+        server.delete(names.nodes)
+        eventually(lambda: server.hexists(names.nodes, "n1"))
+
+
+def test_a_process_that_is_to_end_does_not_finish_its_list(scene: Scene) -> None:
+    """It ends at the next page, and another takes over at once."""
+    for number in range(1200):
+        scene.api.put(f"p{number}")
+    scene.api.lists_held.clear()
+    with scene.follower() as follower:
+        eventually(lambda: len(scene.ours()) == 500)
+        follower.stopping.set()
+        scene.api.lists_held.set()
+        follower.join(10)
+        assert not follower.is_alive()
+        assert len(scene.ours()) == 500
+    with scene.follower("two"):
+        assert scene.settled()

@@ -342,7 +342,9 @@ def test_pods_are_followed_by_a_user_of_their_own(
     with kube_api() as api:
         api.put("a", annotations={"kubernetes.io/config.hash": "b"})
         api.put("c")
+        api.put_node("n1")
         with pods_process(url(server), NAMES, api):
+            eventually(lambda: admin.hexists(NAMES.nodes, "n1"))
             eventually(lambda: ledger.all_instances().keys() == {"b", "c"})
             eventually(lambda: admin.hlen(NAMES.processes("pods")))
             api.put("c", cpu="2")
@@ -415,6 +417,7 @@ WRITERS = {
     NAMES.ledger("instances"): {"scorer", "operator", "pods"},
     NAMES.ledger("leases"): {"scorer", "operator", "rebalancer", "pods"},
     NAMES.windows(0): {"stream"}, NAMES.state(0): {"stream"}, NAMES.operator: {"operator", "scorer"},
+    NAMES.nodes: {"pods"}, NAMES.operator_version: {"operator", "scorer", "pods"},
     NAMES.operator_queries: {"operator", "scorer"}, NAMES.acted("drain", "x"): {"scorer"},
     NAMES.moves_waiting: {"operator", "rebalancer", "mover", "scorer"},
     NAMES.queries: {"deployer", "operator", "mover", "scorer"}, NAMES.decisions: {"scorer"},

@@ -122,6 +122,10 @@ class Cluster:
         container = {"name": "c", "resources": {"requests": requests}}
         self._call("PATCH", f"{_PODS}/{pod}/resize", {"spec": {"containers": [container]}})
 
+    def cordon(self, node: str) -> None:
+        """Let no new pod onto a node."""
+        self._call("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+
     def delete_pod(self, pod: str) -> None:
         """Delete a pod at once: there is no kubelet to wait for."""
         self._call("DELETE", f"{_PODS}/{pod}?gracePeriodSeconds=0")

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from ops.stack.servers.process import LocalProcess, free_port
@@ -51,6 +53,11 @@ class Scene:
         eventually(lambda: self._in_ledger() == self.cluster.running(), 30)
         assert Check(self.ledger).run().differences == []
         return True
+
+    def nodes(self) -> dict[str, Any]:
+        """Return what Redis has of the nodes."""
+        flat = self.ledger.wire.one("HGETALL", self._names.nodes)
+        return {name.decode(): msgspec.json.decode(raw) for name, raw in zip(flat[::2], flat[1::2], strict=True)}
 
     def _in_ledger(self) -> dict[str, tuple[str, str]]:
         found = self.ledger.all_instances().values()
@@ -94,3 +101,15 @@ def test_the_ledger_has_what_the_api_server_has(scene: Scene) -> None:
         cluster.make_pod("last", REQUESTS, {}, nodeName="n1")
         assert scene.settled()
     assert len(cluster.running()) == 18
+
+
+def test_machines_are_what_the_nodes_are(scene: Scene) -> None:
+    """Room, labels and cordon come from a real API server, by the rights of the manifest."""
+    with scene.follower():
+        rules = eventually(lambda: len(found := scene.nodes()) == 4 and found, 30)
+        assert rules["n2"]["capacity"] == {"cpu": 32.0, "memory": 2.0**36}
+        assert rules["n2"]["labels"]["kubernetes"] == "east"
+        scene.cluster.cordon("n2")
+        eventually(lambda: scene.nodes()["n2"].get("cordon"), 30)
+        assert not scene.nodes()["n1"].get("cordon")
+        assert "taints" not in scene.nodes()["n2"]

@@ -131,7 +131,7 @@ def test_a_pod_has_no_right_that_it_does_not_need(name: str) -> None:
 def test_who_follows_pods_may_list_and_watch_them() -> None:
     """And nothing else, in any namespace: no secret is read, and nothing is written."""
     (right,) = OBJECTS["ClusterRole/windward-pods"]["rules"]
-    assert right == {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}
+    assert right == {"apiGroups": [""], "resources": ["pods", "nodes"], "verbs": ["list", "watch"]}
     binding = OBJECTS["ClusterRoleBinding/windward-pods"]
     assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == ("ClusterRole", "windward-pods")
     (subject,) = binding["subjects"]

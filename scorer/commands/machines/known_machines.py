@@ -31,7 +31,8 @@ def known_machines(server: redis.Redis, windows: WindowsWire, names: Names) -> d
         found.update((machine, {}) for machine in table.machines)
     for flat in asking(windows)([("HGETALL", names.facts(partition)) for partition in range(partitions)]):
         _add_labels(found, dict(zip(flat[::2], flat[1::2], strict=True)))
-    _add_labels(found, server.hgetall(names.operator))
+    for key in (names.nodes, names.operator):
+        _add_labels(found, server.hgetall(key))
     found.pop(DEFAULT, None)
     return found
 

@@ -15,6 +15,7 @@ from schemas.process.settings import load_settings
 from schemas.process.signals import handle_signals
 from schemas.process.version import product_version
 from scorer.kubernetes.pods.metrics import Metrics
+from scorer.kubernetes.pods.nodes import NodeFacts
 from scorer.kubernetes.pods.settings import PodsSettings
 from scorer.kubernetes.pods.watcher import PodsWatcher
 from scorer.kubernetes.pods_api import ApiServer
@@ -41,7 +42,8 @@ def run(settings: PodsSettings, how: Reading, api: ApiServer) -> int:
     refuse_mode("ledger_url" if settings.ledger_url else "redis_url", settings.ledger_arguments())
     metrics, wire = Metrics(product_version()), Wire(settings.ledger_arguments())
     ledger = Ledger(wire, settings.names, **settings.ledger_bounds())
-    watcher = PodsWatcher(ledger, settings.holder, settings.lease_s, api, how, metrics)
+    nodes = NodeFacts(Wire(settings.redis_arguments()), settings.names, how.cluster, metrics)
+    watcher = PodsWatcher(ledger, settings.holder, settings.lease_s, api, how, metrics, nodes)
 
     def state() -> tuple[bool, dict[str, Any]]:
         seen = {"cluster": settings.kubernetes, "leads": watcher.leads}
@@ -67,6 +69,7 @@ def run(settings: PodsSettings, how: Reading, api: ApiServer) -> int:
     finally:
         watcher.stop()
         wire.close()
+        nodes.close()
         if pages is not None:
             pages.stop()
     log.info("pods.stop", extra={"values": {"name": settings.holder}})

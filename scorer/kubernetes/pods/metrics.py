@@ -27,6 +27,9 @@ class Metrics:
             "When the API server said something last to the one that leads",
             **of,
         )
+        self.nodes = Gauge("windward_pods_nodes", "Nodes whose facts are in Redis", **of)
+        self.nodes_refused = Gauge("windward_pods_nodes_refused", "Nodes whose facts cannot be read", **of)
+        self.nodes_failed = Counter("windward_pods_nodes_failures", "Tries to write nodes' facts that failed", **of)
         Info("windward_pods_build", "Version of this process", **of).info({"version": version})
         for change in CHANGES:
             self.changes.labels(change)

@@ -1,6 +1,6 @@
 """Shell: the events of a watch, read by a thread of their own, and taken some at a time.
 
-    with Watch(api, version) as watch:
+    with Watch(api, PODS, version) as watch:
         while ...:
             events = watch.take(1.0)      # waits for the first only
 
@@ -16,10 +16,9 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
-from typing import Self
+from typing import Generic, Self
 
-from scorer.kubernetes.pods_api import ApiServer
-from scorer.kubernetes.pods_body import Pod
+from scorer.kubernetes.pods_api import ApiServer, Listed, Objects
 
 TAKEN_MAX = 500
 """The most events that are taken together."""
@@ -28,14 +27,15 @@ _SHORT_S = 1.0
 """The shortest time between two watches: a server, or a proxy, may end each one at once."""
 
 
-class Watch(threading.Thread):
+class Watch(threading.Thread, Generic[Listed]):
     """Watches between ``start`` and `close`, or inside ``with``."""
 
-    def __init__(self, api: ApiServer, version: str) -> None:
+    def __init__(self, api: ApiServer, of: Objects[Listed], version: str) -> None:
         super().__init__(name="watch", daemon=True)
         self._api, self._version = api, version
+        self._of: Objects[Listed] = of
         self._changed = threading.Condition()
-        self._waiting: deque[tuple[str, Pod]] = deque()
+        self._waiting: deque[tuple[str, Listed]] = deque()
         self._error: Exception | None = None
         self._closed = False
         self._socket: socket.socket | None = None
@@ -45,9 +45,9 @@ class Watch(threading.Thread):
         try:
             while not self._closed:
                 again_s = time.monotonic() + _SHORT_S
-                for kind, pod in self._api.watch(self._version, self._opened):
-                    self._version = pod.metadata.resource_version or self._version
-                    if not self._put(kind, pod):
+                for kind, one in self._api.watch(self._of, self._version, self._opened):
+                    self._version = one.metadata.resource_version or self._version
+                    if not self._put(kind, one):
                         return
                 with self._changed:
                     self._changed.wait_for(lambda: self._closed, again_s - time.monotonic())
@@ -62,14 +62,14 @@ class Watch(threading.Thread):
             if self._closed:
                 _shut(connection)
 
-    def _put(self, kind: str, pod: Pod) -> bool:
+    def _put(self, kind: str, one: Listed) -> bool:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._waiting) < WAITING_MAX)
-            self._waiting.append((kind, pod))
+            self._waiting.append((kind, one))
             self._changed.notify_all()
             return not self._closed
 
-    def take(self, wait_s: float) -> list[tuple[str, Pod]]:
+    def take(self, wait_s: float) -> list[tuple[str, Listed]]:
         """Return the events that have come, none when none has come in time. Raises what ended the watch."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._error, wait_s)

@@ -1,4 +1,4 @@
-"""Shell: lists and watches the pods of a cluster under the lease `pods`, and writes what changed to the ledger.
+"""Shell: lists and watches pods and nodes of a cluster under the lease `pods`, and writes what changed to the ledger.
 
     another holds the lease      wait for it
     this one holds it            read the ledger's ids -> list, page by page -> release what is in no page -> watch
@@ -15,14 +15,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import redis
 
 from schemas.process.redis_url import in_words
 from scorer.kubernetes.pods.metrics import CHANGES, Metrics
+from scorer.kubernetes.pods.nodes import NodeFacts
 from scorer.kubernetes.pods.watch import Watch
-from scorer.kubernetes.pods_api import PAGE, ApiError, ApiServer
+from scorer.kubernetes.pods_api import NODES, PAGE, PODS, ApiError, ApiServer
 from scorer.kubernetes.pods_body import Pod
 from scorer.kubernetes.pods_difference import Changes, Listing, Reading, changes, ids_of
 from scorer.ledger.record.instance import Instance
@@ -46,13 +47,24 @@ _NAMED_MAX = 20
 _REFUSED_MAX = 10_000
 
 
+class _Stopped(Exception):
+    """The process is to end while it lists."""
+
+
 class PodsWatcher:
     """Call `turn` in a loop; it returns how long to wait before the next call."""
 
     def __init__(
-        self, ledger: Ledger, holder: str, lease_s: float, api: ApiServer, how: Reading, metrics: Metrics
+        self,
+        ledger: Ledger,
+        holder: str,
+        lease_s: float,
+        api: ApiServer,
+        how: Reading,
+        metrics: Metrics,
+        nodes: NodeFacts,
     ) -> None:
-        self._ledger, self._api, self._how, self._metrics = ledger, api, how, metrics
+        self._ledger, self._api, self._how, self._metrics, self._nodes = ledger, api, how, metrics, nodes
         self._lease_name = f"{LEASE} {how.cluster}"
         self._lease = Lease(ledger, self._lease_name, holder, lease_s)
         self._renew_s = lease_s / 4
@@ -61,6 +73,7 @@ class PodsWatcher:
         self._epoch = b""
         self._held: Held | None = None
         self._refused: dict[str, str] = {}
+        self._stopping: Callable[[], bool] = bool
         self.trouble = ""
         """Why the pods cannot be followed; "" while they are, or another process holds the lease."""
         self.watches = False
@@ -78,7 +91,10 @@ class PodsWatcher:
             if self._held is None:
                 self._well()
                 return STANDBY_S
+            self._stopping = stop.is_set
             self._follow(stop)
+        except _Stopped:
+            return 0.0
         except Overtaken as error:
             self._failed("pods.overtaken", str(error))
         except ApiError as error:
@@ -107,6 +123,8 @@ class PodsWatcher:
 
     def _keep(self) -> Held:
         """Renew the lease when it is time. Raises Overtaken when it was lost meanwhile, or the ledger is another."""
+        if self._stopping():
+            raise _Stopped
         held = self._held
         if time.monotonic() > self._renewed_s + self._renew_s:
             self._take()
@@ -127,12 +145,15 @@ class PodsWatcher:
     def _follow(self, stop: threading.Event) -> None:
         self._ledger.open()
         self._epoch = self._ledger.wire.one("HGET", self._ledger.head, "epoch")
+        nodes_version = self._list_nodes()
         version = self._list()
         self.watches, began_s = True, time.monotonic()
-        with Watch(self._api, version) as watch:
+        with Watch(self._api, PODS, version) as watch, Watch(self._api, NODES, nodes_version) as nodes:
             self._well()
             while not stop.is_set():
                 events = watch.take(min(self._renew_s, 0.5))
+                self._nodes.seen(nodes.take(0.0))
+                self._nodes.write()
                 if time.monotonic() > began_s + _STEADY_S:
                     self._failures = 0
                 if events:
@@ -145,13 +166,21 @@ class PodsWatcher:
                         self._refused.pop(pod.metadata.uid, None)
                     self._write(found, held)
 
+    def _list_nodes(self) -> str:
+        """Take what the cluster says of its nodes; return the version of the list."""
+        pages = list(self._api.pages(NODES))
+        self._keep()
+        self._nodes.listed(node for page in pages for node in page.items)
+        self._nodes.write()
+        return pages[-1].metadata.resource_version
+
     def _list(self) -> str:
         """Make the ledger equal to a list; return its version."""
         began_s, pods, version = time.monotonic(), 0, ""
         self._refused = {}
         try:
             listing = Listing(self._instances(), self._how)
-            for page in self._api.pages():
+            for page in self._api.pages(PODS):
                 self._write(listing.page(page.items, self._records(page.items)), self._keep())
                 pods, version = pods + len(page.items), page.metadata.resource_version
             gone = sorted(listing.gone)

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from scorer.kubernetes.pods_api import SELECTED, ApiError, ApiServer
+from scorer.kubernetes.pods_api import PODS, SELECTED, ApiError, ApiServer
 
 
 class Server(ThreadingHTTPServer):
@@ -82,7 +82,7 @@ def test_a_list_is_read_page_by_page(server: Server, tmp_path: Path) -> None:
     token.write_text("one\n")
     server.answers = [(200, [page("a", **{"continue": "abc"})]), (200, [page("b")])]
     uids = []
-    for one in api(server, token_file=token).pages():
+    for one in api(server, token_file=token).pages(PODS):
         uids += [pod.metadata.uid for pod in one.items]
         token.write_text("two\n")
     assert uids == ["a", "b"]
@@ -96,7 +96,7 @@ def test_a_watch_yields_events_until_its_end(server: Server) -> None:
     one = {"metadata": {"uid": "a", "resourceVersion": "8"}}
     mark = {"metadata": {"resourceVersion": "9"}}
     server.answers = [(200, [{"type": "ADDED", "object": one}, {"type": "BOOKMARK", "object": mark}])]
-    found = [(kind, pod.metadata.uid, pod.metadata.resource_version) for kind, pod in api(server).watch("7")]
+    found = [(kind, pod.metadata.uid, pod.metadata.resource_version) for kind, pod in api(server).watch(PODS, "7")]
     assert found == [("ADDED", "a", "8"), ("BOOKMARK", "", "9")]
     assert (server.asked[0]["resourceVersion"], server.asked[0]["watch"]) == ("7", "1")
 
@@ -104,7 +104,7 @@ def test_a_watch_yields_events_until_its_end(server: Server) -> None:
 def test_an_event_comes_before_the_answer_ends(server: Server) -> None:
     """Nothing waits for a full buffer."""
     server.answers = [(200, [{"type": "ADDED", "object": {"metadata": {"uid": "a"}}}, None])]
-    events = api(server).watch("7")
+    events = api(server).watch(PODS, "7")
     assert next(events)[1].metadata.uid == "a"
     events.close()  # type: ignore[attr-defined]
 
@@ -128,7 +128,7 @@ def test_every_error_is_one(server: Server, monkeypatch: pytest.MonkeyPatch, ans
     monkeypatch.setattr("scorer.kubernetes.pods_api.WATCH_S", 0)
     server.answers = [answer]
     with pytest.raises(ApiError):
-        list(api(server, silent_s=0.2).watch("7"))
+        list(api(server, silent_s=0.2).watch(PODS, "7"))
 
 
 def test_a_list_that_fails_is_an_error(server: Server) -> None:
@@ -136,6 +136,6 @@ def test_a_list_that_fails_is_an_error(server: Server) -> None:
     server.answers = [(500, [b"no"]), (200, [b"<html>"])]
     for _ in range(2):
         with pytest.raises(ApiError):
-            list(api(server).pages())
+            list(api(server).pages(PODS))
     with pytest.raises(ApiError, match="refused"):
-        list(ApiServer(host="127.0.0.1", port=1).pages())
+        list(ApiServer(host="127.0.0.1", port=1).pages(PODS))

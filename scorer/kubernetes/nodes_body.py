@@ -1,0 +1,103 @@
+"""A node as the API server gives it, and what it says of its machine: rules below those of operators. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from schemas.messages.operator import OperatorFacts, Taint
+from schemas.messages.sample import check_machine_id
+from schemas.resources import CPU, MEMORY, RESOURCES
+from schemas.values.quantity import parse_quantity
+from scorer.kubernetes.pods_body import Amounts, ListMeta
+from scorer.kubernetes.pods_difference import CLUSTER
+
+_EFFECTS: Mapping[str, str] = {"NoSchedule": "refuse", "NoExecute": "refuse", "PreferNoSchedule": "avoid"}
+_CORDONED = "node.kubernetes.io/unschedulable"
+"""The taint that Kubernetes gives a cordoned node; it says no more than the cordon."""
+_COUNTED = (RESOURCES[CPU], RESOURCES[MEMORY])
+
+
+class _Body(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """A part of a body; fields that are not read are passed over."""
+
+
+class NodeMeta(_Body, frozen=True):
+    """The metadata of a node."""
+
+    name: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] | None = None
+
+
+class NodeTaint(_Body, frozen=True):
+    """A taint, as pods tolerate it."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class NodeSpec(_Body, frozen=True):
+    """What a node shall be."""
+
+    unschedulable: bool = False
+    taints: tuple[NodeTaint, ...] | None = None
+
+
+class NodeStatus(_Body, frozen=True):
+    """What a node has, and what of it pods may request."""
+
+    capacity: Amounts | None = None
+    allocatable: Amounts | None = None
+
+
+class Node(_Body, frozen=True):
+    """One node."""
+
+    metadata: NodeMeta = NodeMeta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class NodeList(_Body, frozen=True):
+    """One page of nodes."""
+
+    metadata: ListMeta = ListMeta()
+    items: tuple[Node, ...] = ()
+
+
+read_nodes = msgspec.json.Decoder(NodeList).decode
+"""Return the page in an answer. Raises msgspec.DecodeError."""
+read_node = msgspec.json.Decoder(Node).decode
+"""Return the node in a body. Raises msgspec.DecodeError."""
+
+
+def rules_of(node: Node, cluster: str) -> OperatorFacts:
+    """Return labels, taints, cordon, capacity and reserve (capacity - allocatable) of a node.
+
+    The label ``kubernetes`` names the cluster, as that of its instances does. A taint that keeps a cordoned node empty
+    is left out: the cordon says it. Raises ValueError where the name is no machine's, or an amount is no quantity.
+    """
+    check_machine_id(node.metadata.name)
+    capacity, allocatable = _read(node.status.capacity), _read(node.status.allocatable)
+    return OperatorFacts(
+        labels=(node.metadata.labels or {}) | {CLUSTER: cluster},
+        taints=tuple(
+            Taint(each.key, each.value, _EFFECTS[each.effect])  # type: ignore[arg-type]
+            for each in node.spec.taints or ()
+            if each.key and each.key != _CORDONED and each.effect in _EFFECTS
+        ),
+        cordon=node.spec.unschedulable,
+        capacity={**capacity},
+        reserve={
+            name: capacity[name] - allocatable[name]
+            for name in capacity
+            if name in allocatable and capacity[name] > allocatable[name]
+        },
+    )
+
+
+def _read(amounts: Amounts | None) -> dict[str, float]:
+    return {name: parse_quantity(amounts[name]) for name in _COUNTED if amounts and name in amounts}

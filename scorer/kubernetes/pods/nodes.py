@@ -1,0 +1,116 @@
+"""Shell: what the cluster says of its nodes, in Redis beside operators' rules (`schemas.names.Names.nodes`).
+
+`listed` and `seen` note what is wanted; `write` makes Redis equal to it, in one transaction that also tells the
+scorers. A server that is away is tried again at a later call, and keeps no pod from the ledger. Only entries of this
+cluster are replaced or deleted. Writing is not fenced: of two processes that both believe to hold the lease, the later
+list wins, and the next event of a node sets it right.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+
+import msgspec
+import redis
+
+from schemas.messages.sample import Rejected
+from schemas.names import Names
+from scorer.kubernetes.nodes_body import Node, rules_of
+from scorer.kubernetes.pods.metrics import Metrics
+from scorer.kubernetes.pods_difference import CLUSTER
+from scorer.wire import AWAY, Command, Wire
+
+log = logging.getLogger("windward.pods")
+
+_AGAIN_S = 1.0
+"""Least time between two tries to write to a server that is away."""
+
+
+class _Entry(msgspec.Struct):
+    labels: dict[str, str] = {}
+
+
+class NodeFacts:
+    """The entries of one cluster."""
+
+    def __init__(self, wire: Wire, names: Names, cluster: str, metrics: Metrics) -> None:
+        self._wire, self._names, self._cluster, self._metrics = wire, names, cluster, metrics
+        self._wanted: dict[str, bytes] = {}
+        self._stored: dict[str, bytes] | None = None
+        """As Redis has them; None: not known."""
+        self._again_s = 0.0
+        self._refused: set[str] = set()
+
+    def listed(self, nodes: Iterable[Node]) -> None:
+        """Want these nodes and no others."""
+        self._wanted, self._stored, self._refused = {}, None, set()
+        for node in nodes:
+            self._want(node)
+
+    def seen(self, events: Iterable[tuple[str, Node]]) -> None:
+        """Want what events of a watch say."""
+        for kind, node in events:
+            if kind == "DELETED":
+                self._wanted.pop(node.metadata.name, None)
+            elif kind != "BOOKMARK":
+                self._want(node)
+
+    def _want(self, node: Node) -> None:
+        name = node.metadata.name
+        try:
+            self._wanted[name] = msgspec.json.encode(rules_of(node, self._cluster))
+            self._refused.discard(name)
+        except (Rejected, ValueError) as error:
+            if name not in self._refused:
+                log.warning("pods.node.refused", extra={"values": {"node": name, "reason": str(error)}})
+            self._refused.add(name)
+
+    def write(self) -> None:
+        """Make Redis equal to what is wanted, if it is not; a failure is logged, counted, and tried again later."""
+        self._metrics.nodes_refused.set(len(self._refused))
+        if self._stored == self._wanted or time.monotonic() < self._again_s:
+            return
+        try:
+            if self._stored is None:
+                self._stored = self._read()
+            self._write(self._stored)
+            self._stored = dict(self._wanted)
+            self._metrics.nodes.set(len(self._wanted))
+        except (*AWAY, redis.ResponseError) as error:
+            self._stored, self._again_s = None, time.monotonic() + _AGAIN_S
+            self._wire.close()
+            self._metrics.nodes_failed.inc()
+            log.warning("pods.nodes.failed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
+
+    def _read(self) -> dict[str, bytes]:
+        flat = self._wire.one("HGETALL", self._names.nodes)
+        found = {name.decode(errors="replace"): raw for name, raw in zip(flat[::2], flat[1::2], strict=True)}
+        return {name: raw for name, raw in found.items() if name in self._wanted or self._is_ours(raw)}
+
+    def _is_ours(self, raw: bytes) -> bool:
+        try:
+            return msgspec.json.decode(raw, type=_Entry).labels.get(CLUSTER) == self._cluster
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+
+    def _write(self, stored: dict[str, bytes]) -> None:
+        changed = [part for name, raw in self._wanted.items() if stored.get(name) != raw for part in (name, raw)]
+        gone = [name for name in stored if name not in self._wanted]
+        if not changed and not gone:
+            return
+        names = self._names
+        commands: list[Command] = [("MULTI",)]
+        commands += [("HSET", names.nodes, *changed)] if changed else []
+        commands += [("HDEL", names.nodes, *gone)] if gone else []
+        commands += [("INCR", names.operator_version), ("PUBLISH", names.changed, ""), ("EXEC",)]
+        *queued, done = self._wire.ask(commands)
+        for answer in (*queued, *(done if isinstance(done, list) else [done])):
+            if isinstance(answer, redis.ResponseError):
+                raise answer
+        log.info("pods.nodes.written", extra={"values": {"changed": len(changed) // 2, "gone": len(gone)}})
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._wire.close()
