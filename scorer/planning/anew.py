@@ -21,6 +21,9 @@ from scorer.placement.choosing.trial import Trial
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Bools
 
+_ALIKE_AT_ONCE = 500
+"""Instances whose requests are compared in one step."""
+
 
 class Condition(Protocol):
     """A condition on a target, in addition to the filters."""
@@ -74,7 +77,7 @@ def anew_steps(
     instances, found = list(instances), list[Anew]()
     for instance in instances if gone else ():
         trial.leave(instance.id)
-    groups = _alike(instances, left)
+    groups = yield from _alike(instances, left)
     yield
     for request, group in groups:
         found += yield from _placed(request, group, trial, condition, gone=gone)
@@ -117,10 +120,12 @@ def _put(instance: Instance, target: str | None, trial: Trial, *, gone: bool) ->
         trial.put(instance)
 
 
-def _alike(instances: Sequence[Instance], left: str) -> list[tuple[Request, list[Instance]]]:
+def _alike(instances: Sequence[Instance], left: str) -> Steps[list[tuple[Request, list[Instance]]]]:
     """Return the instances grouped by equal requests, the largest first."""
     groups: dict[bytes, tuple[Request, list[Instance]]] = {}
-    for instance in instances:
+    for number, instance in enumerate(instances, 1):
+        if number % _ALIKE_AT_ONCE == 0:
+            yield
         request = msgspec.structs.replace(as_request(instance), id="")
         group = groups.setdefault(_encode(request), (request, []))
         group[1].append(instance)

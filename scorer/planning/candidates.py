@@ -9,7 +9,7 @@ import numpy as np
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import LedgerView
-from scorer.placement.choosing.steps import Steps, drain
+from scorer.placement.choosing.steps import Steps, drain, in_parts
 from scorer.placement.choosing.trial import Trial
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools
@@ -27,28 +27,35 @@ def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance]
 def instances_on_steps(snapshot: Snapshot, ledger: LedgerView) -> Steps[tuple[list[Instance], PlacedInstances]]:
     """Return the result of `instances_on` in steps; the ledger must not change between them."""
     index = snapshot.roster.index
-    instances = [one for one in ledger.instances.values() if one.machine in index]
+    instances = yield from in_parts(
+        ledger.instances.values(), lambda some: [one for one in some if one.machine in index]
+    )
     yield
-    places = np.array([index[one.machine] for one in instances], np.int64)
+    places = yield from in_parts(instances, lambda some: [index[one.machine] for one in some])
     yield
-    slots = np.array([ledger.slot_of(one.id) for one in instances], np.int64)
-    return instances, ledger.take(slots, places)
+    slots = yield from in_parts(instances, lambda some: [ledger.slot_of(one.id) for one in some])
+    yield
+    return instances, ledger.take(np.array(slots, np.int64), np.array(places, np.int64))
 
 
-def may_move(instances: list[Instance], settings: Rebalancing, stay: Collection[str], now_s: float) -> Bools:
+def may_move_steps(
+    instances: list[Instance], settings: Rebalancing, stay: Collection[str], now_s: float
+) -> Steps[Bools]:
     """Return [N]: whether each is confirmed, not moving, of a class that may move, not in ``stay``, and rested."""
-    return np.array(
-        [
+
+    def may(some: Iterable[Instance]) -> list[bool]:
+        return [
             one.state == "confirmed"
             and one.moving is None
             and one.labels.get(MOVABLE) != "false"
             and (not settings.classes or one.priority_class in settings.classes)
             and one.id not in stay
             and now_s - max(one.reserved_at, one.started_at) >= settings.rest_s
-            for one in instances
-        ],
-        np.bool_,
-    )
+            for one in some
+        ]
+
+    found = yield from in_parts(instances, may)
+    return np.array(found, np.bool_)
 
 
 def elsewhere(trial: Trial, instance: Instance, fresh: Bools, same: Iterable[str]) -> Bools:

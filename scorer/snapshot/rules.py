@@ -14,6 +14,7 @@ from schemas.messages.sample import MachineFacts
 from schemas.resources import RESOURCES
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.roster import Roster
+from scorer.snapshot.versions import new_number
 
 _R = len(RESOURCES)
 
@@ -36,6 +37,8 @@ class MachineRules:
             [effective(operator, name) for name in roster.names] if operator else [OperatorFacts()] * len(roster.names)
         )
         self._said = said
+        self.but_cordon = new_number()
+        """Equal in two rules that differ at most in which machines are cordoned."""
         reported = [facts.get(name) for name in roster.names]
         self._labels: list[Mapping[str, str]] = [
             (fact.labels | rule.labels) if fact else rule.labels for fact, rule in zip(reported, said, strict=True)
@@ -69,6 +72,7 @@ class MachineRules:
     def with_facts(self, facts: Mapping[int, MachineFacts | None]) -> MachineRules:
         """Return the rules with other facts in some rows; columns that do not depend on these rows are shared."""
         rules = copy.copy(self)
+        rules.but_cordon = new_number()
         rules._labels = list(self._labels)
         rules.capacity_agent = self.capacity_agent.copy()
         touched: set[str] = set()

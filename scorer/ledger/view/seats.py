@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.facets import Facet
-from scorer.ledger.view.overlay import Overlay, Readable
+from scorer.ledger.view.overlay import Readable
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import GONE
 from scorer.snapshot.arrays import Floats, Integers
@@ -66,11 +66,11 @@ class Seats:
         """The same of what came to a single row since a position."""
         self._sum_all()
 
-    def over(self, overlay: Overlay) -> Seats:
-        """Return a copy that is up to date with an overlay of its ledger; these columns stay as they are."""
+    def over(self, ledger: Readable) -> Seats:
+        """Return a copy for an overlay of its ledger, or for a copy of that; these columns stay as they are."""
         seats = object.__new__(Seats)
         seats.__dict__.update(self.__dict__)
-        seats.ledger = overlay
+        seats.ledger = ledger
         seats.allocated, seats.maxmemory = self.allocated.copy(), self.maxmemory.copy()
         seats.count, seats._tallies = self.count.copy(), self._tallies.copy()
         self._lent, seats._lent = set(self._tallies), set(self._tallies)

@@ -10,7 +10,7 @@ import numpy as np
 from schemas.resources import RESOURCES
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
-from scorer.placement.choosing.steps import Steps, drain, quietly
+from scorer.placement.choosing.steps import Steps, drain, in_parts, quietly
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.cost import COPY_CORES, UNKNOWN_NIC, copy_rates, memory_of
 from scorer.planning.balance.gates import ceiling_of, moved_lately, over_and_under
@@ -20,7 +20,7 @@ from scorer.planning.balance.rounds import Rounds
 from scorer.planning.balance.scene import Scene, scene_steps
 from scorer.planning.balance.search import plan
 from scorer.planning.balance.tentative import Draft
-from scorer.planning.candidates import elsewhere, may_move
+from scorer.planning.candidates import elsewhere, may_move_steps
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools
@@ -84,34 +84,39 @@ def balancing_steps(
     """Return the plan of either rule before its first move."""
     scene = yield from scene_steps(inputs)
     yield
-    movable = movable_of(scene, stay)
+    movable = yield from movable_steps(scene, stay)
     yield
-    return Balancing(Trial(inputs), scene, movable, rounds, pending, nic_unknown)
+    hosts, in_hour = hosts_of(scene, rounds, nic_unknown)
+    yield
+    on_way = on_way_in(scene, pending or {})
+    yield
+    leaving = leaving_in(scene)
+    yield
+    return Balancing(Trial(inputs), scene, movable, hosts, in_hour, on_way, leaving)
 
 
 class Balancing:
     """A plan of either rule while it is made: the moves so far as loads (`draft`) and in the ledger (`trial`)."""
 
     def __init__(
-        self, trial: Trial, scene: Scene, movable: Movable, rounds: Rounds | None, pending: Mapping[str, str] | None,
-        nic_unknown: float,
+        self, trial: Trial, scene: Scene, movable: Movable, hosts: Hosts, in_hour: int,
+        on_way: Sequence[tuple[int, int]], leaving: Sequence[tuple[int, int | None]],
     ) -> None:  # fmt: skip
-        self.trial, self.scene, self._movable = trial, scene, movable
+        self.trial, self.scene, self._movable, self._in_hour = trial, scene, movable, in_hour
         settings = scene.inputs.profile.rebalance
         self._settings, self._hour_max = settings, settings.in_hour(len(scene.inputs.ledger))
-        hosts, self._in_hour = hosts_of(scene, rounds, nic_unknown)
         self.draft = Draft(scene.loads.copy(), self._movable, settings, hosts, self._moved)
-        self.on_way = on_way_in(scene, pending or {})
+        self.on_way = on_way
         """Moves that count as made."""
-        self.leaving = leaving_in(scene)
+        self.leaving = leaving
         """Instances whose target is reserved and so has their load already."""
         for instance, target in self.on_way:
             self.draft.take_as_made(instance, target)
         for instance, at in self.leaving:
             self.draft.see_leaving(instance, at)
         self._before = self.draft.loads.copy()
-        in_hour = settings.moves_max if self._hour_max is None else self._hour_max - self._in_hour
-        self.left = max(min(settings.moves_max, in_hour) - len(self.on_way), 0)
+        left = settings.moves_max if self._hour_max is None else self._hour_max - in_hour
+        self.left = max(min(settings.moves_max, left) - len(self.on_way), 0)
         """How many moves the plan may have."""
 
     def allowed(self, place: int) -> Bools:
@@ -147,16 +152,22 @@ class Balancing:
         self.trial.move(self.scene.instances[place], self.scene.snapshot.names[target])
 
 
-def movable_of(scene: Scene, stay: Collection[str]) -> Movable:
-    """Return the instances of a scene as columns."""
+def movable_steps(scene: Scene, stay: Collection[str]) -> Steps[Movable]:
+    """Return the instances of a scene as columns, in steps."""
     clusters: dict[str, int] = {}
-    cluster = [clusters.setdefault(one.cluster, len(clusters)) if one.cluster else -1 for one in scene.instances]
+
+    def number(some: Iterable[Instance]) -> list[int]:
+        return [clusters.setdefault(one.cluster, len(clusters)) if one.cluster else -1 for one in some]
+
+    cluster = yield from in_parts(scene.instances, number)
+    yield
+    free = yield from may_move_steps(scene.instances, scene.inputs.profile.rebalance, stay, scene.inputs.now_s)
     rows = scene.rows
     return Movable(
         scene.placed.rows,
         scene.usage[rows],
         scene.variance[rows],
-        may_move(scene.instances, scene.inputs.profile.rebalance, stay, scene.inputs.now_s),
+        free,
         np.array(cluster, np.int64),
         memory_of(scene.usage[_MEMORY], scene.placed.amounts[_CPU]),
     )
@@ -195,6 +206,8 @@ def leaving_in(scene: Scene) -> list[tuple[int, int | None]]:
 def on_way_in(scene: Scene, pending: Mapping[str, str]) -> list[tuple[int, int]]:
     """Return the positions of pending moves: instance and target. Arrived, reserved or unknown ones are left out."""
     index = scene.snapshot.roster.index
+    if not pending:
+        return []
     return [
         (n, index[target])
         for n, one in enumerate(scene.instances)

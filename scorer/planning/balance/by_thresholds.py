@@ -13,7 +13,7 @@ import numpy as np
 
 from schemas.resources import ALL, RESOURCES
 from scorer.ledger.record.instance import Instance
-from scorer.placement.choosing.steps import Steps, drain, quietly
+from scorer.placement.choosing.steps import Steps, drain, in_parts, quietly
 from scorer.planning.balance.by_overload import Plan, balancing_steps
 from scorer.planning.balance.rounds import Rounds
 from scorer.planning.balance.scene import Scene
@@ -55,9 +55,10 @@ def leaving_steps(
     memory = SideDetectors() if rounds is None else rounds.thresholds
     gone = dict(balancing.on_way) | {n: at for n, at in balancing.leaving if at is not None}
     yield
-    pool = pool_of(scene, settings, draft.free, gone)
+    pool = yield from pool_steps(scene, settings, draft.free, gone)
     yield
     place = {one.id: n for n, one in enumerate(scene.instances)}
+    yield
     rows = np.array([snapshot.roster.index[name] for name in pool.machines], np.int64)
 
     def fits(instance: int, targets: Integers) -> Integers:
@@ -79,6 +80,21 @@ def leaving_steps(
 
 def pool_of(scene: Scene, settings: Rebalancing, movable: Bools, on_way: Mapping[int, int]) -> Pool:
     """Return the machines and instances as columns of the rules; instances under way are on their targets."""
+    return drain(pool_steps(scene, settings, movable, on_way))
+
+
+def pool_steps(scene: Scene, settings: Rebalancing, movable: Bools, on_way: Mapping[int, int]) -> Steps[Pool]:
+    """Return the result of `pool_of` in steps."""
+    ids = yield from in_parts(scene.instances, lambda some: [one.id for one in some])
+    yield
+    prod = yield from in_parts(scene.instances, lambda some: [one.priority_class == "prod" for one in some])
+    yield
+    ranks = yield from in_parts(
+        scene.instances, lambda some: [CLASS_RANK.get(one.priority_class, NO_CLASS) for one in some]
+    )
+    yield
+    since = yield from in_parts(scene.instances, lambda some: [max(one.reserved_at, one.started_at) for one in some])
+    yield
     names = compared(settings)
     usage = _amounts(names, scene.usage)
     of_instances = np.array([np.bincount(scene.placed.rows, each, len(scene.snapshot)) for each in usage])
@@ -91,13 +107,13 @@ def pool_of(scene: Scene, settings: Rebalancing, movable: Bools, on_way: Mapping
         capacity=_amounts(names, scene.machines.allocatable, settings.instances_full),
         schedulable=~scene.machines.cordon,
         system=_amounts(names, scene.machines.mean) - of_instances,
-        instances=tuple(one.id for one in scene.instances),
+        instances=tuple(ids),
         machine=machine,
         usage=usage,
-        prod=np.array([one.priority_class == "prod" for one in scene.instances], np.bool_),
+        prod=np.array(prod, np.bool_),
         movable=movable,
-        class_rank=np.array([CLASS_RANK.get(one.priority_class, NO_CLASS) for one in scene.instances], np.int64),
-        since=np.array([max(one.reserved_at, one.started_at) for one in scene.instances]),
+        class_rank=np.array(ranks, np.int64),
+        since=np.array(since),
         known=scene.fresh,
     )
     return whole.fresh()

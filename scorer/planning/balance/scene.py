@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from schemas.resources import RESOURCES
 from schemas.tables.instance_table import FIRST, pair_name
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.slots import PlacedInstances
-from scorer.placement.choosing.steps import Steps, drain
+from scorer.placement.choosing.steps import Steps, drain, in_parts
 from scorer.planning.balance.loads import Loads
 from scorer.planning.candidates import instances_on_steps
 from scorer.ranking.inputs import RankingInputs
@@ -20,7 +21,7 @@ from scorer.ranking.scores.expected_overload import ExpectedOverload
 from scorer.ranking.seen import fleet_of
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
-from scorer.snapshot.usages import Usages
+from scorer.snapshot.usages import Usages, UsageTable
 
 VARIATION = 1.0
 """The largest coefficient of variation of a running instance: its usage is known better than a new one's."""
@@ -94,7 +95,8 @@ def scene_steps(inputs: RankingInputs) -> Steps[Scene]:
     instances, placed = yield from instances_on_steps(inputs.snapshot, inputs.ledger)
     yield
     expected = fleet.estimate.of_placed(placed)
-    usage, variance, known = measured(
+    yield
+    usage, variance, known = yield from measured_steps(
         inputs.snapshot.usages, instances, expected, (min(score.variation, VARIATION) * expected) ** 2, inputs.now_s
     )
     return Scene(inputs, machines, fresh, resources, loads, instances, placed, usage, variance, known)
@@ -107,14 +109,25 @@ def measured(
 
     The usage is ``0.8 recent + 0.2 daily``, or the one that is known. Other instances keep the expected usage.
     """
+    return drain(measured_steps(usages, instances, expected, variance, now_s))
+
+
+def measured_steps(
+    usages: Usages, instances: Sequence[Instance], expected: Floats, variance: Floats, now_s: float
+) -> Steps[tuple[Floats, Floats, Bools]]:
+    """Return the result of `measured` in steps."""
     usage, spread = expected.copy(), variance.copy()
     newest = np.full(len(instances), now_s - AGE_MAX_S)
-    names = [pair_name(one.machine, one.id) for one in instances]
+    if not usages:
+        return usage, spread, newest > now_s - AGE_MAX_S
+    names = yield from in_parts(instances, lambda some: [pair_name(one.machine, one.id) for one in some])
     for table in usages.tables:  # an instance is in two while the topic has just got more partitions
         at, count, recent = (table.column(name) for name in ("at", "count", "recent"))
         if at is None or count is None or recent is None:
             continue
-        rows = np.array([-1 if (row := table.row(name)) is None else row for name in names], np.int64)
+        yield
+        found = yield from in_parts(names, partial(_rows, table))
+        rows = np.array(found, np.int64)
         there = np.flatnonzero(rows >= 0)
         there = there[(count[rows[there]] >= COUNT_MIN) & (at[rows[there]] > newest[there])]
         newest[there] = at[rows[there]]
@@ -127,6 +140,11 @@ def measured(
         if own is not None:
             _take(spread[:FIRST], there, own[:FIRST, rows[there]])
     return usage, spread, newest > now_s - AGE_MAX_S
+
+
+def _rows(table: UsageTable, names: Iterable[str]) -> list[int]:
+    """Return the row of each pair; -1 where the table has none."""
+    return [-1 if (row := table.row(name)) is None else row for name in names]
 
 
 def _mean(recent: Floats, daily: Floats) -> Floats:

@@ -28,7 +28,7 @@ from scorer.ledger.record.limits import (
     one_to_a_port,
     scales_in_script,
 )
-from scorer.placement.choosing.steps import Steps, drain
+from scorer.placement.choosing.steps import Steps, drain, in_parts
 from scorer.placement.choosing.trial import Trial, settle
 from scorer.placement.offers.limits import of_growth
 from scorer.planning.wanted.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
@@ -73,8 +73,11 @@ def compare_steps(
     """Return the result of `compare`, a few instances in each step; the ledger must not change between them."""
     comparison, ledger = _Comparison(Trial(inputs)), inputs.ledger
     ids = {request.id for request in requests}
-    others = [one for one in ledger.instances.values() if one.id not in ids]
-    released = [one for one in others if prune and _pruned(one, prune_labels or {})]
+    others = yield from in_parts(ledger.instances.values(), lambda some: [one for one in some if one.id not in ids])
+    yield
+    labels = prune_labels or {}
+    released = yield from in_parts(others if prune else (), lambda some: [one for one in some if _pruned(one, labels)])
+    yield
     steps = [] if release_last else [comparison.release(one) for one in released]
     left = [(ledger.instances[one.id], one) for one in requests if one.id in ledger.instances]
     yield

@@ -14,6 +14,7 @@ ranking still reads the shelf. A ranking on an overlay uses copies, which the ne
 | an instance comes, leaves, or its record changes                 | the row of its machine; whole-fleet values        |
 | windows of at most an eighth of the machines                     | their rows; fixed and whole-fleet values          |
 | windows of more machines; a machine comes or goes                | all                                               |
+| a machine is cordoned in a what-if                               | its row; fixed and whole-fleet values             |
 | a fact of an agent, an operator's rule                           | all                                               |
 | usage by instance, learned or predicted use; a window's length   | all                                               |
 | the ledger is read anew, or more changed than it remembers       | all                                               |
@@ -42,6 +43,7 @@ from numpy.typing import NDArray
 
 from scorer.ledger.view.overlay import Overlay, Readable
 from scorer.ledger.view.seats import RowSums, Seats
+from scorer.ledger.view.view import LedgerView
 from scorer.ranking.estimates.credits import CreditModel
 from scorer.ranking.machines.owner import Owner
 from scorer.snapshot.arrays import Integers
@@ -262,10 +264,11 @@ class _OneLedger:
 
 
 def _alike(snapshot: Snapshot, before: Snapshot) -> bool:
-    """Return whether at most windows differ: what a rule of one machine may change for all is the same."""
-    names = ("rules", "learned", "predicted")
+    """Return whether at most windows and cordons differ: what a rule of one machine may change for all is the same."""
+    names = ("learned", "predicted")
     same_usages = snapshot.usages is before.usages or not (snapshot.usages or before.usages)
-    return same_usages and all(getattr(snapshot, name) is getattr(before, name) for name in names)
+    same_rules = snapshot.rules.but_cordon == before.rules.but_cordon
+    return same_usages and same_rules and all(getattr(snapshot, name) is getattr(before, name) for name in names)
 
 
 class Kept:
@@ -281,6 +284,15 @@ class Kept:
         """Return a `Kept` for another thread. Values that follow from a snapshot alone are shared, others are not."""
         kept = Kept()
         kept._fixed = self._fixed
+        return kept
+
+    def of_copy(self, ledger: LedgerView, copied: LedgerView) -> Kept:
+        """Return a `Kept` for a copy of a ledger that was made just now; it begins with the columns of that ledger."""
+        kept, current = self.beside(), self._current
+        if current is not None and current.seats.ledger is ledger:
+            seats = current.seats.over(copied)
+            shelves = {key: shelf.copy(seats) for key, shelf in current.shelves.items()}
+            kept._current = _OneLedger(current.snapshot, seats, shelves, current.mended)
         return kept
 
     def of_snapshot(self, snapshot: Snapshot, key: Key, compute: Callable[[], Any]) -> Any:

@@ -1,8 +1,8 @@
 """``drain``: the targets of all instances of some machines; with ``apply``, cordoned machines and reserved targets.
 
 The plan is that of the command (`scorer.planning.drain.drain`), in steps of an instance or a few alike ones. It is made
-on a copy of the ledger, since other queries change the scorer's own between two steps. The longest step makes what
-rankings keep of that copy for one filter: 15 ms with 5,000 machines and 30,000 instances, 43 ms with 100,000.
+on a copy of the ledger, since other queries change the scorer's own between two steps. The longest step makes that
+copy: 8 to 18 ms with 5,000 machines and 100,000 instances (`tests/bench/bench_steps.py`).
 
 ``apply`` cordons first, then reserves one target in a step, as ``update`` with ``move`` does: checked again, once a
 query, not after its deadline. Where the deadline passes before the last, the others stay reserved for ``ttl_s``, and
@@ -51,7 +51,7 @@ def drain(query: Query, current: Current, rules: OperatorRules, update: Update) 
     machines = yield from machines_meant(asked.machines, asked.selector, current.snapshot)
     if asked.apply:
         write_cordon(query, machines, rules, step="cordon")
-    inputs = moment(current, profile)
+    inputs = yield from moment(current, profile)
     yield
     drained = yield from drain_steps(machines, inputs, same=asked.same, force=asked.force)
     moves = [_planned(one) for one in drained.found]

@@ -2,7 +2,7 @@
 
 The steps are those of the command (`scorer.planning.wanted.wanted`), found a few at a time on a copy of the ledger.
 Each is a ``place``, an ``update`` or a ``release`` of a program's own, which names the step's generation. The longest
-step takes 15 ms with 5,000 machines and 30,000 instances, 45 to 57 ms with 100,000.
+step takes 8 to 18 ms with 5,000 machines and 100,000 instances (`tests/bench/bench_steps.py`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def plan(params: dict[str, Any], current: Current) -> Steps[PlanResult]:
         yield from by_parts(range(len(given)), read)
     except InvalidWanted as error:
         raise InvalidRequest(str(error)) from None
-    inputs = moment(current, profile)
+    inputs = yield from moment(current, profile)
     yield
     found = yield from compare_steps(wanted.all, inputs, prune=asked.prune, prune_labels=asked.prune_labels)
     return PlanResult(

@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
-from scorer.placement.choosing.trial import Trial
-from scorer.ranking.machines.kept import Shelf
+from scorer.placement.choosing import trial as module
+from scorer.placement.choosing.trial import Trial, prepare
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.machines.kept import Kept, Shelf
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
+from scorer.ranking.seen import fleet_of
 from tests.scorer.fleets import fleet, machine, request
+from tests.scorer.ranking.test_arguments import everything
 
 PROFILES = load_profiles()
 IDLE = {"cpu": 0, "memory": 0}
@@ -151,3 +155,74 @@ def test_a_step_copies_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
         trial.propose(asked, str(found.machine), f"i{number}")
         monkeypatch.setattr(Shelf, "copy", lambda shelf, seats: copied.append(1) or copy(shelf, seats))
     assert copied == []
+
+
+COLUMNS = ("allocated", "credit", "mean", "utilization", "estimated", "limited", "count", "maxmemory")
+
+
+def columns(inputs: RankingInputs) -> list[Any]:
+    """The columns of a ranking that placements change."""
+    machines = rank(request(cpu=1), inputs).machines
+    return [machines.column(name) for name in COLUMNS] + [machines.peaks(("today", "yesterday"))]
+
+
+def alike(some: list[Any], others: list[Any]) -> None:
+    """They are the same but for rounding."""
+    for one, other in zip(some, others, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+
+
+def stepwise(inputs: RankingInputs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prepare the inputs, two machines in each step; whole columns are only made without instances."""
+    monkeypatch.setattr(module, "_ROWS", 2)
+    assert sum(1 for _ in prepare(inputs)) > 3
+    made = {key: values for key, (values, _) in fleet_of(inputs).shelf.derived.items()}
+    assert made
+    rank(request(cpu=1), inputs)
+    assert all(fleet_of(inputs).shelf.derived[key][0] is values for key, values in made.items()), "none is made again"
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES.by_name))
+def test_columns_that_are_prepared_in_steps_are_those_made_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By each profile, with leavers, learned use and machines without data."""
+    of, profile = everything(), PROFILES.choose(name)
+    inputs = of.inputs(profile, Kept())
+    stepwise(inputs, monkeypatch)
+    alike(columns(inputs), columns(of.inputs(profile)))
+    assert not list(prepare(inputs)), "what is kept is not made again"
+
+
+def test_a_copied_ledger_begins_with_what_is_kept_of_it() -> None:
+    """No column is made again; a change of either ledger is not seen in the other's columns."""
+    of, profile = everything(), PROFILES.choose()
+    now = of.inputs(profile, Kept())
+    before = columns(now)
+    copied = now.ledger.copy()
+    inputs = replace(now, ledger=copied, kept=now.kept.of_copy(now.ledger, copied))
+    assert set(fleet_of(inputs).shelf.derived) >= set(fleet_of(now).shelf.derived)
+    assert not list(prepare(inputs))
+    now.ledger.forget("a")
+    alike(columns(inputs), before)
+    alike(columns(now), columns(of.inputs(profile)))
+    copied.forget("b")
+    alike(columns(inputs), columns(replace(inputs, kept=Kept())))
+    assert "b" in now.ledger.instances
+    assert not (now.kept.of_copy(copied, copied)._current), "nothing is kept of that ledger"
+
+
+def test_a_cordoned_machine_leaves_the_columns_of_the_others() -> None:
+    """In a what-if nothing but its own row is made again; it takes none, and another cordon lets it again."""
+    of, profile = small({"id": "a", "machine": "m1", "cpu": 3}, machines=10), PROFILES.choose()
+    inputs = of.inputs(profile, Kept())
+    alike(columns(inputs), columns(inputs))
+    made = {key: values for key, (values, _) in fleet_of(inputs).shelf.derived.items()}
+    trial = Trial(inputs)
+    asked = request(cpu=1, memory=1)
+    best = str(trial.best(asked).machine)
+    trial.cordon([best])
+    assert trial.best(asked).machine not in (best, None)
+    kept = fleet_of(trial.inputs.on(trial.overlay)).shelf.derived
+    assert set(kept) >= set(made)
+    alike(columns(trial.inputs), columns(replace(trial.inputs, kept=Kept())))
+    trial.cordon([])
+    assert trial.best(asked).machine == best
