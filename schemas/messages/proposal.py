@@ -10,11 +10,15 @@ acknowledges with ``LREM taken 1 MESSAGE``: 1 is done, 0 means that the message 
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import msgspec
 
 VERSION = 1
 COMMANDS = (1 << 53) - 1
 """The fence of a move that a command began: its target is reserved, and no rebalancer overtakes it."""
+READ_MAX = 10_000
+"""The most messages of a list that who begins or cancels moves looks at, the oldest."""
 
 
 class MoveProposal(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +64,23 @@ def begun_move(
         id=f"{instance}/{number}", fence=COMMANDS, at=now_s, expires_at=until, instance=instance, generation=generation,
         source=source, target=target, gain=0.0, reason=why,
     )  # fmt: skip
+
+
+def replaced(
+    messages: Sequence[bytes], instances: Collection[str], now_s: float, *, waiting: bool = False
+) -> list[bytes]:
+    """Return the messages to take off a list when a command begins or cancels moves of these instances.
+
+    They are what commands announced of them, and what of commands has ended. ``waiting``: also what a rebalancer
+    proposed of them, and no mover has taken: two movers would run one move.
+    """
+
+    def ends(found: MoveProposal) -> bool:
+        if found.of_command and found.expires_at < now_s:
+            return True
+        return found.instance in instances and (found.of_command or waiting)
+
+    return [raw for raw in messages if (found := read_proposal(raw)) is not None and ends(found)]
 
 
 def write_proposal(proposal: MoveProposal) -> bytes:

@@ -17,6 +17,7 @@ from ops.record.ledger_log import LedgerLog
 from ops.record.state import State
 from ops.stack.servers.broker import LocalBroker
 from schemas.messages.process import KINDS
+from schemas.messages.proposal import MoveProposal, read_proposal, write_proposal
 from schemas.messages.sample import MachineFacts
 from schemas.names import Names
 from schemas.process.connections import RedisSettings
@@ -212,8 +213,16 @@ def test_an_operator_cordons_by_query_and_a_deployer_does_not(server: int, admin
         client.place(id="leaves", cpu=1, machine="m3").confirm()
         operator.uncordon(machines=["m1"])
         eventually(lambda: client.rank(cpu=1)["feasible"] == 2)
+        proposed = MoveProposal(
+            id="1-1-0", fence=1, at=1.0, expires_at=9e9, instance="leaves", generation=1, source="m3", target="m1",
+            gain=1.0,
+        )  # fmt: skip
+        admin.lpush(NAMES.moves_waiting, write_proposal(proposed))
         drained = operator.drain(machines=["m3"], apply=True)
         assert [one.target for one in drained.moves] == ["m1"]
+        waiting = [read_proposal(raw) for raw in admin.lrange(NAMES.moves_waiting, 0, -1)]
+        assert [one.of_command for one in waiting if one] == [True], "a rebalancer's is taken off"
+        admin.delete(NAMES.moves_waiting)
         operator.uncordon(machines=["m3"])
         client.release("leaves")
         operator.cordon(machines=["m1"])
@@ -389,6 +398,7 @@ OWN = [
     ("scorer", ("LPUSH", NAMES.operator_queries, "x")), ("deployer", ("LREM", NAMES.operator_queries, "0", "x")),
     ("operator", ("LPUSH", NAMES.taken_of_operators("x"), "x")), ("operator", ("GET", NAMES.acted("drain", "x"))),
     ("scorer", ("LPUSH", NAMES.queries, "x")), ("scorer", ("DEL", NAMES.decisions)),
+    ("scorer", ("LRANGE", NAMES.moves_taken, "0", "-1")), ("scorer", ("LREM", NAMES.moves_taken, "0", "x")),
     ("scorer", ("HSET", NAMES.state(0), "offset", "0")), ("operator", ("GET", NAMES.first_taken("x"))),
     ("deployer", ("SET", NAMES.ledger_marker, "e 0")), ("exporter", ("SET", NAMES.ledger_marker, "e 0")),
     ("scorer", ("EXPIRE", NAMES.ledger_marker, "1")), ("operator", ("SET", NAMES.windows(0), "x")),

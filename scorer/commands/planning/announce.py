@@ -18,16 +18,13 @@ from collections.abc import Iterable, Sequence
 
 import redis
 
-from schemas.messages.proposal import begun_move, read_proposal, write_proposal
+from schemas.messages.proposal import READ_MAX, begun_move, replaced, write_proposal
 from schemas.process.redis_url import in_words
 from scorer.client import Moving
 from scorer.commands.shared import ask
 from scorer.planning.wanted.steps import Step
 from scorer.settings import ClientSettings
 from scorer.wire import AWAY
-
-READ_MAX = 10_000
-"""The most messages of a list that are looked at."""
 
 
 def announce(settings: ClientSettings, moves: Sequence[tuple[Step, Moving]], why: str) -> bool:
@@ -65,13 +62,9 @@ def _take_off(settings: ClientSettings, instances: set[str], now_s: float, *, pr
 
     ``proposed``: also what a rebalancer proposed of these instances, and waits.
     """
+    waiting, taken = settings.names.moves_waiting, settings.names.moves_taken
     with ask.server(settings) as server:
-        for key in (settings.names.moves_waiting, settings.names.moves_taken):
-            for raw in server.lrange(key, -READ_MAX, -1):
-                found = read_proposal(raw)
-                if found is None:
-                    continue
-                meant = found.instance in instances
-                waits = proposed and key == settings.names.moves_waiting
-                if (meant and (found.of_command or waits)) or (found.of_command and found.expires_at < now_s):
-                    server.lrem(key, 0, raw)
+        for key in (waiting, taken):
+            found = server.lrange(key, -READ_MAX, -1)
+            for raw in replaced(found, instances, now_s, waiting=proposed and key == waiting):
+                server.lrem(key, 0, raw)

@@ -17,7 +17,7 @@ import msgspec
 import redis
 
 from schemas.messages.operator import stored, without_empty
-from schemas.messages.proposal import MoveProposal, write_proposal
+from schemas.messages.proposal import READ_MAX, MoveProposal, replaced, write_proposal
 from schemas.names import Names
 from schemas.rpc.envelope import Query
 from scorer.wire import Wire
@@ -57,10 +57,22 @@ class OperatorRules:
         self._wire.one("SET", self._names.acted(query.method, query.id), answer, "EX", kept_s)
 
     def announce(self, moves: Sequence[MoveProposal]) -> None:
-        """Put begun moves on the list from which movers take them; a user that may not is told in the log."""
+        """Put begun moves on the list from which movers take them; a user that may not is told in the log.
+
+        What of the same instances waits there is taken off, whoever proposed it: two movers would run one move.
+        """
+        waiting = self._names.moves_waiting
+        if not moves:
+            return
+        try:
+            messages = self._wire.one("LRANGE", waiting, -READ_MAX, -1)
+            for raw in replaced(messages, {one.instance for one in moves}, moves[0].at, waiting=True):
+                self._wire.one("LREM", waiting, 0, raw)
+        except redis.ResponseError as error:  # an older file of the user: the moves are announced all the same
+            log.warning("scorer.moves.not_taken_off", extra={"values": {"error": str(error)}})
         try:
             for move in moves:
-                self._wire.one("LPUSH", self._names.moves_waiting, write_proposal(move))
+                self._wire.one("LPUSH", waiting, write_proposal(move))
         except redis.ResponseError as error:
             log.warning("scorer.moves.refused", extra={"values": {"error": str(error)}})
 

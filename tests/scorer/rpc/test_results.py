@@ -76,14 +76,22 @@ class RulesModel(OperatorRules):
         if command[0] == "SET":
             self.answers[command[1]] = command[2]
             return b"OK"
-        if command[0] == "LPUSH":
-            self.moves.append(command[2])
-            return len(self.moves)
+        if command[0] in ("LPUSH", "LRANGE", "LREM"):
+            return self._of_moves(*command)
         acted, said, given = command[5], command[9], command[10:]
         for name, _, entry in zip(given[::3], given[1::3], given[2::3], strict=True):
             self.entries[name] = entry
         self.answers[acted] = said
         return [b"done"]
+
+    def _of_moves(self, name: str, *command: Any) -> Any:
+        if name == "LRANGE":
+            return self.moves[:]
+        if name == "LREM":
+            self.moves.remove(command[2])
+        else:
+            self.moves.insert(0, command[1])
+        return 1
 
 
 class Scorer:

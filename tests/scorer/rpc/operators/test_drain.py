@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from schemas.messages.proposal import COMMANDS, MoveProposal, read_proposal, write_proposal
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
 from scorer.placement.choosing.steps import drain as all_steps
@@ -88,6 +89,29 @@ def test_apply_cordons_and_reserves(scorer: Scorer) -> None:
     assert ([one["id"] for one in again["moves"]], len(again["moving"])) == ([], 6)
     confirmed = scorer.ask("confirm", id="i0", machine=ledger["i0"].moving.to)  # type: ignore[union-attr]
     assert confirmed["machine"] != "a1"
+
+
+def proposal(instance: str, **more: Any) -> bytes:
+    """A message that waits: of a rebalancer, unless ``more`` says otherwise."""
+    given: dict[str, Any] = {"fence": 3, "expires_at": 9e9, **more}
+    return write_proposal(
+        MoveProposal(id=instance, at=1.0, instance=instance, generation=1, source="a1", target="b2", gain=1.0, **given)
+    )
+
+
+def test_what_a_rebalancer_proposed_of_them_is_taken_off(scorer: Scorer) -> None:
+    """Other instances' proposals stay, and what cannot be read; moves of commands that have ended go, too."""
+    stays = [proposal("other"), proposal("theirs", fence=COMMANDS), b"{"]
+    scorer.rules.moves += [*stays, proposal("i3"), proposal("gone", fence=COMMANDS, expires_at=2.0)]
+    found = scorer.ask("drain", machines=["a1"])
+    assert len(scorer.rules.moves) == 5, "what is only planned takes nothing off"
+    found = scorer.ask("drain", machines=["a1"], apply=True)
+    assert [raw for raw in scorer.rules.moves if raw in stays] == stays
+    begun = [one for raw in scorer.rules.moves if raw not in stays and (one := read_proposal(raw))]
+    assert [(one.instance, one.target) for one in reversed(begun)] == [
+        (one["id"], one["target"]) for one in found["moves"]
+    ]
+    assert all(one.of_command for one in begun)
 
 
 def test_the_same_query_gets_the_same_answer(scorer: Scorer) -> None:
