@@ -1,6 +1,7 @@
 """Windward inside Kubernetes: opt-in, imported by nothing else.
 
 load_watcher       the load of all nodes for Trimaran's plugins
+extender           scores nodes for kube-scheduler
 pods               follows them into the ledger
 pods_api           lists and watches pods by the API server's HTTP
 pods_body          a pod's body as an instance

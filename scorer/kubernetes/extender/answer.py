@@ -1,0 +1,73 @@
+"""From a ranking to what the scheduler reads: scores of the best nodes, the nodes that are kept, why not the others.
+
+A node that the fleet does not know has no score, and is kept: it may have no agent. Reasons are without figures, since
+the scheduler groups nodes by their text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scorer.kubernetes.extender.protocol import SCORE_MAX, ExtenderFilterResult, HostPriority
+from scorer.ranking.profiles import plugins
+from scorer.ranking.ranking import Ranking
+from scorer.snapshot.arrays import Integers
+from scorer.snapshot.roster import Roster
+
+UNKNOWN = -1
+"""The row of a node that the fleet does not know."""
+EVICTABLE = ("fits", "masters", "maxmemory")
+"""The filters that compare what is promised: the eviction of other pods may help."""
+
+
+def rows_of(names: Sequence[str], roster: Roster) -> Integers:
+    """Return the row of each node, `UNKNOWN` for one that the fleet does not know."""
+    find = roster.index.get
+    return np.fromiter((find(name, UNKNOWN) for name in names), np.int64, len(names))
+
+
+def scores(names: Sequence[str], rows: Integers, ranking: Ranking, top: int) -> list[HostPriority]:
+    """Return the scores of the best ``top`` of these nodes, 1 to `SCORE_MAX`, best first; the others have 0.
+
+    Those left out are all unknown and refused nodes, and good ones beyond ``top``: a list of 5,000 is decoded by the
+    scheduler in 5.1 ms, one of 500 in 0.4 ms.
+    """
+    places = np.flatnonzero(rows != UNKNOWN)
+    places = places[ranking.feasible[rows[places]]]
+    totals = ranking.total[rows[places]]
+    order = np.argsort(-totals, kind="stable")[:top]
+    whole = np.clip(np.rint(totals[order]), 1, SCORE_MAX).astype(np.int64)
+    return [
+        HostPriority(names[place], score) for place, score in zip(places[order].tolist(), whole.tolist(), strict=True)
+    ]
+
+
+def kept(names: Sequence[str], rows: Integers, ranking: Ranking) -> ExtenderFilterResult:
+    """Return which of these nodes are kept, and why each of the others is not: by the first filter that refuses it."""
+    places = np.flatnonzero(rows != UNKNOWN)
+    refused = places[~ranking.feasible[rows[places]]]
+    if not refused.size:
+        return ExtenderFilterResult(list(names))
+    left = np.ones(len(names), np.bool_)
+    left[refused] = False
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    for verdict in ranking.verdicts:
+        now = refused[~verdict.allowed[rows[refused]]]
+        if not now.size:
+            continue
+        refused = refused[verdict.allowed[rows[refused]]]
+        each = verdict.filter
+        to = failed if each.name in EVICTABLE else unresolvable
+        seen = verdict.machines.take(rows[now])
+        why = plugins.reasons(each, ranking.request, seen, np.zeros(now.size, np.bool_))
+        for place in now.tolist():
+            to[names[place]] = each.reason
+        for reason, holds in reversed(list(why.items())):
+            for place in now[holds].tolist():
+                to[names[place]] = reason
+    return ExtenderFilterResult(
+        [name for name, keep in zip(names, left.tolist(), strict=True) if keep], failed, unresolvable
+    )

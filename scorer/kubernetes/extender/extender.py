@@ -1,0 +1,65 @@
+"""What the verbs answer: from a pod's request, the names of nodes and a ranking of the fleet to a body. Pure.
+
+Kubernetes' own filters have looked at selectors, taints, affinity, ports and room before an extender is asked. So the
+profile is used without Windward's filters of these (`profile_for`). Only mode ``bind`` keeps `fits`, which gives the
+limit that the ledger upholds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from schemas.rpc.request import Request
+from scorer.kubernetes.extender.answer import UNKNOWN, kept, rows_of, scores
+from scorer.kubernetes.extender.protocol import ExtenderFilterResult, HostPriority
+from scorer.ledger.record.digest import request_digest
+from scorer.ledger.record.transition import Candidate, Wanted
+from scorer.ledger.view.view import instance_of
+from scorer.placement.offers.offer import candidates
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.ranking import Ranking
+
+Mode = Literal["score", "filter", "bind"]
+LEFT_TO_KUBERNETES = ("machine_name", "taints", "selector", "fits", "ports", "affinity", "anti_affinity")
+"""The filters of what kube-scheduler decides by the pod's own rules."""
+RESERVED_S = 60.0
+"""How long a reservation waits for its pod to be seen bound."""
+_ANY_VERSION = -1
+
+
+def profile_for(profile: Profile, mode: Mode) -> Profile:
+    """Return a profile without the filters that are left to Kubernetes."""
+    left = [name for name in LEFT_TO_KUBERNETES if mode != "bind" or name != "fits"]
+    return replace(profile, filters=tuple(each for each in profile.filters if each.filter.name not in left))
+
+
+def prioritize(names: Sequence[str], ranking: Ranking, top: int) -> list[HostPriority]:
+    """Return the scores of the best of these nodes."""
+    return scores(names, rows_of(names, ranking.machines.roster), ranking, top)
+
+
+def filter_nodes(names: Sequence[str], ranking: Ranking) -> ExtenderFilterResult:
+    """Return which of these nodes are kept."""
+    return kept(names, rows_of(names, ranking.machines.roster), ranking)
+
+
+def unknown_nodes(names: Sequence[str], ranking: Ranking) -> int:
+    """Return how many of these nodes the fleet does not know."""
+    return int((rows_of(names, ranking.machines.roster) == UNKNOWN).sum())
+
+
+def reservation(request: Request, node: str, ranking: Ranking) -> Wanted:
+    """Return what the ledger is to reserve: this node alone, within the limits of the profile's filters.
+
+    Versions are not compared: the scheduler has chosen, and only what must hold is checked. A node that the fleet does
+    not know has no limits.
+    """
+    row = ranking.machines.roster.index.get(node)
+    if row is None:
+        offered = [Candidate(node, _ANY_VERSION)]
+    else:
+        offered = candidates(lambda _: _ANY_VERSION, ranking, [row], request)
+    record = instance_of(request, "", ranking.machines.now_s, digest=request_digest(request))
+    return Wanted(record, RESERVED_S, offered)

@@ -1,0 +1,67 @@
+"""The pods that were scored or reserved a moment ago and are not in the ledger's copy yet. Pure.
+
+Pods come one after the other, faster than their bindings reach the ledger: without these the best node would be the
+best for each of a burst. A pod counts on the node that scored best for it, or that it was bound to, until the ledger
+has its uid, and for `LASTS_S` at most: it may have gone elsewhere, or nowhere.
+"""
+
+from __future__ import annotations
+
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.view import LedgerView
+
+LASTS_S = 2.0
+MOST = 1_000
+"""The most that count at once; the oldest are dropped first. The scheduler places some hundred in a second."""
+
+
+class Pending:
+    """The likely instances by uid, each with the time at which it stops to count."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, tuple[float, Instance]] = {}
+        self._overlay: Overlay | None = None
+        self._made_at = -1
+        self._proposed: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._by_uid)
+
+    def note(self, instance: Instance, now_s: float) -> None:
+        """Count an instance from now on, in place of what was noted of its uid."""
+        self.drop(instance.id)
+        self._by_uid[instance.id] = (now_s + LASTS_S, instance)
+        while len(self._by_uid) > MOST:
+            self.drop(next(iter(self._by_uid)))
+
+    def drop(self, uid: str) -> None:
+        """Stop to count what was noted of a uid, if anything was."""
+        self._by_uid.pop(uid, None)
+        if uid in self._proposed and self._overlay is not None:
+            self._overlay.withdraw(uid)
+            self._proposed.discard(uid)
+
+    def over(self, view: LedgerView, uid: str, now_s: float) -> Overlay | None:
+        """Return the ledger with what counts now, the pod ``uid`` itself left out; None: the ledger alone.
+
+        The same overlay again while the ledger has not changed, so that columns that were made on it stay.
+        """
+        for one in [one for one, (until_s, _) in self._by_uid.items() if until_s < now_s or one in view.instances]:
+            self.drop(one)
+        self.drop(uid)
+        if uid in view.instances:  # reserved by an earlier try
+            again = Overlay(view, [uid])
+            for _, instance in self._by_uid.values():
+                again.propose(instance)
+            return again
+        if not self._by_uid:
+            self._overlay, self._proposed = None, set()
+            return None
+        if self._overlay is None or self._overlay.base is not view or self._made_at != view.position:
+            self._overlay, self._made_at, self._proposed = Overlay(view), view.position, set()
+        for one, (_, instance) in self._by_uid.items():
+            if one not in self._proposed:
+                self._overlay.propose(instance)
+                self._proposed.add(one)
+        return self._overlay

@@ -1,0 +1,174 @@
+"""What the verbs answer, by rows of nodes; pods on their way count, and the scheduler is told of no figure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from schemas.messages.operator import OperatorFacts
+from schemas.rpc.request import Request
+from schemas.tables.window_table import decode_table, encode_table
+from scorer.kubernetes.extender.extender import (
+    Mode,
+    filter_nodes,
+    prioritize,
+    profile_for,
+    reservation,
+    unknown_nodes,
+)
+from scorer.kubernetes.extender.pending import LASTS_S, Pending
+from scorer.kubernetes.pods_body import read_pod
+from scorer.kubernetes.pods_request import Reading, request_of
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.rank import rank
+from scorer.snapshot.builder import build_snapshot
+from tests.window_tables import GIB, window_table
+
+NOW_S = 1_795_301_775.5
+LOAD = {f"n{place}": 0.1 * place for place in range(8)}
+"""By node, the share of cpu, memory and network that is used."""
+POD = {
+    "metadata": {"name": "p", "namespace": "shop", "uid": "u"},
+    "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]},
+}
+
+
+def request(uid: str = "u", **amounts: Any) -> Request:
+    """Return the request of a pod of one core."""
+    made = request_of(read_pod(msgspec.json.encode(POD)), uid, Reading("east"))
+    return msgspec.structs.replace(made, **amounts)
+
+
+def inputs(
+    ages_s: dict[str, float] | None = None,
+    cordoned: tuple[str, ...] = (),
+    mode: Mode = "score",
+    placed: tuple[Instance, ...] = (),
+    load: dict[str, float] | None = None,
+) -> RankingInputs:
+    """Return a fleet of nodes with this load, whose newest samples are 3 s old or have these ages."""
+    load = load or LOAD
+    names, used = list(load), list(load.values())
+    table = decode_table(window_table(names, utilization=used, capacity=(16.0, 64 * GIB, 1e9), at=NOW_S - 3))
+    columns = {name: column.copy() for name, column in table.columns.items()}
+    for name, age_s in (ages_s or {}).items():
+        columns["at"][names.index(name)] = NOW_S - age_s
+    rules = {name: OperatorFacts(cordon=True) for name in cordoned}
+    snapshot = build_snapshot([decode_table(encode_table(table.header, columns, table.names))], {}, rules)
+    return RankingInputs(snapshot, LedgerView(placed), profile_for(load_profiles().choose(), mode), NOW_S)
+
+
+def order(names: list[str], given: RankingInputs, top: int = 500) -> list[str]:
+    """Return the nodes that have a score, best first."""
+    return [one.host for one in prioritize(names, rank(request(), given), top)]
+
+
+ALL = list(LOAD)
+SCORED: list[tuple[str, list[str], RankingInputs, int, list[str]]] = [
+    # name, nodes asked about, fleet, the most that have a score, those that have one
+    ("best first", ["n6", "n1", "n5"], inputs(), 500, ["n1", "n5", "n6"]),
+    ("the best two", ALL, inputs(), 2, ["n0", "n1"]),
+    ("one that is not known", ["x", "n5", "n1"], inputs(), 500, ["n1", "n5"]),
+    ("none that is known", ["x", "y"], inputs(), 500, []),
+    ("none", [], inputs(), 500, []),
+    ("a stale one", ["n0", "n1"], inputs({"n0": 500}), 500, ["n1"]),
+    ("a cordoned one", ["n0", "n1"], inputs(cordoned=("n0",)), 500, ["n1"]),
+    ("a hot one", ["a", "b"], inputs(load={"a": 0.97, "b": 0.5}), 500, ["b"]),
+]
+
+
+@pytest.mark.parametrize(("names", "given", "top", "wanted"), [row[1:] for row in SCORED], ids=[r[0] for r in SCORED])
+def test_scores(names: list[str], given: RankingInputs, top: int, wanted: list[str]) -> None:
+    """Of the nodes asked about, in the order of the ranking, none above the bound."""
+    assert order(names, given, top) == wanted
+
+
+def test_scores_are_whole_and_never_none() -> None:
+    """From 1 to 100: 0 is that of a node that is left out."""
+    found = prioritize(ALL, rank(request(), inputs()), 500)
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert {type(one.score) for one in found} == {int}
+    assert all(1 <= one.score <= 100 for one in found)
+    assert found[0].score > found[-1].score
+    ranking = rank(request(), inputs())
+    ranking.total = np.linspace(-0.2, 100.3, len(LOAD))
+    assert [one.score for one in prioritize(ALL, ranking, 500)][:: len(LOAD) - 1] == [100, 1]
+
+
+FULL = instance_of(request("v", cpu=16.0, expected={"cpu": 0.0, "memory": 0.0}), "n0", 1.0)
+"""Promised all cores of its node, and expected to use none."""
+FILTERED: list[tuple[str, list[str], RankingInputs, list[str], dict[str, str], dict[str, str]]] = [
+    # name, nodes asked about, fleet, kept, refused, refused whatever is evicted
+    ("all", ["n3", "n1"], inputs(), ["n3", "n1"], {}, {}),
+    ("one that is not known", ["x", "n1"], inputs(), ["x", "n1"], {}, {}),
+    ("a cordoned one", ["n0", "n1"], inputs(cordoned=("n0",)), ["n1"], {}, {"n0": "cordoned"}),
+    ("a stale one", ["n1", "n0"], inputs({"n0": 500}), ["n1"], {}, {"n0": "stale"}),
+    ("all of them", ["n0"], inputs(cordoned=("n0",)), [], {}, {"n0": "cordoned"}),
+    ("a hot one", ["a", "b"], inputs(load={"a": 0.97, "b": 0.5}), ["b"], {}, {"a": "cpu over threshold"}),
+    ("a full one, in mode filter", ["n0", "n1"], inputs(placed=(FULL,)),
+     ["n0", "n1"], {}, {}),
+    ("a full one, in mode bind", ["n0", "n1"], inputs(mode="bind", placed=(FULL,)), ["n1"], {"n0": "cpu too full"}, {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "given", "keeps", "failed", "unresolvable"), [row[1:] for row in FILTERED], ids=[r[0] for r in FILTERED]
+)
+def test_filter(
+    names: list[str], given: RankingInputs, keeps: list[str], failed: dict[str, str], unresolvable: dict[str, str]
+) -> None:
+    """What is kept, in the order of the question; why the others are not, and whether evicting others may help."""
+    found = filter_nodes(names, rank(request(), given))
+    assert found.node_names == keeps
+    assert found.failed_nodes == failed
+    assert found.failed_and_unresolvable_nodes == unresolvable
+
+
+def test_unknown_nodes_are_counted() -> None:
+    """Nodes without an agent, or under another name."""
+    assert unknown_nodes(["x", "n1", "y"], rank(request(), inputs())) == 2
+
+
+def test_a_reservation_is_for_the_chosen_node_within_its_limits() -> None:
+    """Of cpu and memory, by what is promised; a node that is not known has no limits."""
+    ranking = rank(request(), inputs(mode="bind"))
+    wanted = reservation(request(), "n3", ranking)
+    (offered,) = wanted.candidates
+    assert (wanted.own[0], offered.machine, offered.version) == ("u", "n3", -1)
+    assert {limit.measure[-1] for limit in offered.limits} >= {"cpu", "memory"}
+    assert reservation(request(), "x", ranking).candidates[0].limits == ()
+
+
+def test_pods_on_their_way_count() -> None:
+    """Each goes to the node that is best with the ones before; not twice, and not for longer than they last."""
+    given, pending, chosen = inputs(load=dict.fromkeys("abcd", 0.3)), Pending(), []
+    for number in range(8):
+        overlay = pending.over(given.ledger, f"u{number}", NOW_S)
+        ranking = rank(request(f"u{number}", cpu=4.0), given if overlay is None else given.on(overlay))
+        chosen.append(prioritize(["a", "b", "c", "d"], ranking, 500)[0].host)
+        pending.note(instance_of(request(f"u{number}", cpu=4.0), chosen[-1], NOW_S), NOW_S)
+    assert sorted(chosen) == sorted("abcd" * 2)
+    assert pending.over(given.ledger, "u0", NOW_S) is not None
+    assert len(pending) == 7
+    given.ledger.apply(instance_of(request("u1"), "a", NOW_S))
+    overlay = pending.over(given.ledger, "", NOW_S)
+    assert overlay is not None
+    assert [len(overlay.held_on(node)) for node in "abcd"].count(0) == 0
+    assert len(pending) == 6
+    assert pending.over(given.ledger, "", NOW_S + LASTS_S + 0.1) is None
+    assert len(pending) == 0
+
+
+def test_a_pod_that_is_tried_again_does_not_count_itself() -> None:
+    """Neither what was noted of it, nor what the ledger reserves for it."""
+    given, pending = inputs(placed=(instance_of(request("u"), "n0", 1.0),)), Pending()
+    pending.note(instance_of(request("v"), "n1", NOW_S), NOW_S)
+    overlay = pending.over(given.ledger, "u", NOW_S)
+    assert overlay is not None
+    assert [one.id for node in ("n0", "n1") for one in overlay.held_on(node)] == ["v"]

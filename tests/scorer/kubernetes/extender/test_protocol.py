@@ -1,0 +1,56 @@
+"""The bodies, with the keys that kube-scheduler 1.34 sends and reads."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from scorer.kubernetes.extender.protocol import (
+    ExtenderBindingResult,
+    ExtenderFilterResult,
+    HostPriority,
+    encode,
+    read_args,
+    read_binding,
+)
+
+ARGS = (
+    b'{"Pod":{"metadata":{"name":"p","namespace":"shop","uid":"u-1","managedFields":[{"manager":"x"}]},'
+    b'"spec":{"schedulerName":"windward","containers":[{"name":"c","resources":{"requests":{"cpu":"500m"}}}]},'
+    b'"status":{"phase":"Pending","qosClass":"Burstable"}},"Nodes":null,"NodeNames":["n1","n2"]}'
+)
+ANSWERS: list[tuple[str, object, bytes]] = [
+    ("scores", [HostPriority("n1", 97), HostPriority("n2", 1)], b'[{"Host":"n1","Score":97},{"Host":"n2","Score":1}]'),
+    ("no scores", [], b"[]"),
+    ("all kept", ExtenderFilterResult(["n1"]), b'{"NodeNames":["n1"]}'),
+    ("none kept", ExtenderFilterResult([], {"n1": "full"}), b'{"NodeNames":[],"FailedNodes":{"n1":"full"}}'),
+    ("not cured by eviction", ExtenderFilterResult([], {}, {"n1": "stale"}),
+     b'{"NodeNames":[],"FailedAndUnresolvableNodes":{"n1":"stale"}}'),
+    ("an error", ExtenderFilterResult(error="no"), b'{"Error":"no"}'),
+    ("bound", ExtenderBindingResult(), b"{}"),
+    ("not bound", ExtenderBindingResult("full"), b'{"Error":"full"}'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("answer", "body"), [row[1:] for row in ANSWERS], ids=[row[0] for row in ANSWERS])
+def test_an_answer_has_the_keys_of_go(answer: object, body: bytes) -> None:
+    """Each key is the name of the field in Go."""
+    assert encode(answer) == body
+
+
+def test_a_question_is_read_as_it_is_sent() -> None:
+    """With managed fields, and with null for the nodes that are not sent."""
+    found = read_args(ARGS)
+    assert found.node_names == ["n1", "n2"]
+    assert (found.pod.metadata.uid, found.pod.spec.scheduler_name) == ("u-1", "windward")
+    assert found.pod.spec.containers[0].resources.requests == {"cpu": "500m"}
+    assert read_args(b'{"Pod":{},"Nodes":{"items":[{}]},"NodeNames":null}').node_names is None
+    binding = read_binding(b'{"PodName":"p","PodNamespace":"shop","PodUID":"u-1","Node":"n1"}')
+    assert (binding.pod_name, binding.pod_namespace, binding.pod_uid, binding.node) == ("p", "shop", "u-1", "n1")
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"NodeNames":"n1"}', b'{"Pod":3}'])
+def test_a_body_that_is_none_is_refused(body: bytes) -> None:
+    """By one error, whatever is wrong."""
+    with pytest.raises(msgspec.DecodeError):
+        read_args(body)
