@@ -28,8 +28,8 @@ Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{0,63}\Z")]
 @dataclass(frozen=True, kw_only=True)
 class PodsSettings(LedgerSettings):
     """Keep the ledger equal to the pods of a Kubernetes cluster: each bound pod is a confirmed instance on its node.
-    What the cluster says of its nodes (labels, taints, cordons, room) stands below operators' rules.
 
+    What the cluster says of its nodes (labels, taints, cordons, room) stands below operators' rules.
     In a pod it reaches the API server by its service account; elsewhere by ``--api-url``. Two may run: one holds the
     lease, the other waits. It reads pods and nodes, and writes nothing in Kubernetes.
     """
