@@ -5,5 +5,6 @@ extender           scores nodes for kube-scheduler
 pods               follows them into the ledger
 pods_api           lists and watches pods by the API server's HTTP
 pods_body          a pod's body as an instance
+pods_request       a pod as a request, the same for one that is bound and one that is to be placed
 pods_difference    what a list or an event of pods changes in the ledger
 """

@@ -61,6 +61,7 @@ class Spec(_Body, frozen=True):
     node_name: str = ""
     priority: int | None = None
     priority_class_name: str = ""
+    scheduler_name: str = ""
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     overhead: Amounts | None = None

@@ -8,43 +8,22 @@ released or written over. A reservation that no pod of a list has is left to exp
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from schemas.messages.sample import Rejected, check_machine_id
-from schemas.rpc.request import NAME_LENGTH_MAX, InvalidRequest, read_request
-from scorer.kubernetes.pods_body import CONFIG_HASH, Pod, limits_of, requests_of
+from schemas.rpc.request import InvalidRequest
+from scorer.kubernetes.pods_body import CONFIG_HASH, Pod
+from scorer.kubernetes.pods_request import CLUSTER, Reading, request_of
 from scorer.ledger.record.instance import LIVE, Instance
 from scorer.ledger.record.units import too_large
 from scorer.ledger.store.reconcile import Difference, difference
 from scorer.ledger.view.view import instance_of
 
-CLUSTER = "kubernetes"
-"""The label that says which cluster an instance is of."""
-LABELS = ("app", "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component")
-OURS = "windward.io/"
-"""Begins the annotations that say what Kubernetes has no field for: class, nic, expected-cpu ..."""
 ENDED = ("Succeeded", "Failed")
-_COUNTED = ("cpu", "memory")
-_CLASSES = {"koord-prod": "prod", "koord-mid": "mid", "koord-batch": "batch", "koord-free": "free"}
-_OF_A_SCHEDULE = re.compile(r"-\d{8,}$")
-"""The end of a job's name that a CronJob has made: the minute of its start."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How pods are read as instances."""
-
-    cluster: str
-    labels: tuple[str, ...] = LABELS
-    """The labels of pods that are kept."""
-    classes: Mapping[str, str] = field(default_factory=dict)
-    """Classes by name of a Kubernetes priority class, before all else."""
 
 
 @dataclass(frozen=True)
@@ -136,76 +115,13 @@ def _may_be(pod: Pod, name: str, record: Instance) -> bool:
 
 
 def instance(pod: Pod, instance_id: str, how: Reading) -> Instance:
-    """Return a running pod as the ledger has it. Annotations that cannot be read count as not there.
+    """Return a running pod as the ledger has it.
 
-    Raises InvalidRequest, Rejected or ValueError where the pod itself cannot be an instance.
+    Raises InvalidRequest, Rejected or ValueError where the pod cannot be an instance.
     """
     check_machine_id(pod.spec.node_name)
-    asked = requests_of(pod)
-    params: dict[str, Any] = {
-        "id": instance_id,
-        "priority_class": class_of(pod, how),
-        "kind": kind_of(pod)[:NAME_LENGTH_MAX],
-        "labels": labels_of(pod, how),
-        "limits": {name: amount for name, amount in limits_of(pod).items() if name in _COUNTED},
-        **{name: asked[name] for name in _COUNTED if name in asked},
-    }
-    if f"{OURS}nic" in asked:
-        params["nic"] = asked[f"{OURS}nic"]
-    try:
-        request = read_request(params | _annotated(pod, how))
-    except InvalidRequest:
-        request = read_request(params)
-    made = instance_of(request, pod.spec.node_name, 0.0)
+    made = instance_of(request_of(pod, instance_id, how), pod.spec.node_name, 0.0)
     if large := too_large(made.amounts, made.maxmemory):
         raise InvalidRequest(large)
     started = datetime.fromisoformat(pod.status.start_time).timestamp() if pod.status.start_time else 0.0
     return msgspec.structs.replace(made, state="confirmed", expires_at=0.0, started_at=started)
-
-
-def class_of(pod: Pod, how: Reading) -> str:
-    """Return the class: by the operator's table, a name of Koordinator's, the quality of service, the priority."""
-    name = pod.spec.priority_class_name
-    if found := how.classes.get(name) or _CLASSES.get(name):
-        return found
-    if pod.status.qos_class == "BestEffort":
-        return "free"
-    return "batch" if (pod.spec.priority or 0) < 0 else "prod"
-
-
-def kind_of(pod: Pod) -> str:
-    """Return what is learned under: namespace and owner, without what each roll-out or run has of its own."""
-    about = pod.metadata
-    owner = next((one for one in about.owner_references if one.controller), None)
-    if owner is None:
-        return ""
-    name = owner.name
-    if owner.kind == "ReplicaSet" and (template := (about.labels or {}).get("pod-template-hash")):
-        name = name.removesuffix(f"-{template}")
-    elif owner.kind == "Job":
-        name = _OF_A_SCHEDULE.sub("", name)
-    elif owner.kind == "Node":  # a static pod
-        name = about.name.removesuffix(f"-{pod.spec.node_name}")
-    return f"{about.namespace}/{name}"
-
-
-def labels_of(pod: Pod, how: Reading) -> dict[str, str]:
-    """Return the labels of the instance: those kept, and where the pod is from."""
-    given = pod.metadata.labels or {}
-    kept = {name: given[name] for name in how.labels if name in given}
-    return kept | {"namespace": pod.metadata.namespace, "pod": pod.metadata.name, CLUSTER: how.cluster}
-
-
-def _annotated(pod: Pod, how: Reading) -> dict[str, Any]:
-    given = {
-        name.removeprefix(OURS): value
-        for name, value in (pod.metadata.annotations or {}).items()
-        if name.startswith(OURS)
-    }
-    said: dict[str, Any] = {"nic": given["nic"]} if "nic" in given else {}
-    expected = {name.removeprefix("expected-"): value for name, value in given.items() if name.startswith("expected-")}
-    if expected:
-        said["expected"] = expected
-    if "class" in given and pod.spec.priority_class_name not in how.classes:
-        said["priority_class"] = given["class"]
-    return said

@@ -23,7 +23,7 @@ from scorer.kubernetes.pods.metrics import Metrics
 from scorer.kubernetes.pods.nodes import NodeFacts
 from scorer.kubernetes.pods.watcher import PodsWatcher
 from scorer.kubernetes.pods_api import ApiServer
-from scorer.kubernetes.pods_difference import Reading
+from scorer.kubernetes.pods_request import Reading
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger

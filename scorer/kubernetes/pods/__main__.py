@@ -19,7 +19,7 @@ from scorer.kubernetes.pods.nodes import NodeFacts
 from scorer.kubernetes.pods.settings import PodsSettings
 from scorer.kubernetes.pods.watcher import PodsWatcher
 from scorer.kubernetes.pods_api import ApiServer
-from scorer.kubernetes.pods_difference import Reading
+from scorer.kubernetes.pods_request import Reading
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.live_fleet import refuse_mode
 from scorer.wire import Wire

@@ -16,7 +16,7 @@ from msgspec import Meta
 from schemas.process.settings import SettingsError, setting
 from schemas.resources import PRIORITY_CLASSES
 from scorer.kubernetes.pods_api import ApiServer
-from scorer.kubernetes.pods_difference import LABELS, Reading
+from scorer.kubernetes.pods_request import LABELS, Reading
 from scorer.settings import LedgerSettings
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")

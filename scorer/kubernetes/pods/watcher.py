@@ -25,7 +25,8 @@ from scorer.kubernetes.pods.nodes import NodeFacts
 from scorer.kubernetes.pods.watch import Watch
 from scorer.kubernetes.pods_api import NODES, PAGE, PODS, ApiError, ApiServer
 from scorer.kubernetes.pods_body import Pod
-from scorer.kubernetes.pods_difference import Changes, Listing, Reading, changes, ids_of
+from scorer.kubernetes.pods_difference import Changes, Listing, changes, ids_of
+from scorer.kubernetes.pods_request import Reading
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Held, Overtaken, UnknownFormat
 from scorer.ledger.store.lease import Lease

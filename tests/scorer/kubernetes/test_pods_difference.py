@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from scorer.kubernetes.pods_body import Pod, read_pod
-from scorer.kubernetes.pods_difference import Changes, Listing, Reading, changes, instance, kind_of
+from scorer.kubernetes.pods_difference import Changes, Listing, changes, instance
+from scorer.kubernetes.pods_request import Reading, kind_of
 from scorer.ledger.record.instance import Instance
 
 HOW = Reading("east")
