@@ -11,7 +11,7 @@ from schemas.messages.sample import check_machine_id
 from schemas.resources import CPU, MEMORY, RESOURCES
 from schemas.values.quantity import parse_quantity
 from scorer.kubernetes.pods_body import Amounts, ListMeta
-from scorer.kubernetes.pods_difference import CLUSTER
+from scorer.kubernetes.pods_request import CLUSTER
 
 _EFFECTS: Mapping[str, str] = {"NoSchedule": "refuse", "NoExecute": "refuse", "PreferNoSchedule": "avoid"}
 _CORDONED = "node.kubernetes.io/unschedulable"
