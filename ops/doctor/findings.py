@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from schemas.messages.process import Process, missing, running
-from schemas.rpc.envelope import CLOCK_OFF_S
+from schemas.process.clock import CLOCK_OFF_S
 from schemas.tables.learned import CAPACITY_MOST
 from schemas.values.durations import duration
 from schemas.values.hosts import host_id

@@ -24,10 +24,10 @@ from redis.retry import Retry
 
 from schemas.messages.process import BEAT_S, REMEMBERED_S, Process, read_processes
 from schemas.names import Names
+from schemas.process.clock import CLOCK_OFF_S
 from schemas.process.pages import Ready
 from schemas.process.redis_url import connected, in_words
 from schemas.process.version import product_version
-from schemas.rpc.envelope import CLOCK_OFF_S
 
 _TIMEOUT_S = 2.0
 UNREADY_S = 1.0

@@ -20,8 +20,6 @@ DEADLINE_S = 60.0
 """How long a query without a deadline is valid after a scorer first takes it."""
 DEADLINE_MAX_S = 3600.0
 """The longest time for which any query is valid."""
-CLOCK_OFF_S = 1.0
-"""A clock that is further from the server's is said to be off."""
 
 Code = Literal[
     "INVALID_ARGUMENT",

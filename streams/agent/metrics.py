@@ -52,6 +52,12 @@ class CountsCollector(Collector):
         yield GaugeMetricFamily(
             f"{PREFIX}_last_delivery_timestamp_seconds", "time of the last acknowledgement", counts.last_delivery_s
         )
+        if counts.clock_ahead_s is not None:
+            yield GaugeMetricFamily(
+                f"{PREFIX}_clock_ahead_seconds",
+                "how far this machine's clock is ahead of the broker's; below 0: behind",
+                counts.clock_ahead_s,
+            )
 
 
 def _labelled(name: str, about: str, label: str, values: Mapping[str, int]) -> CounterMetricFamily:
@@ -76,4 +82,6 @@ def ready(counts: Counts, silent_s: float, clock: Callable[[], float] = time.tim
     delivered_s = counts.last_delivery_s
     age_s = clock() - delivered_s if delivered_s else None
     details = {"last_delivery_age_s": age_s if age_s is None else round(age_s, 1), "backlog_records": counts.waiting}
+    if counts.clock_ahead_s is not None:
+        details["clock_ahead_s"] = counts.clock_ahead_s
     return age_s is not None and age_s <= silent_s, details

@@ -5,8 +5,9 @@ its state. A record sent twice does no harm: a slot is set, not added to.
 - ``max_in_flight_requests_per_connection=1``: with more, a batch that is sent again arrives behind the one after it.
 - Topics are never created from here, since they would get the broker's default partition count. A missing topic is
 handled like a missing broker.
-- The record's timestamp is left to the producer: the time of sending. The reader compares ``at`` with it to learn how
-  far the machine's clock is off, and to refuse messages from the future.
+- The record's timestamp is the time of sending. Where the topic keeps it the reader compares ``at`` with it, to learn
+  how far the machine's clock is off and to refuse messages from the future. Where the broker puts its own in its place,
+  the answer tells the agent how far its own clock is off (`streams.agent.broker_clock`).
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Future(Protocol):
 
     is_done: bool
     exception: BaseException | None
+    value: Any
+    """Of a record that was acknowledged its metadata; ``timestamp`` is the one it has in the topic, epoch ms."""
 
     def get(self, timeout: float | None = None) -> object:
         """Wait for the result."""
@@ -39,8 +42,8 @@ class Future(Protocol):
 class Producer(Protocol):
     """The part of kafka-python's producer that is used."""
 
-    def send(self, topic: str, value: bytes, key: bytes) -> Future:
-        """Queue one record."""
+    def send(self, topic: str, value: bytes, key: bytes, *, timestamp_ms: int) -> Future:
+        """Queue one record, sent at this time."""
 
     def close(self, timeout: float) -> None:
         """Close, and drop what is queued."""

@@ -23,9 +23,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafka.errors import KafkaError
 
+from streams.agent.broker_clock import BrokerClock
 from streams.agent.producer import REFUSALS, Future, Producer, close, in_words, wait
 from streams.agent.sampling.backlog import Backlog, Record
 from streams.agent.sampling.counts import Counts
@@ -47,6 +49,15 @@ class _Round:
     error: BaseException | None = None
 
 
+class _Sent(NamedTuple):
+    """A record in flight."""
+
+    record: Record
+    future: Future
+    at_ms: int
+    """When it was sent, by this machine's clock."""
+
+
 @dataclass(eq=False)
 class Publisher:
     """A thread between the sampler and the broker. ``connect`` builds a producer or raises."""
@@ -60,7 +71,8 @@ class Publisher:
 
     def __post_init__(self) -> None:
         self._backlog = Backlog(self.backlog_records)
-        self._in_flight: list[tuple[Record, Future]] = []
+        self._in_flight: list[_Sent] = []
+        self._clock = BrokerClock()
         self._changed = threading.Condition()
         self._stop_at_s: float | None = None
         """Monotonic time after which undelivered records are given up; None while running."""
@@ -145,8 +157,9 @@ class Publisher:
             self.counts.waiting = len(self._backlog)
         result = _Round()
         for position, record in enumerate(records):
+            now_ms = int(1e3 * time.time())
             try:
-                future = producer.send(self.topic, value=record.value, key=record.key)
+                future = producer.send(self.topic, value=record.value, key=record.key, timestamp_ms=now_ms)
             except REFUSALS as error:
                 result.refused += 1
                 result.error = error
@@ -156,15 +169,16 @@ class Publisher:
                 self._put_back(records[position:])
                 break
             else:
-                self._in_flight.append((record, future))
+                self._in_flight.append(_Sent(record, future, now_ms))
         return result
 
     def _settle(self, result: _Round) -> None:
         """Wait a moment for the oldest result, then take all results that are there, oldest first, up to a failure."""
         if self._in_flight:
-            wait(self._in_flight[0][1], 0.1)
-        settled, now_s = 0, time.monotonic()
-        for _, future in self._in_flight:
+            wait(self._in_flight[0].future, 0.1)
+        settled, now_s, last = 0, time.monotonic(), None
+        for sent in self._in_flight:
+            future = sent.future
             if not future.is_done:
                 break
             if isinstance(future.exception, REFUSALS):
@@ -176,6 +190,7 @@ class Publisher:
                 break
             else:
                 result.delivered += 1
+                last = sent
             settled += 1
         if settled or not self._in_flight:
             self._answered_s = now_s
@@ -190,21 +205,33 @@ class Publisher:
             if result.delivered:
                 self.counts.last_delivery_s = time.time()
             self._changed.notify_all()
+        if last is not None:
+            self._compare_clocks(last)
         if result.refused:
             values = {"records": result.refused, "error": in_words(result.error)}
             log.error("publisher.records.refused", extra={"values": values})
 
+    def _compare_clocks(self, sent: _Sent) -> None:
+        """Learn from one acknowledged record how far this clock is off; log when it goes off, and when it is right."""
+        clock = self._clock
+        changed = clock.note(sent.at_ms / 1e3, sent.future.value.timestamp / 1e3, time.time())
+        self.counts.clock_ahead_s = clock.ahead_s
+        if changed:
+            level = logging.WARNING if clock.is_off else logging.INFO
+            event = "publisher.clock.off" if clock.is_off else "publisher.clock.right"
+            log.log(level, event, extra={"values": {"ahead_s": clock.ahead_s}})
+
     def _drain_in_flight(self) -> None:
         """Wait for every result: failed records go back in order, and delivered ones are not sent twice."""
         end_s = time.monotonic() + UNANSWERED_S
-        for _, future in self._in_flight:
+        for _, future, _ in self._in_flight:
             while not future.is_done and not self._over() and time.monotonic() < end_s:
                 wait(future, 0.2)
 
     def _return_in_flight(self) -> None:
         with self._changed:
             failed = [
-                record for record, future in self._in_flight if not future.is_done or future.exception is not None
+                record for record, future, _ in self._in_flight if not future.is_done or future.exception is not None
             ]
             self.counts.delivered += len(self._in_flight) - len(failed)
             self._in_flight = []

@@ -151,6 +151,8 @@ def test_an_agent_keeps_so_many_records_while_no_broker_is_there(pipeline: Pipel
             assert publisher.wait_for_room(100, 60)
             publisher.publish(records[begin : begin + 100])
         await_condition(lambda: publisher.counts.delivered == 1000, "a thousand delivered")
+        await_condition(lambda: publisher.counts.clock_ahead_s is not None, "the broker's times tell of the clock")
+        assert abs(publisher.counts.clock_ahead_s or 0.0) < 1.0
         brokers.kill()
         for begin in range(1000, len(records), 100):
             publisher.publish(records[begin : begin + 100])

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from schemas.process.clock import CLOCK_OFF_S
 from schemas.process.settings import load_settings
 from schemas.process.tables import Screen
-from schemas.rpc.envelope import CLOCK_OFF_S
 from schemas.values.durations import duration
 from scorer.client import HealthResult
 from scorer.commands.shared import ask

@@ -32,6 +32,8 @@ class Counts:
     """Records sent and not yet acknowledged."""
     last_delivery_s: float = 0.0
     """Epoch s of the last acknowledgement."""
+    clock_ahead_s: float | None = None
+    """How far this machine's clock is ahead of the broker's; None: not known."""
     instances: int = 0
     """Instances in the last report."""
     instance_reports: int = 0

@@ -17,6 +17,8 @@ def test_the_page_tells_every_count():
     counts.instance_troubles["reset"] += 2
     registry = CollectorRegistry()
     registry.register(CountsCollector(counts, "1.2"))
+    assert "clock_ahead" not in generate_latest(registry).decode()
+    counts.clock_ahead_s = 60.5
     page = generate_latest(registry).decode()
     for line in (
         'windward_agent_build_info{version="1.2"} 1.0',
@@ -31,6 +33,7 @@ def test_the_page_tells_every_count():
         'windward_agent_instance_troubles_total{kind="reset"} 2.0',
         'windward_agent_instance_troubles_total{kind="vanished"} 0.0',
         "windward_agent_last_delivery_timestamp_seconds 17.5",
+        "windward_agent_clock_ahead_seconds 60.5",
     ):
         assert line in page.splitlines()
 
@@ -42,3 +45,5 @@ def test_an_agent_is_ready_while_records_are_delivered() -> None:
     counts.last_delivery_s = 1000.0
     assert ready(counts, 30.0, lambda: 1030.0) == (True, {"last_delivery_age_s": 30.0, "backlog_records": 2})
     assert not ready(counts, 30.0, lambda: 1031.0)[0]
+    counts.clock_ahead_s = 60.5
+    assert ready(counts, 30.0, lambda: 1030.0)[1]["clock_ahead_s"] == 60.5

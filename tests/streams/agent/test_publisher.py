@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ class Result:
     def __init__(self) -> None:
         self._done = threading.Event()
         self.exception: BaseException | None = None
+        self.value = SimpleNamespace(timestamp=0)
 
     @property
     def is_done(self) -> bool:
@@ -62,6 +64,8 @@ class Broker:
         self.unanswered: list[tuple[int, Result]] = []
         self.connections = 0
         self.closed = 0
+        self.ahead_s: float | None = None
+        """How far the agent's clock is ahead of the broker's; None: the topic keeps the sender's times."""
 
     def connect(self) -> Broker:
         """Build a producer: the broker itself plays it."""
@@ -70,12 +74,14 @@ class Broker:
         self.connections += 1
         return self
 
-    def send(self, topic: str, value: bytes, key: bytes) -> Result:
+    def send(self, topic: str, value: bytes, key: bytes, *, timestamp_ms: int) -> Result:
         """Take one record to its fate."""
         assert (topic, key) == ("samples", b"m")
         if error := self.raises(value):
             raise error
         result = Result()
+        taken_ms = timestamp_ms if self.ahead_s is None else int(1e3 * (time.time() - self.ahead_s))
+        result.value = SimpleNamespace(timestamp=taken_ms)
         if self.silent:
             self.unanswered.append((int(value), result))
             return result
@@ -294,3 +300,33 @@ def test_the_cached_partition_is_kafkas(key: bytes, partitions: int):
     cluster.partitions = partitions
     expected = DefaultPartitioner().partition("samples", key, key, b"", b"", cluster)
     assert [cached.partition("samples", key, key, b"", b"", cluster) for _ in range(2)] == [expected, expected]
+
+
+@pytest.mark.parametrize(("ahead_s", "words"), [(60.0, ["off", "right"]), (-60.0, ["off", "right"]), (0.3, [])])
+def test_a_clock_that_is_off_is_said_once_and_again_when_it_is_right(
+    ahead_s: float, words: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """By the times that the broker gives records; they are published all the same."""
+    caplog.set_level("INFO", "windward.publisher")
+    broker = Broker()
+    broker.ahead_s = ahead_s
+    with publishing(broker) as publisher:
+        for number in range(4):
+            publisher.publish(records(number))
+            assert publisher.wait_until_empty(DEADLINE_S)
+        await_(lambda: publisher.counts.clock_ahead_s is not None)
+        assert publisher.counts.clock_ahead_s == pytest.approx(ahead_s, abs=0.5)
+        broker.ahead_s = 0.3
+        publisher.publish(records(4))
+        await_(lambda: publisher.counts.clock_ahead_s == pytest.approx(0.3, abs=0.25))
+    said = [one.getMessage() for one in caplog.records if "clock" in one.getMessage()]
+    assert said == [f"publisher.clock.{word}" for word in words]
+    assert publisher.counts.delivered == 5
+
+
+def test_a_topic_that_keeps_the_senders_times_tells_nothing() -> None:
+    """The agent's clock is then not known to be right or wrong."""
+    with publishing(Broker()) as publisher:
+        publisher.publish(records(1, 2))
+        assert publisher.wait_until_empty(DEADLINE_S)
+    assert publisher.counts.clock_ahead_s is None
