@@ -1,4 +1,4 @@
-"""Shell: the HTTP server of the pages: waitress, with bounds on the resources that clients can use.
+"""Shell: the HTTP server of the pages and of other answers: waitress, with bounds on what clients can use.
 
 At most ``connections_max`` connections are open. One more closes the one that has been idle longest, so that a scrape
 is answered however many idle connections others hold. A connection without a complete request for ``timeout_s`` is
@@ -34,6 +34,8 @@ CONNECTIONS_MAX = 32
 TIMEOUT_S = 10
 UNSENT_BYTES_MAX = 64 * 2**20
 THREADS = 2
+PEER = "windward.peer"
+"""In the environment of a request: the certificate of its client (``getpeercert``), where one was asked for."""
 _REQUEST_BYTES_MAX = 16_384
 _OWN_DESCRIPTORS = 2
 """The listening socket and the trigger, which waitress counts as connections."""
@@ -53,6 +55,12 @@ class _OneWrite:
 
 class _Task(_OneWrite, WSGITask):  # type: ignore[misc]
     """An answer of the application."""
+
+    def get_environment(self) -> dict[str, Any]:
+        environ: dict[str, Any] = super().get_environment()
+        if isinstance(self.channel.socket, ssl.SSLSocket):
+            environ[PEER] = self.channel.socket.getpeercert()
+        return environ
 
 
 class _ErrorTask(_OneWrite, ErrorTask):  # type: ignore[misc]
@@ -143,7 +151,8 @@ class _Server(TcpWSGIServer):  # type: ignore[misc]
 class PageServer:
     """A server that listens, run by a daemon thread of its own until `stop`.
 
-    ``context`` makes it TLS. Raises SettingsError naming metrics_port when it cannot listen on the address.
+    ``context`` makes it TLS. A longer body than ``body_bytes_max`` is answered by 413; ``threads`` requests are
+    answered at a time. Raises SettingsError naming ``setting`` when it cannot listen on the address.
     """
 
     def __init__(
@@ -156,6 +165,9 @@ class PageServer:
         connections_max: int = CONNECTIONS_MAX,
         timeout_s: int = TIMEOUT_S,
         unsent_bytes_max: int = UNSENT_BYTES_MAX,
+        body_bytes_max: int = 0,
+        threads: int = THREADS,
+        setting: str = "metrics_port",
     ) -> None:
         def bounded(environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
             self._server.make_room()
@@ -169,17 +181,18 @@ class PageServer:
                 bounded,
                 map=self._sockets,
                 adj=Adjustments(
-                    host=host, port=port, ident="windward", threads=THREADS, backlog=128,
+                    host=host, port=port, ident="windward", threads=threads, backlog=128,
                     connection_limit=connections_max + _OWN_DESCRIPTORS + 1, channel_timeout=timeout_s,
                     cleanup_interval=1, asyncore_use_poll=True, log_socket_errors=False,
-                    max_request_header_size=_REQUEST_BYTES_MAX, max_request_body_size=1, recv_bytes=2**16,
+                    max_request_header_size=_REQUEST_BYTES_MAX, max_request_body_size=body_bytes_max + 1,
+                    inbuf_overflow=body_bytes_max + 1, recv_bytes=2**16,
                     outbuf_overflow=_IN_MEMORY_BYTES, outbuf_high_watermark=_IN_MEMORY_BYTES,
                 ),
             )  # fmt: skip
         except (OSError, ValueError) as error:
             wasyncore.close_all(self._sockets)
             why = getattr(error, "strerror", None) or error
-            raise SettingsError(f"metrics_port: cannot listen on {host}:{port}: {why}") from None
+            raise SettingsError(f"{setting}: cannot listen on {host}:{port}: {why}") from None
         self._server.connections_max, self._server.unsent_bytes_max = connections_max, unsent_bytes_max
         if context is not None:
             self._server.context, self._server.channel_class = context, _TlsChannel
