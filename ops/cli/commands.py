@@ -18,6 +18,7 @@ GROUPS = {
         "rebalancer",
         "load-watcher",
         "pods",
+        "extender",
     ),
     "lab": ("replay", "fold", "fleet", "profiles", "learned"),
     "admin": ("ledger", "config"),
@@ -48,6 +49,7 @@ COMMANDS = {
     "rebalancer": ("scorer.rebalancer.__main__", "propose moves on a Redis list, round by round"),
     "load-watcher": ("scorer.kubernetes.load_watcher.__main__", "serve the load of all nodes to Trimaran's plugins"),
     "pods": ("scorer.kubernetes.pods.__main__", "keep the ledger equal to the pods of a Kubernetes cluster"),
+    "extender": ("scorer.kubernetes.extender.__main__", "score the nodes of a Kubernetes cluster for kube-scheduler"),
     "rebalance": (
         "scorer.commands.planning.rebalance",
         "say which instances should move away from overloaded machines",

@@ -1,4 +1,4 @@
-"""The pipeline: agents, broker, stream app, Redis, exporter, recorder, load watcher, pods; from a reading to where a decision sees it."""
+"""The pipeline: agents, broker, stream app, Redis, exporter, recorder, load watcher, pods, extender; from a reading to where a decision sees it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from ops.grafana.panels import (
 NO_RECORDER = "no recorder runs"
 NO_LOAD_WATCHER = "no load watcher runs"
 NO_PODS = "no pods are followed"
+NO_EXTENDER = "no extender runs"
 LAG: Steps = ((None, "green"), (10, "yellow"), (30, "red"))
 
 
@@ -33,7 +34,7 @@ def dashboard() -> Dashboard:
     return page(
         "windward-pipeline",
         "Windward / Pipeline",
-        "Agents, broker, stream app, Redis, exporter, recorder, load watcher and pods: from a reading to where a decision sees it",
+        "Agents, broker, stream app, Redis, exporter, recorder, load watcher, pods and extender: from a reading to where a decision sees it",
         [],
         [
             Row("What is wrong now", _now()),
@@ -43,6 +44,7 @@ def dashboard() -> Dashboard:
             Row("Recorder", _recorder(), collapsed=True),
             Row("Load watcher", _load_watcher(), collapsed=True),
             Row("Pods of Kubernetes", _pods(), collapsed=True),
+            Row("Extender of kube-scheduler", _extender(), collapsed=True),
             Row("Processes", _processes(), collapsed=True),
         ],
     )
@@ -50,8 +52,8 @@ def dashboard() -> Dashboard:
 
 def _now() -> list[Panel]:
     processes = '{__name__=~"windward_(%s)_build_info"}'
-    every = processes % "agent|stream|scorer|exporter|record|rebalancer|load_watcher|pods"
-    few = processes % "stream|scorer|exporter|record|rebalancer|load_watcher|pods"
+    every = processes % "agent|stream|scorer|exporter|record|rebalancer|load_watcher|pods|extender"
+    few = processes % "stream|scorer|exporter|record|rebalancer|load_watcher|pods|extender"
     return [
         Rows(
             "Alerts that fire", "Of this fleet, as Prometheus has them; each has an entry in the runbook.",
@@ -293,7 +295,7 @@ def _servers() -> list[Panel]:
         ),
         Rows(
             "Versions", "Version of each process.",
-            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record|rebalancer|load_watcher|pods)_build_info"})', "processes", "short")],
+            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record|rebalancer|load_watcher|pods|extender)_build_info"})', "processes", "short")],
             by="job", width=8, height=6,
         ),
     ]  # fmt: skip
@@ -389,6 +391,43 @@ def _pods() -> list[Panel]:
             "Lists of pods", "A second, by result, and how long the last one took; each error is followed by a list.",
             [*rates("windward_pods_lists_total", "result"), ("max(windward_pods_list_seconds)", "seconds")], "short",
             width=6, height=6, empty=NO_PODS,
+        ),
+    ]  # fmt: skip
+
+
+def _extender() -> list[Panel]:
+    neutral = 'result!="answered"'
+    return [
+        Figures(
+            "Extender reads Redis", "1 while all extenders read windows and ledger; else the scheduler decides alone.",
+            [("min(windward_extender_up)", "extender")], "short", width=4, height=6,
+            words={"1": ("yes", "green"), "0": ("no", "red")}, graph=False, empty=NO_EXTENDER,
+        ),
+        Lines(
+            "Answers to the scheduler", "A second, by verb.",
+            rates("windward_extender_answers_total", "verb"), "ops", width=5, height=6, empty=NO_EXTENDER,
+        ),
+        Lines(
+            "Neutral answers", "A second, by reason: nothing is scored or refused, and the scheduler decides alone.",
+            [(f"sum by (result) (rate(windward_extender_answers_total{{{neutral}}}[$__rate_interval]))", "{{result}}")],
+            "ops", width=5, height=6, empty=NO_EXTENDER,
+        ),
+        Lines(
+            "Time of a verb", "99th percentile and mean; after 200 ms the scheduler waits no longer.",
+            [
+                ("histogram_quantile(0.99, sum by (verb, le) (rate(windward_extender_seconds_bucket[$__rate_interval])))", "{{verb}}"),
+                ("sum(rate(windward_extender_seconds_sum[$__rate_interval])) / sum(rate(windward_extender_seconds_count[$__rate_interval]))", "mean"),
+            ],
+            "s", width=5, height=6, empty=NO_EXTENDER,
+        ),
+        Lines(
+            "Unknown nodes, refused binds", "A second: nodes asked about that have no agent; pods that were not bound, by reason; and the pods that count before they are in the ledger.",
+            [
+                ("sum(rate(windward_extender_unknown_nodes_total[$__rate_interval]))", "unknown nodes"),
+                *rates("windward_extender_refused_binds_total", "reason"),
+                ("sum(windward_extender_pending)", "pending"),
+            ],
+            "short", width=5, height=6, empty=NO_EXTENDER,
         ),
     ]  # fmt: skip
 

@@ -22,7 +22,7 @@ class KubeApi(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Call)
-        self.changed = threading.Condition()
+        self.changed = threading.Condition(threading.RLock())
         self.pods: dict[str, Body] = {}
         self.nodes: dict[str, Body] = {}
         self.log: list[tuple[int, str, str, Body]] = []
@@ -41,6 +41,9 @@ class KubeApi(ThreadingHTTPServer):
         self.lists_held.set()
         self._lists: dict[str, tuple[int, list[Body]]] = {}
         self.tokens: set[str | None] = set()
+        self.refuses = 0
+        """The status by which each binding is refused; 0: they are done."""
+        self.bindings: list[Body] = []
 
     @property
     def url(self) -> str:
@@ -118,6 +121,23 @@ class KubeApi(ThreadingHTTPServer):
         with self.changed:
             return {"metadata": {"resourceVersion": str(self.version)}, "items": list(self.nodes.values())}
 
+    def named(self, name: str) -> Body | None:
+        """Return the pod of a name."""
+        with self.changed:
+            return next((pod for pod in self.pods.values() if pod["metadata"]["name"] == name), None)
+
+    def bind(self, name: str, binding: Body) -> int:
+        """Bind a pod, of the uid that is given; return the status."""
+        with self.changed:
+            self.bindings.append(binding)
+            pod = self.named(name)
+            if self.refuses:
+                return self.refuses
+            if pod is None or pod["metadata"]["uid"] != binding["metadata"]["uid"] or pod["spec"]["nodeName"]:
+                return 404 if pod is None else 409
+            pod["spec"]["nodeName"] = binding["target"]["name"]
+            return 201
+
     def page(self, continued: str, limit: int) -> Body:
         """Return a page of the version that its list began with."""
         with self.changed:
@@ -146,6 +166,9 @@ class _Call(BaseHTTPRequestHandler):
         self.server.tokens.add(self.headers["Authorization"])
         if self.server.away:
             self._answer(503, {"kind": "Status", "code": 503})
+        elif "/namespaces/" in self.path:
+            found = self.server.named(self.path.rpartition("/")[2])
+            self._answer(404 if found is None else 200, found or {"kind": "Status", "code": 404})
         elif "watch" in asked:
             self._watch(int(asked["resourceVersion"]), urlsplit(self.path).path.rpartition("/")[2])
         elif self.path.startswith("/api/v1/nodes"):
@@ -155,6 +178,11 @@ class _Call(BaseHTTPRequestHandler):
             if continued:
                 self.server.lists_held.wait(30)
             self._answer(200, self.server.page(continued, int(asked["limit"])))
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        status = self.server.bind(self.path.split("/")[-2], body)
+        self._answer(status, {"kind": "Status", "code": status})
 
     def _answer(self, status: int, body: Body) -> None:
         data = json.dumps(body).encode()

@@ -29,6 +29,7 @@ from scorer.live.loader import Loader
 from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.in_process import run_command
+from tests.integration.extender_process import ask, extender, order
 from tests.integration.kube_api import kube_api
 from tests.integration.pipeline import Pipeline, await_condition, make_samples
 from tests.integration.test_load_watcher import load_watcher, nodes
@@ -40,7 +41,7 @@ from tests.window_tables import publish, window_table
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
-USERS = ("stream", "scorer", "deployer", "operator", "exporter", "record", "rebalancer", "mover", "pods")
+USERS = ("stream", "scorer", "deployer", "operator", "exporter", "record", "rebalancer", "mover", "pods", "extender")
 NAMES = Names()
 SHARED = {"load-watcher": "exporter"}
 """Processes that have no user of their own, and whose they use."""
@@ -340,6 +341,28 @@ def test_a_load_watcher_is_an_exporter(server: int, admin: redis.Redis, monkeypa
     assert denied(admin) == []
 
 
+def test_an_extender_has_a_user_of_its_own(server: int, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads windows and ledger, reserves what it binds, and nothing that it does is refused."""
+    for name, value in environment("extender").items():
+        monkeypatch.setenv(name, value)
+    wire = Wire({"url": url(server)})
+    ledger = Ledger(wire, NAMES)
+    publish(wire, NAMES, [window_table(["m1", "m2"], at=time.time())])
+    with kube_api() as api, extender(url(server), NAMES, "--mode", "bind", "--api-url", api.url) as (_, port, _):
+        api.put("a", "", phase="Pending")
+        eventually(lambda: set(order(port, ["m1", "m2"])) == {"m1", "m2"})
+        eventually(lambda: admin.hlen(NAMES.processes("extender")))
+        body = {"PodName": "pod-a", "PodNamespace": "shop", "PodUID": "a", "Node": "m1"}
+        api.refuses = 409
+        assert "409" in ask(port, "bind", body)[1]["Error"]
+        assert not ledger.all_instances()
+        api.refuses = 0
+        assert ask(port, "bind", body) == (200, {})
+        assert ledger.all_instances().keys() == {"a"}
+    wire.close()
+    assert denied(admin) == []
+
+
 def test_pods_are_followed_by_a_user_of_their_own(
     server: int, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -424,8 +447,8 @@ def test_a_user_may_do_nothing_else(server: int, user: str, command: tuple[str, 
 
 
 WRITERS = {
-    NAMES.ledger("instances"): {"scorer", "operator", "pods"},
-    NAMES.ledger("leases"): {"scorer", "operator", "rebalancer", "pods"},
+    NAMES.ledger("instances"): {"scorer", "operator", "pods", "extender"},
+    NAMES.ledger("leases"): {"scorer", "operator", "rebalancer", "pods", "extender"},
     NAMES.windows(0): {"stream"}, NAMES.state(0): {"stream"}, NAMES.operator: {"operator", "scorer"},
     NAMES.nodes: {"pods"}, NAMES.operator_version: {"operator", "scorer", "pods"},
     NAMES.operator_queries: {"operator", "scorer"}, NAMES.acted("drain", "x"): {"scorer"},

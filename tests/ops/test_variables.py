@@ -12,7 +12,19 @@ from ops.cli.known import classes
 from schemas.process.flags import OF_PROCESSES, has_variable, owner
 from schemas.process.settings import gather
 
-PROCESSES = ("up", "agent", "bridge", "stream", "scorer", "exporter", "record", "rebalancer", "load-watcher", "pods")
+PROCESSES = (
+    "up",
+    "agent",
+    "bridge",
+    "stream",
+    "scorer",
+    "exporter",
+    "record",
+    "rebalancer",
+    "load-watcher",
+    "pods",
+    "extender",
+)
 """The commands that run until they are stopped; each of the others is one call."""
 
 SHARED = (

@@ -7,6 +7,8 @@ the scheduler groups nodes by their text.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,30 +24,41 @@ EVICTABLE = ("fits", "masters", "maxmemory")
 """The filters that compare what is promised: the eviction of other pods may help."""
 
 
+class Scored(NamedTuple):
+    """The scores of the best nodes, best first, and how many of those asked about the fleet does not know."""
+
+    scores: list[HostPriority]
+    unknown: int
+
+
 def rows_of(names: Sequence[str], roster: Roster) -> Integers:
     """Return the row of each node, `UNKNOWN` for one that the fleet does not know."""
-    find = roster.index.get
-    return np.fromiter((find(name, UNKNOWN) for name in names), np.int64, len(names))
+    return np.array(list(map(roster.index.get, names, repeat(UNKNOWN))), np.int64)
 
 
-def scores(names: Sequence[str], rows: Integers, ranking: Ranking, top: int) -> list[HostPriority]:
+def scored(names: Sequence[str], ranking: Ranking, top: int) -> Scored:
     """Return the scores of the best ``top`` of these nodes, 1 to `SCORE_MAX`, best first; the others have 0.
 
     Those left out are all unknown and refused nodes, and good ones beyond ``top``: a list of 5,000 is decoded by the
     scheduler in 5.1 ms, one of 500 in 0.4 ms.
     """
+    rows = rows_of(names, ranking.machines.roster)
     places = np.flatnonzero(rows != UNKNOWN)
+    unknown = len(names) - int(places.size)
     places = places[ranking.feasible[rows[places]]]
     totals = ranking.total[rows[places]]
-    order = np.argsort(-totals, kind="stable")[:top]
+    if top < places.size:
+        best = np.argpartition(-totals, top)[:top]
+        places, totals = places[best], totals[best]
+    order = np.argsort(-totals, kind="stable")
     whole = np.clip(np.rint(totals[order]), 1, SCORE_MAX).astype(np.int64)
-    return [
-        HostPriority(names[place], score) for place, score in zip(places[order].tolist(), whole.tolist(), strict=True)
-    ]
+    found = zip(places[order].tolist(), whole.tolist(), strict=True)
+    return Scored([HostPriority(names[place], score) for place, score in found], unknown)
 
 
-def kept(names: Sequence[str], rows: Integers, ranking: Ranking) -> ExtenderFilterResult:
+def kept(names: Sequence[str], ranking: Ranking) -> ExtenderFilterResult:
     """Return which of these nodes are kept, and why each of the others is not: by the first filter that refuses it."""
+    rows = rows_of(names, ranking.machines.roster)
     places = np.flatnonzero(rows != UNKNOWN)
     refused = places[~ranking.feasible[rows[places]]]
     if not refused.size:

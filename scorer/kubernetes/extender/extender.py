@@ -1,4 +1,4 @@
-"""What the verbs answer: from a pod's request, the names of nodes and a ranking of the fleet to a body. Pure.
+"""How a pod is placed: by which profile nodes are ranked, and what the ledger reserves. Pure.
 
 Kubernetes' own filters have looked at selectors, taints, affinity, ports and room before an extender is asked. So the
 profile is used without Windward's filters of these (`profile_for`). Only mode ``bind`` keeps `fits`, which gives the
@@ -7,13 +7,10 @@ limit that the ledger upholds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from schemas.rpc.request import Request
-from scorer.kubernetes.extender.answer import UNKNOWN, kept, rows_of, scores
-from scorer.kubernetes.extender.protocol import ExtenderFilterResult, HostPriority
 from scorer.ledger.record.digest import request_digest
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.view.view import instance_of
@@ -33,21 +30,6 @@ def profile_for(profile: Profile, mode: Mode) -> Profile:
     """Return a profile without the filters that are left to Kubernetes."""
     left = [name for name in LEFT_TO_KUBERNETES if mode != "bind" or name != "fits"]
     return replace(profile, filters=tuple(each for each in profile.filters if each.filter.name not in left))
-
-
-def prioritize(names: Sequence[str], ranking: Ranking, top: int) -> list[HostPriority]:
-    """Return the scores of the best of these nodes."""
-    return scores(names, rows_of(names, ranking.machines.roster), ranking, top)
-
-
-def filter_nodes(names: Sequence[str], ranking: Ranking) -> ExtenderFilterResult:
-    """Return which of these nodes are kept."""
-    return kept(names, rows_of(names, ranking.machines.roster), ranking)
-
-
-def unknown_nodes(names: Sequence[str], ranking: Ranking) -> int:
-    """Return how many of these nodes the fleet does not know."""
-    return int((rows_of(names, ranking.machines.roster) == UNKNOWN).sum())
 
 
 def reservation(request: Request, node: str, ranking: Ranking) -> Wanted:

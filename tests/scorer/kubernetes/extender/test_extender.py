@@ -11,13 +11,11 @@ import pytest
 from schemas.messages.operator import OperatorFacts
 from schemas.rpc.request import Request
 from schemas.tables.window_table import decode_table, encode_table
+from scorer.kubernetes.extender.answer import kept, scored
 from scorer.kubernetes.extender.extender import (
     Mode,
-    filter_nodes,
-    prioritize,
     profile_for,
     reservation,
-    unknown_nodes,
 )
 from scorer.kubernetes.extender.pending import LASTS_S, Pending
 from scorer.kubernetes.pods_body import read_pod
@@ -66,7 +64,7 @@ def inputs(
 
 def order(names: list[str], given: RankingInputs, top: int = 500) -> list[str]:
     """Return the nodes that have a score, best first."""
-    return [one.host for one in prioritize(names, rank(request(), given), top)]
+    return [one.host for one in scored(names, rank(request(), given), top).scores]
 
 
 ALL = list(LOAD)
@@ -91,14 +89,14 @@ def test_scores(names: list[str], given: RankingInputs, top: int, wanted: list[s
 
 def test_scores_are_whole_and_never_none() -> None:
     """From 1 to 100: 0 is that of a node that is left out."""
-    found = prioritize(ALL, rank(request(), inputs()), 500)
+    found = scored(ALL, rank(request(), inputs()), 500).scores
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
     assert {type(one.score) for one in found} == {int}
     assert all(1 <= one.score <= 100 for one in found)
     assert found[0].score > found[-1].score
     ranking = rank(request(), inputs())
     ranking.total = np.linspace(-0.2, 100.3, len(LOAD))
-    assert [one.score for one in prioritize(ALL, ranking, 500)][:: len(LOAD) - 1] == [100, 1]
+    assert [one.score for one in scored(ALL, ranking, 500).scores][:: len(LOAD) - 1] == [100, 1]
 
 
 FULL = instance_of(request("v", cpu=16.0, expected={"cpu": 0.0, "memory": 0.0}), "n0", 1.0)
@@ -124,7 +122,7 @@ def test_filter(
     names: list[str], given: RankingInputs, keeps: list[str], failed: dict[str, str], unresolvable: dict[str, str]
 ) -> None:
     """What is kept, in the order of the question; why the others are not, and whether evicting others may help."""
-    found = filter_nodes(names, rank(request(), given))
+    found = kept(names, rank(request(), given))
     assert found.node_names == keeps
     assert found.failed_nodes == failed
     assert found.failed_and_unresolvable_nodes == unresolvable
@@ -132,7 +130,7 @@ def test_filter(
 
 def test_unknown_nodes_are_counted() -> None:
     """Nodes without an agent, or under another name."""
-    assert unknown_nodes(["x", "n1", "y"], rank(request(), inputs())) == 2
+    assert scored(["x", "n1", "y"], rank(request(), inputs()), 500).unknown == 2
 
 
 def test_a_reservation_is_for_the_chosen_node_within_its_limits() -> None:
@@ -151,7 +149,7 @@ def test_pods_on_their_way_count() -> None:
     for number in range(8):
         overlay = pending.over(given.ledger, f"u{number}", NOW_S)
         ranking = rank(request(f"u{number}", cpu=4.0), given if overlay is None else given.on(overlay))
-        chosen.append(prioritize(["a", "b", "c", "d"], ranking, 500)[0].host)
+        chosen.append(scored(["a", "b", "c", "d"], ranking, 500).scores[0].host)
         pending.note(instance_of(request(f"u{number}", cpu=4.0), chosen[-1], NOW_S), NOW_S)
     assert sorted(chosen) == sorted("abcd" * 2)
     assert pending.over(given.ledger, "u0", NOW_S) is not None

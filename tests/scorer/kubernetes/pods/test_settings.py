@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schemas.process.settings import SettingsError, load_settings
-from scorer.kubernetes.pods import settings as module
+from scorer.kubernetes import kubernetes_settings as module
 from scorer.kubernetes.pods.settings import PodsSettings
 
 

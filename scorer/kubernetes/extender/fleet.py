@@ -1,0 +1,168 @@
+"""Shell: windows and ledger, kept current by a thread of its own, so that no verb waits for Redis.
+
+The thread asks Redis without the lock, and holds it while it applies what came: some microseconds. A ledger that must
+be read anew is read into a second copy, which then takes the place of the first. Who reads holds the lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable
+
+import redis
+
+from scorer.kubernetes.extender.metrics import Metrics
+from scorer.ledger.record.transition import UnknownFormat
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.overlay import Overlay
+from scorer.live.loader import Loader
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.machines.kept import Kept
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.rank import Warmer
+from scorer.ranking.staleness import degraded
+from scorer.snapshot.snapshot import Snapshot
+from scorer.wire import AWAY
+
+log = logging.getLogger("windward.extender")
+
+LOOK_S = 0.02
+"""Time between two reads of the ledger's log."""
+SILENT_S = 2.0
+"""After so long without an answer of Redis the fleet is not as it is known here: pods on their way would not count."""
+_AGAIN_S = 0.5
+
+
+class FollowedFleet(threading.Thread):
+    """What a ranking is made from, between ``start`` and `stop`; read it while `lock` is held."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        loader: Loader,
+        profile: Profile,
+        metrics: Metrics,
+        refresh_s: float,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(name="fleet", daemon=True)
+        self.lock = threading.Lock()
+        self.profile = profile
+        self.trouble = ""
+        """Why Redis cannot be read; "" while it can."""
+        self._ledger, self._loader, self._metrics = ledger, loader, metrics
+        self._refresh_s, self._clock = refresh_s, clock
+        self._stopping = threading.Event()
+        self._follower = Follower(ledger)
+        self._snapshot: Snapshot | None = None
+        self._kept = Kept()
+        self._warmer = Warmer(self._kept)
+        self._refreshed_s = -math.inf
+        self._heard_s = -math.inf
+
+    # ---- reading, under the lock
+
+    def why_not(self) -> str:
+        """Return why no answer can be made of what is known: ``unready``, ``silent``; "" where one can."""
+        if self._snapshot is None or not self._follower.loaded:
+            return "unready"
+        return "silent" if time.monotonic() - self._heard_s > SILENT_S else ""
+
+    def is_stale(self) -> bool:
+        """Return whether no machine has fresh data."""
+        snapshot = self._snapshot
+        return snapshot is None or bool(degraded(snapshot, self.profile, self._clock(), self._kept))
+
+    def inputs(self, overlay: Callable[[Follower], Overlay | None]) -> RankingInputs:
+        """Return what a ranking is made from, with what the ledger will have soon."""
+        assert self._snapshot is not None
+        found = RankingInputs(self._snapshot, self._follower.view, self.profile, self._clock(), self._kept)
+        over = overlay(self._follower)
+        return found if over is None else found.on(over)
+
+    def machines(self) -> int:
+        """Return how many machines are known."""
+        return 0 if self._snapshot is None else len(self._snapshot)
+
+    # ---- following
+
+    def run(self) -> None:
+        """Follow until `stop`."""
+        pause_s = 0.0
+        while not self._stopping.wait(pause_s):
+            pause_s = self.turn()
+
+    def turn(self) -> float:
+        """Read once what changed; return the seconds until the next time."""
+        try:
+            self._read_ledger()
+            if time.monotonic() - self._refreshed_s >= self._refresh_s:
+                self._read_windows()
+        except (*AWAY, UnknownFormat, redis.ResponseError, RuntimeError) as error:
+            self._failed(f"{type(error).__name__}: {error}")
+            return _AGAIN_S
+        except Exception as error:  # else the thread would end, and all answers be neutral for ever
+            log.exception("extender.fleet.failed")
+            self._failed(f"{type(error).__name__}: {error}")
+            return _AGAIN_S
+        if self.trouble:
+            log.info("extender.redis.back")
+        self.trouble = ""
+        self._heard_s = time.monotonic()
+        self._metrics.up.set(1)
+        return LOOK_S
+
+    def stop(self) -> None:
+        """End the thread and close its connections."""
+        self._stopping.set()
+        if self.is_alive():
+            self.join(timeout=10)
+        self._loader.close()
+        self._ledger.wire.close()
+
+    def _read_ledger(self) -> None:
+        answers = self._ledger.wire.ask(self._follower.reads())
+        if self._continues(answers):
+            with self.lock:
+                self._follower.accept(answers)
+            return
+        anew = Follower(self._ledger)
+        anew.load()
+        with self.lock:
+            self._follower = anew
+
+    def _continues(self, answers: list[object]) -> bool:
+        """Return whether answers go on from this copy, and to the last change: to accept them asks for nothing more."""
+        epoch, change, records = self._ledger.read_log(answers)
+        now = self._follower
+        if not now.loaded or epoch != now.epoch:
+            return False
+        if change == now.change:
+            return True
+        return bool(records) and records[0].version == now.change + 1 and records[-1].version >= change
+
+    def _read_windows(self) -> None:
+        snapshot = self._loader.refresh(self._follower.view.machine_names)
+        self._refreshed_s = time.monotonic()
+        if snapshot is None:
+            return
+        try:
+            self._warmer.warm(snapshot, self.profile, self._clock())
+        except Exception as error:  # a plugin of another package may fail at a request that is made up
+            log.warning("extender.not_warmed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
+        with self.lock:
+            self._snapshot = snapshot
+
+    def _failed(self, error: str) -> None:
+        if not self.trouble:
+            log.warning("extender.redis.away", extra={"values": {"error": error}})
+        self.trouble = error
+        self._metrics.up.set(0)
+        self._loader.close()
+        self._ledger.wire.close()
+        with self.lock:
+            self._follower.forget()

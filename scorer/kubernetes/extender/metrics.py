@@ -1,0 +1,48 @@
+"""The extender's metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+
+VERBS = ("prioritize", "filter", "bind")
+ANSWERED = "answered"
+NEUTRAL = ("other", "unready", "silent", "stale", "late", "refused", "failed")
+"""Why an answer leaves all to the scheduler: another scheduler's pod; nothing was read yet; Redis is silent; data are
+stale; no time was left; the pod or the question cannot be read; an error here."""
+_SECONDS = (0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.025, 0.05, 0.1, 0.15, 0.2, 0.5, 1.0, 5.0)
+
+
+class Metrics:
+    """Its metrics, in a registry of their own; every known label begins at 0."""
+
+    def __init__(self, version: str = "") -> None:
+        self.registry = CollectorRegistry()
+        of: Any = {"registry": self.registry}
+        self.answers = Counter(
+            "windward_extender_answers",
+            "Answers, by verb and result: answered, or why neutral",
+            ["verb", "result"],
+            **of,
+        )
+        self.seconds = Histogram("windward_extender_seconds", "Time of an answer", ["verb"], buckets=_SECONDS, **of)
+        self.unknown = Counter(
+            "windward_extender_unknown_nodes", "Nodes asked about that the fleet does not know", **of
+        )
+        self.refused = Counter(
+            "windward_extender_refused_binds", "Pods that were not bound, by reason", ["reason"], **of
+        )
+        self.pending = Gauge("windward_extender_pending", "Pods that count, and are not in the ledger yet", **of)
+        self.up = Gauge("windward_extender_up", "1 while windows and ledger are read", **of)
+        Info("windward_extender_build", "Version of this process", **of).info({"version": version})
+        for verb in VERBS:
+            self.seconds.labels(verb)
+            for result in (ANSWERED, *NEUTRAL):
+                self.answers.labels(verb, result)
+        for reason in REFUSED:
+            self.refused.labels(reason)
+
+
+REFUSED = ("limits", "pod", "api", "ledger", "busy")
+"""Why a pod was not bound: a limit of its node; it is gone, or bound; the API server; the ledger; too many at once."""

@@ -1,0 +1,188 @@
+"""Shell: the verbs in time. Whatever is late, stale or fails gets a neutral answer, which leaves all to the scheduler.
+
+| verb       | neutral                                            |
+|------------|----------------------------------------------------|
+| prioritize | no scores                                          |
+| filter     | all nodes kept                                     |
+| bind       | an error: the scheduler tries the pod again        |
+
+A verb waits for the lock for what is left of `DEADLINE_S`. One node alone is kept at once: so a DaemonSet's pod comes.
+Stale data make no difference to ``bind``: its limits are on what is promised.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from schemas.rpc.request import InvalidRequest, Request
+from scorer.kubernetes.extender.answer import kept, scored
+from scorer.kubernetes.extender.binding import Binder, Refused
+from scorer.kubernetes.extender.extender import Mode, reservation
+from scorer.kubernetes.extender.fleet import FollowedFleet
+from scorer.kubernetes.extender.metrics import ANSWERED, Metrics
+from scorer.kubernetes.extender.pending import Pending
+from scorer.kubernetes.extender.protocol import (
+    NOT_NAMED,
+    ExtenderArgs,
+    ExtenderBindingResult,
+    ExtenderFilterResult,
+    HostPriority,
+    read_args,
+    read_binding,
+)
+from scorer.kubernetes.pods_request import Reading, request_of
+from scorer.ledger.record.transition import Wanted
+from scorer.ledger.view.view import instance_of
+from scorer.ranking.rank import rank
+from scorer.ranking.ranking import Ranking
+
+log = logging.getLogger("windward.extender")
+
+DEADLINE_S = 0.15
+"""Less than the scheduler's httpTimeout of 200 ms."""
+BINDS_MAX = 6
+"""Bindings that are under way at once: the other threads answer the other verbs."""
+Found = TypeVar("Found")
+
+
+class Neutral(Exception):
+    """No answer can be made, for one of the reasons of `scorer.kubernetes.extender.metrics.NEUTRAL`."""
+
+
+@dataclass(eq=False)
+class Verbs:
+    """Answers the bodies of the scheduler; nothing is raised."""
+
+    fleet: FollowedFleet
+    mode: Mode
+    how: Reading
+    metrics: Metrics
+    top: int = 500
+    scheduler_names: Sequence[str] = ()
+    binder: Binder | None = None
+    clock: Callable[[], float] = time.time
+    _pending: Pending = field(default_factory=Pending)
+    _binds: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(BINDS_MAX))
+
+    def prioritize(self, body: bytes) -> list[HostPriority]:
+        """Return the scores of the best nodes; none where no answer can be made."""
+        return self._counted("prioritize", lambda began_s: self._prioritize(body, began_s), lambda _: [])
+
+    def filter(self, body: bytes) -> ExtenderFilterResult:
+        """Return the nodes that are kept; all where no answer can be made, or filtering is not the mode."""
+        try:
+            args, every = read_args(body), ExtenderFilterResult(error=NOT_NAMED)
+        except msgspec.DecodeError as error:
+            args, every = ExtenderArgs(), ExtenderFilterResult(error=f"not a question: {error}")
+        if args.node_names is not None:
+            every = ExtenderFilterResult(args.node_names)
+            if self.mode == "score" or len(args.node_names) <= 1:
+                return self._counted("filter", lambda _: every, lambda _: every)
+        return self._counted("filter", lambda began_s: self._filter(args, began_s), lambda _: every)
+
+    def bind(self, body: bytes) -> ExtenderBindingResult:
+        """Reserve the node in the ledger and bind the pod to it; an error where one of both cannot be done."""
+        return self._counted(
+            "bind", lambda _: self._bind(body), lambda why: ExtenderBindingResult(f"windward cannot bind now: {why}")
+        )
+
+    def _counted(self, verb: str, make: Callable[[float], Found], neutral: Callable[[str], Found]) -> Found:
+        """Return an answer, the neutral one where none can be made; count it, and its time."""
+        began_s, result = time.monotonic(), ANSWERED
+        try:
+            answer = make(began_s)
+        except Neutral as why:
+            result, answer = str(why), neutral(str(why))
+        except Exception as error:
+            log.exception("extender.failed")
+            result, answer = "failed", neutral(type(error).__name__)
+        self.metrics.answers.labels(verb, result).inc()
+        self.metrics.seconds.labels(verb).observe(time.monotonic() - began_s)
+        return answer
+
+    def _prioritize(self, body: bytes, began_s: float) -> list[HostPriority]:
+        try:
+            args = read_args(body)
+        except msgspec.DecodeError:
+            raise Neutral("refused") from None
+        request, names = self._request(args), args.node_names or []
+        return self._on_ranking(request, began_s, lambda ranking: self._scores(request, names, ranking))
+
+    def _filter(self, args: ExtenderArgs, began_s: float) -> ExtenderFilterResult:
+        request, names = self._request(args), args.node_names or []
+        return self._on_ranking(request, began_s, lambda ranking: kept(names, ranking))
+
+    def _request(self, args: ExtenderArgs) -> Request:
+        if args.node_names is None:
+            raise Neutral("refused")
+        if self.scheduler_names and args.pod.spec.scheduler_name not in self.scheduler_names:
+            raise Neutral("other")
+        try:
+            return request_of(args.pod, args.pod.metadata.uid, self.how)
+        except ValueError:
+            raise Neutral("refused") from None
+
+    def _bind(self, body: bytes) -> ExtenderBindingResult:
+        if self.binder is None:
+            return ExtenderBindingResult(f"the extender's mode is {self.mode}: its entry must have no bindVerb")
+        try:
+            args = read_binding(body)
+        except msgspec.DecodeError as error:
+            return ExtenderBindingResult(f"not a binding: {error}")
+        if not self._binds.acquire(timeout=DEADLINE_S):
+            self.metrics.refused.labels("busy").inc()
+            raise Neutral("late")
+        try:
+            request = self.binder.request(args, self.how)
+            if request is not None:  # else it is bound there already
+                self.binder.bind(args, self._reservation(request, args.node))
+        except Refused as refused:
+            self.metrics.refused.labels(refused.reason).inc()
+            return ExtenderBindingResult(str(refused))
+        finally:
+            self._binds.release()
+        return ExtenderBindingResult()
+
+    def _reservation(self, request: Request, node: str) -> Wanted:
+        now_s = self.clock()
+
+        def of(ranking: Ranking) -> Wanted:
+            self._pending.note(instance_of(request, node, now_s), now_s)
+            return reservation(request, node, ranking)
+
+        return self._on_ranking(request, time.monotonic(), of, stale=True)
+
+    def _on_ranking(
+        self, request: Request, began_s: float, answer: Callable[[Ranking], Found], *, stale: bool = False
+    ) -> Found:
+        """Return an answer that is made of a ranking, while the fleet does not change."""
+        fleet, now_s = self.fleet, self.clock()
+        if not fleet.lock.acquire(timeout=max(0.0, began_s + DEADLINE_S - time.monotonic())):
+            raise Neutral("late")
+        try:
+            if why := fleet.why_not():
+                raise Neutral(why)
+            if not stale and fleet.is_stale():
+                raise Neutral("stale")
+            inputs = fleet.inputs(lambda follower: self._pending.over(follower.view, request.id, now_s))
+            return answer(rank(request, inputs))
+        except InvalidRequest:
+            raise Neutral("refused") from None
+        finally:
+            self.metrics.pending.set(len(self._pending))
+            fleet.lock.release()
+
+    def _scores(self, request: Request, names: Sequence[str], ranking: Ranking) -> list[HostPriority]:
+        found = scored(names, ranking, self.top)
+        self.metrics.unknown.inc(found.unknown)
+        if found.scores:
+            now_s = self.clock()
+            self._pending.note(instance_of(request, found.scores[0].host, now_s), now_s)
+        return found.scores

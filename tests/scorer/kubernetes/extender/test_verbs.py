@@ -1,0 +1,110 @@
+"""The verbs in time: while another holds the fleet, or when something fails, the scheduler decides alone, and soon."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from scorer.kubernetes.extender.fleet import FollowedFleet
+from scorer.kubernetes.extender.metrics import Metrics
+from scorer.kubernetes.extender.protocol import ExtenderFilterResult
+from scorer.kubernetes.extender.verbs import DEADLINE_S, Verbs
+from scorer.kubernetes.pods_request import Reading
+from scorer.ranking.inputs import RankingInputs
+from tests.scorer.kubernetes.extender.test_extender import ALL, NOW_S, POD, inputs
+
+
+class Fleet:
+    """A fleet that stands still."""
+
+    def __init__(self, given: RankingInputs) -> None:
+        self.lock, self.given, self.why, self.stale = threading.Lock(), given, "", False
+
+    def why_not(self) -> str:
+        return self.why
+
+    def is_stale(self) -> bool:
+        return self.stale
+
+    def inputs(self, overlay: Callable[[Any], Any]) -> RankingInputs:
+        follower = type("Follower", (), {"view": self.given.ledger})
+        over = overlay(follower)
+        return self.given if over is None else self.given.on(over)
+
+
+class Scene:
+    """The verbs on such a fleet."""
+
+    def __init__(self) -> None:
+        self.fleet, self.metrics = Fleet(inputs()), Metrics()
+        fleet = cast("FollowedFleet", self.fleet)
+        self.verbs = Verbs(fleet, "filter", Reading("east"), self.metrics, clock=lambda: NOW_S)
+
+    def both(self, **pod: Any) -> tuple[int, int]:
+        """Return how many nodes are scored, and how many kept, of all."""
+        body = msgspec.json.encode({"Pod": POD | pod, "NodeNames": ALL})
+        found = self.verbs.filter(body)
+        assert isinstance(found, ExtenderFilterResult)
+        return len(self.verbs.prioritize(body)), len(found.node_names or [])
+
+    def counted(self) -> dict[str, float]:
+        """Return how many answers of prioritize had each result, and only those there are."""
+        return {
+            sample.labels["result"]: sample.value
+            for family in self.metrics.answers.collect()
+            for sample in family.samples
+            if sample.value and sample.labels["verb"] == "prioritize" and sample.name.endswith("total")
+        }
+
+
+def _why(scene: Scene) -> None:
+    scene.fleet.why = "silent"
+
+
+def _stale(scene: Scene) -> None:
+    scene.fleet.stale = True
+
+
+def _fails(scene: Scene) -> None:
+    scene.fleet.given = cast("RankingInputs", None)
+
+
+def _others(scene: Scene) -> None:
+    scene.verbs.scheduler_names = ("another",)
+
+
+ROWS: list[tuple[str, Callable[[Scene], None], dict[str, Any], str]] = [
+    # name, what is done, fields of the pod, how it is counted
+    ("Redis is silent", _why, {}, "silent"),
+    ("data are stale", _stale, {}, "stale"),
+    ("an error of ours", _fails, {}, "failed"),
+    ("another scheduler's", _others, {}, "other"),
+    ("amounts that are none", lambda _: None,
+     {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "x"}}}]}}, "refused"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("do", "pod", "result"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
+def test_a_neutral_answer(do: Callable[[Scene], None], pod: dict[str, Any], result: str) -> None:
+    """Nothing is scored and all is kept, for a reason that is counted."""
+    scene = Scene()
+    assert scene.both() == (len(ALL), len(ALL))
+    do(scene)
+    assert scene.both(**pod) == (0, len(ALL))
+    assert scene.counted() == {"answered": 1, result: 1}
+
+
+def test_a_verb_that_waits_is_late() -> None:
+    """It gets its neutral answer by the deadline, and not before: the other may be done by then."""
+    scene = Scene()
+    with scene.fleet.lock:
+        began_s = time.monotonic()
+        assert scene.both() == (0, len(ALL))
+        assert time.monotonic() - began_s >= 2 * DEADLINE_S
+    assert scene.counted() == {"late": 1}
+    assert scene.both() == (len(ALL), len(ALL))
