@@ -1,0 +1,174 @@
+"""What a prioritize costs over HTTP: the names of 5,000 nodes in, the scores of the best 500 out.
+
+    python -m tests.bench.bench_extender [--nodes 5000] [--questions 300]
+
+One connection, one question after the other, as kube-scheduler asks. The windows of all nodes are written anew each
+second meanwhile. A bare server, which reads the same body and answers so many bytes, is asked in turn with the
+extender: the ratio is of the two on the same machine at the same time. Then the same while Redis is frozen: from that
+moment on, and until answers have been neutral for a while. Prints one JSON object; exit code 1 when a median is above
+5 ms or a 99th percentile above 25 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+
+import numpy as np
+
+from schemas.names import Names
+from scorer.wire import Wire
+from tests.bench.servers import own_server, processor_us, server_process
+from tests.conftest import free_port, stop
+from tests.integration.extender_process import extender, pod
+from tests.integration.test_exporter import get
+from tests.integration.test_rpc import eventually
+from tests.window_tables import publish, window_table
+
+P50_MS_MAX, P99_MS_MAX = 5.0, 25.0
+WRITTEN_S = 1.0
+FROZEN_S = 4.0
+POD_BYTES = 5_700
+"""A pod as a cluster has it, mostly managed fields."""
+_BARE = """
+import sys
+from scorer.kubernetes.extender.server import BODY_BYTES_MAX
+from schemas.process.page_server import PageServer
+answer = b"x" * int(sys.argv[2])
+def echo(environ, start):
+    environ["wsgi.input"].read()
+    start("200 OK", [("Content-Length", str(len(answer)))])
+    return [answer]
+server = PageServer(echo, "127.0.0.1", int(sys.argv[1]), body_bytes_max=BODY_BYTES_MAX)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def bare(answer_bytes: int) -> Iterator[int]:
+    """Run a server that answers so many bytes; yields its port."""
+    port = free_port()
+    command = [sys.executable, "-c", _BARE, str(port), str(answer_bytes)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE)
+    try:
+        eventually(lambda: _listens(port))
+        yield port
+    finally:
+        stop(process)
+
+
+def _listens(port: int) -> bool:
+    try:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=1)) as connection:
+            connection.connect()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def writer(url: str, names: Sequence[str]) -> Iterator[None]:
+    """Write the windows of all nodes each second, at other loads."""
+    ended = threading.Event()
+    random = np.random.default_rng(1)
+
+    def write() -> None:
+        wire = Wire({"url": url})
+        while True:
+            publish(wire, Names(), [window_table(names, utilization=random.uniform(0.1, 0.8, len(names)))])
+            if ended.wait(WRITTEN_S):
+                break
+        wire.close()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def question(number: int, names: Sequence[str]) -> bytes:
+    """Return what the scheduler asks of a pod."""
+    body = pod(f"uid-{number}", cpu="500m")
+    body["metadata"]["managedFields"] = [{"manager": "x" * POD_BYTES}]
+    return json.dumps({"Pod": body, "Nodes": None, "NodeNames": names}, separators=(",", ":")).encode()
+
+
+def asked(connection: http.client.HTTPConnection, body: bytes) -> tuple[float, bytes]:
+    """Return the time of an answer, ms, and the answer."""
+    began = time.perf_counter()
+    connection.request("POST", "/prioritize", body)
+    answer = connection.getresponse().read()
+    return 1e3 * (time.perf_counter() - began), answer
+
+
+def figures(times_ms: Sequence[float]) -> dict[str, float]:
+    """Return median and 99th percentile."""
+    return {"p50_ms": round(float(np.median(times_ms)), 2), "p99_ms": round(float(np.percentile(times_ms, 99)), 2)}
+
+
+def measure(nodes: int, questions: int) -> dict[str, object]:
+    """Return the figures, as Redis answers and as it does not."""
+    names = [f"ip-10-{n // 250}-{n % 250}-17.eu-central-1.compute.internal" for n in range(nodes)]
+    with ExitStack() as parts:
+        url, wire = parts.enter_context(own_server())
+        redis_pid = server_process(wire)
+        parts.enter_context(writer(url, names))
+        process, port, page = parts.enter_context(extender(url, Names(), "--refresh", "0.5"))
+        eventually(lambda: get(f"{page}/ready")[0] == 200)
+        connection = parts.enter_context(closing(http.client.HTTPConnection("127.0.0.1", port)))
+        _, answer = asked(connection, question(-1, names))
+        bare_port = parts.enter_context(bare(len(answer)))
+        beside = parts.enter_context(closing(http.client.HTTPConnection("127.0.0.1", bare_port)))
+        usual, plain, frozen = [], [], []
+        before_us = processor_us(process.pid)
+        for number in range(questions):
+            body = question(number, names)
+            usual.append(asked(connection, body)[0])
+            plain.append(asked(beside, body)[0])
+            time.sleep(0.01)
+        used_ms = (processor_us(process.pid) - before_us) / 1e3 / questions
+        os.kill(redis_pid, signal.SIGSTOP)
+        try:
+            until, neutral, number = time.monotonic() + FROZEN_S, 0, questions
+            while time.monotonic() < until:
+                number += 1
+                taken, scores = asked(connection, question(number, names))
+                frozen.append(taken)
+                neutral += scores == b"[]"
+                time.sleep(0.01)
+        finally:
+            os.kill(redis_pid, signal.SIGCONT)
+    return {
+        "nodes": nodes, "asked_bytes": len(body), "answered_bytes": len(answer), "scores": len(json.loads(answer)),
+        "extender": figures(usual) | {"cpu_ms_with_refresh": round(used_ms, 2)}, "bare": figures(plain),
+        "ratio_p50": round(float(np.median(usual) / np.median(plain)), 2),
+        "frozen": figures(frozen) | {"answers": len(frozen), "neutral": neutral},
+    }  # fmt: skip
+
+
+def main() -> int:
+    """Print the figures; return 1 when one is above its limit."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5_000)
+    parser.add_argument("--questions", type=int, default=300)
+    asked_for = parser.parse_args()
+    found = measure(asked_for.nodes, asked_for.questions)
+    print(json.dumps(found, indent=1))
+    sides: list[dict[str, float]] = [found["extender"], found["frozen"]]  # type: ignore[list-item]
+    return int(any(one["p50_ms"] > P50_MS_MAX or one["p99_ms"] > P99_MS_MAX for one in sides))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
