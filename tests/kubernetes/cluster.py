@@ -9,6 +9,7 @@ import http.client
 import json
 import ssl
 import subprocess
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Self
@@ -24,6 +25,8 @@ _RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 _PATHS = {
     "Deployment": f"/apis/apps/v1/namespaces/{_NAMESPACE}/deployments",
     "PodDisruptionBudget": f"/apis/policy/v1/namespaces/{_NAMESPACE}/poddisruptionbudgets",
+    "Service": f"/api/v1/namespaces/{_NAMESPACE}/services",
+    "NetworkPolicy": f"/apis/networking.k8s.io/v1/namespaces/{_NAMESPACE}/networkpolicies",
     "ServiceAccount": f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts",
     "ClusterRole": f"{_RIGHTS}/clusterroles",
     "ClusterRoleBinding": f"{_RIGHTS}/clusterrolebindings",
@@ -38,7 +41,7 @@ class Cluster:
         self._binary, self._folder = binary, folder
         self._port = free_port()
         self._parts = ExitStack()
-        self._scheduler = ExitStack()
+        self._schedulers: dict[str, ExitStack] = {}
 
     def __enter__(self) -> Self:
         client, peer = (f"http://{LOOPBACK}:{free_port()}" for _ in range(2))
@@ -65,12 +68,16 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._scheduler.close()
+        for each in self._schedulers.values():
+            each.close()
         self._parts.close()
 
-    def schedule(self, profiles: list[dict[str, Any]]) -> None:
-        """Start a scheduler with these profiles, in place of one that runs."""
-        self._scheduler.close()
+    def schedule(
+        self, profiles: list[dict[str, Any]], extenders: Sequence[dict[str, Any]] = (), name: str = "scheduler"
+    ) -> None:
+        """Start a scheduler with these profiles and extenders, in place of one of this name that runs."""
+        parts = self._schedulers.setdefault(name, ExitStack())
+        parts.close()
         authority = str(self._folder / "certificates/apiserver.crt")
         cluster = {"server": f"https://{LOOPBACK}:{self._port}", "certificate-authority": authority}
         kubeconfig = {
@@ -82,12 +89,12 @@ class Cluster:
         configuration = {
             "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False}, "percentageOfNodesToScore": 100, "profiles": profiles,
-            "clientConnection": {"kubeconfig": str(self._folder / "kubeconfig")},
+            "clientConnection": {"kubeconfig": str(self._folder / "kubeconfig")}, "extenders": list(extenders),
         }  # fmt: skip
-        (self._folder / "scheduler.json").write_text(json.dumps(configuration))
+        (self._folder / f"{name}.json").write_text(json.dumps(configuration))
         port = free_port()
-        flags = {"config": self._folder / "scheduler.json", "bind-address": LOOPBACK, "secure-port": port}
-        self._scheduler.enter_context(self._part("scheduler", flags, port))
+        flags = {"config": self._folder / f"{name}.json", "bind-address": LOOPBACK, "secure-port": port}
+        parts.enter_context(self._part("scheduler", flags, port))
 
     def make_node(self, name: str, *, cpu: str, memory: str, labels: dict[str, str]) -> None:
         """Make a node that is ready."""
@@ -140,12 +147,13 @@ class Cluster:
             if "nodeName" in one["spec"] and one["status"]["phase"] not in ("Succeeded", "Failed")
         }  # fmt: skip
 
-    def apply(self, manifest: Path) -> None:
-        """Make the namespace of a manifest, and its accounts, roles and bindings; validated strictly."""
+    def apply(self, *manifests: Path) -> None:
+        """Make the namespace of manifests, and all that is in them; validated strictly."""
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
         self._call("POST", "/api/v1/namespaces", namespace)
-        for each in yaml.safe_load_all(manifest.read_text()):
-            self._call("POST", f"{_PATHS[each['kind']]}?fieldValidation=Strict", each)
+        for manifest in manifests:
+            for each in yaml.safe_load_all(manifest.read_text()):
+                self._call("POST", f"{_PATHS[each['kind']]}?fieldValidation=Strict", each)
 
     def flags_of(self, account: str) -> list[str]:
         """Return the flags by which a process is a service account, which has a token of its own."""

@@ -13,6 +13,7 @@ from ops.cli.main import COMMANDS
 from ops.exporter.settings import ExporterSettings
 from ops.record.settings import RecordSettings
 from schemas.process.settings import load_settings
+from scorer.kubernetes.extender.settings import ExtenderSettings
 from scorer.kubernetes.load_watcher.settings import LoadWatcherSettings
 from scorer.kubernetes.pods.settings import PodsSettings
 from scorer.rebalancer.settings import RebalancerSettings
@@ -25,7 +26,7 @@ FOLDER = ROOT / "ops/kubernetes"
 SETTINGS: dict[str, type] = {
     "agent": AgentSettings, "stream": StreamSettings, "scorer": ScorerSettings, "exporter": ExporterSettings,
     "rebalancer": RebalancerSettings, "record": RecordSettings,
-    "load-watcher": LoadWatcherSettings, "pods": PodsSettings,
+    "load-watcher": LoadWatcherSettings, "pods": PodsSettings, "extender": ExtenderSettings,
 }  # fmt: skip
 KINDS = ("DaemonSet", "Deployment", "StatefulSet")
 CUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
@@ -77,15 +78,16 @@ def test_the_agent_is_on_every_node_and_the_rest_by_number() -> None:
         "StatefulSet/windward-record": "StatefulSet",
         "Deployment/windward-load-watcher": "Deployment",
         "Deployment/windward-pods": "Deployment",
+        "Deployment/windward-extender": "Deployment",
     }
 
 
 def test_what_is_not_always_wanted_is_off() -> None:
-    """Rebalancer, recorder, load watcher and pods have no replicas until they are scaled; no disk is taken before."""
+    """Rebalancer, recorder, load watcher, pods, extender have no replicas until scaled; no disk is taken before."""
     replicas = {name: each["spec"].get("replicas") for name, each in WORKLOADS.items()}
     assert [name for name, count in replicas.items() if count == 0] == [
         "Deployment/windward-rebalancer", "StatefulSet/windward-record", "Deployment/windward-load-watcher",
-        "Deployment/windward-pods",
+        "Deployment/windward-pods", "Deployment/windward-extender",
     ]  # fmt: skip
     assert not [name for name in OBJECTS if name.startswith("PersistentVolumeClaim")]
 
@@ -141,6 +143,28 @@ def test_who_follows_pods_may_list_and_watch_them() -> None:
     assert [name for name, each in OBJECTS.items() if each["kind"] == "ClusterRole"] == ["ClusterRole/windward-pods"]
 
 
+def test_the_extender_that_binds_may_read_a_pod_and_bind_it() -> None:
+    """By the component alone, which changes a container that there is; without it there is no token."""
+    folder = FOLDER / "extender-bind"
+    component = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    account, role, binding = yaml.safe_load_all((folder / component["resources"][0]).read_text())
+    assert [(one["resources"], one["verbs"]) for one in role["rules"]] == [
+        (["pods"], ["get"]), (["pods/binding"], ["create"]),
+    ]  # fmt: skip
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert [one["name"] for one in binding["subjects"]] == [account["metadata"]["name"]]
+    patch = yaml.safe_load((folder / component["patches"][0]["path"]).read_text())
+    base = WORKLOADS[f"{patch['kind']}/{patch['metadata']['name']}"]
+    (changed,), (container,) = pod(patch)["containers"], pod(base)["containers"]
+    assert changed["name"] == container["name"]
+    assert [one["name"] for one in changed["env"]] == ["WINDWARD_MODE"]
+    assert "WINDWARD_MODE" in [one["name"] for one in container["env"]]
+    assert pod(patch)["serviceAccountName"] == account["metadata"]["name"]
+    for version in VERSIONS:
+        for each in (account, role, binding):
+            kubernetes_validate.validate(each, version, strict=True)
+
+
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_process_takes_the_settings_it_is_given(name: str, tmp_path: Path) -> None:
     """Every variable is a setting of that command, with a value that it takes."""
@@ -153,13 +177,16 @@ def test_a_process_takes_the_settings_it_is_given(name: str, tmp_path: Path) -> 
         value = one.get("value", "10.0.0.1").replace("$(POD_IP)", "10.0.0.1")
         environ[one["name"]] = value.replace("/run/secrets/redis", str(tmp_path))
     settings = load_settings(SETTINGS[command], command, [], environ)
-    (port,) = container["ports"]
-    assert getattr(settings, "metrics_port") == port["containerPort"]  # noqa: B009
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert getattr(settings, "metrics_port") == ports["metrics"]  # noqa: B009
+    if "verbs" in ports:
+        assert getattr(settings, "listen_port") == ports["verbs"]  # noqa: B009
     known = {field.upper() for kind in SETTINGS.values() for field in kind.__dataclass_fields__}
     mine = {field.upper() for field in SETTINGS[command].__dataclass_fields__}
     for variable in container["env"]:
         if variable["name"].startswith("WINDWARD_"):
-            assert variable["name"].removeprefix("WINDWARD_").removesuffix("_FILE") in mine
+            field = variable["name"].removeprefix("WINDWARD_")
+            assert field in mine or field.removesuffix("_FILE") in mine
     for variable in OBJECTS["ConfigMap/windward"]["data"]:
         assert variable.removeprefix("WINDWARD_") in known
 
@@ -183,4 +210,4 @@ def test_probes_ask_pages_that_exist(name: str) -> None:
     (container,) = pod(WORKLOADS[name])["containers"]
     assert container["readinessProbe"]["httpGet"] == {"path": "/ready", "port": "metrics"}
     assert container["livenessProbe"]["httpGet"] == {"path": "/live", "port": "metrics"}
-    assert [port["name"] for port in container["ports"]] == ["metrics"]
+    assert "metrics" in [port["name"] for port in container["ports"]]
