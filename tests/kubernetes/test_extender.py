@@ -77,11 +77,14 @@ def entry(port: int, **more: Any) -> dict[str, Any]:
 
 
 def test_pods_go_by_load_and_none_is_blocked(cluster: Cluster, valkey: Valkey, names: Names) -> None:
-    """All of 25 to nodes that are idle, no node with most of them; the extender is killed, and 25 more are placed."""
+    """All of 25 to nodes that are idle, no node with most of them; the extender is killed, and 25 more are placed.
+
+    By mode filter: that the scores of an extender which is away are missing blocks no pod in any case.
+    """
     cluster.schedule([{"schedulerName": "default-scheduler"}])
-    with extender(valkey.url, names) as (process, port, page):
+    with extender(valkey.url, names, "--mode", "filter") as (process, port, page):
         eventually(lambda: get(f"{page}/ready")[0] == 200)
-        cluster.schedule([{"schedulerName": "windward"}], [entry(port)], name="second")
+        cluster.schedule([{"schedulerName": "windward"}], [entry(port, filterVerb="filter")], name="second")
         for number in range(25):
             cluster.make_pod(f"p{number}", REQUESTS, {}, schedulerName="windward")
         placed = Counter(cluster.node_of(f"p{number}") for number in range(25))
@@ -94,8 +97,8 @@ def test_pods_go_by_load_and_none_is_blocked(cluster: Cluster, valkey: Valkey, n
         assert all(cluster.node_of(f"p{number}") in LOAD for number in range(25, 50))
 
 
-def test_by_mode_bind_limits_hold(cluster: Cluster, valkey: Valkey, names: Names) -> None:
-    """Each pod is reserved, then bound, by the rights of the manifest; what the ledger refuses waits for room."""
+def test_by_mode_bind_the_ledger_has_what_is_bound(cluster: Cluster, valkey: Valkey, names: Names) -> None:
+    """Each pod is reserved, then bound, by the rights of the manifest: the ledger has what the API server has."""
     cluster.apply(*(MANIFESTS / name for name in ("extender.yaml", "extender-bind/rights.yaml")))
     ledger = Ledger(Wire({"url": valkey.url}), names)
     account = cluster.flags_of("windward-extender")
