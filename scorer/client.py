@@ -321,6 +321,7 @@ class DrainFields(TypedDict, total=False):
 
     machines: Sequence[str]
     selector: str
+    consolidate: int
     profile: str
     same: Sequence[str]
     force: bool
@@ -707,6 +708,27 @@ class DrainLine(Result, kw_only=True):
     """Number of the move that was begun: ``confirm`` takes it."""
 
 
+class Emptied(Result, kw_only=True):
+    """A machine that would be empty, and what that costs."""
+
+    machine: str
+    memory: float
+    """Bytes to copy."""
+    instances: int
+
+
+class Emptying(Result, kw_only=True):
+    """What was chosen by ``consolidate``."""
+
+    wanted: int
+    tried: int
+    """Machines that were tried."""
+    left: dict[str, int]
+    """How many machines were not tried, by why."""
+    machines: list[Emptied]
+    """The cheapest first."""
+
+
 class DrainResult(Result, kw_only=True):
     """The result of ``drain``."""
 
@@ -720,6 +742,12 @@ class DrainResult(Result, kw_only=True):
     """Instances that were leaving already."""
     blocked: list[DrainLine]
     """Instances that stay."""
+    machines: int = 0
+    """Machines of the fleet that it was planned on."""
+    instances: int = 0
+    """Instances of that fleet."""
+    emptying: Emptying | None = None
+    """With ``consolidate`` what was chosen; else null."""
 
 
 class PlanStep(Result, kw_only=True):

@@ -154,6 +154,8 @@ class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Names or globs."""
     selector: Selector = ""
     """The machines whose labels this selects, besides."""
+    consolidate: Annotated[int, Meta(ge=0, le=ROWS_MAX)] = 0
+    """Instead of these so many machines: the cheapest to empty."""
     profile: Name = ""
     """By which the instances are placed elsewhere; "": the scorer's own."""
     same: Annotated[tuple[Name, ...], Meta(max_length=64)] = ()

@@ -275,6 +275,27 @@ class DrainLine(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the move that was begun: ``confirm`` takes it."""
 
 
+class Emptied(msgspec.Struct, frozen=True, kw_only=True):
+    """A machine that would be empty, and what that costs."""
+
+    machine: str
+    memory: float
+    """Bytes to copy."""
+    instances: int
+
+
+class Emptying(msgspec.Struct, frozen=True, kw_only=True):
+    """What was chosen by ``consolidate``."""
+
+    wanted: int
+    tried: int
+    """Machines that were tried."""
+    left: dict[str, int]
+    """How many machines were not tried, by why."""
+    machines: list[Emptied]
+    """The cheapest first."""
+
+
 class DrainResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of ``drain``."""
 
@@ -288,6 +309,12 @@ class DrainResult(msgspec.Struct, frozen=True, kw_only=True):
     """Instances that were leaving already."""
     blocked: list[DrainLine]
     """Instances that stay."""
+    machines: int = 0
+    """Machines of the fleet that it was planned on."""
+    instances: int = 0
+    """Instances of that fleet."""
+    emptying: Emptying | None = None
+    """With ``consolidate`` what was chosen; else null."""
 
 
 class PlanStep(msgspec.Struct, frozen=True, kw_only=True):

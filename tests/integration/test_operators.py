@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from schemas.messages.proposal import read_proposal
 from schemas.names import Names
 from schemas.rpc.envelope import Query
 from scorer.client import AsyncClient, Client, RequestFields, WindwardError
+from scorer.commands.shared import by_scorer
+from scorer.live.live_fleet import LiveFleet
 from scorer.rpc.operators.operator_rules import TRIES, Entries, LateRules, OperatorRules, RulesChanged
 from scorer.wire import Wire
 from tests.conftest import Valkey
@@ -199,6 +202,52 @@ def test_a_command_asks_the_scorer_and_does_without(
         assert len(server.keys(names.acted("*", "*"))) - before == acts, "the scorer has done it, or none has"
         wrong = run_command("machines", "cordon", "m0l", *common, environ={})
         assert "`windward machines list -o name` has the names" in wrong.stderr
+
+
+@pytest.fixture
+def instances(client: Client) -> Iterator[list[str]]:
+    """Six instances on two machines; one of them stays."""
+    names = [f"there-{number}" for number in range(6)]
+    for number, name in enumerate(names):
+        labels = {"movable": "false"} if number == 5 else {}
+        cpu, machine = 0.1 + number / 10, f"m0{6 + number % 2}"
+        client.place(id=name, cpu=cpu, memory="1G", machine=machine, labels=labels).confirm()
+    yield names
+    for name in names:
+        client.release(name)
+
+
+PLANNED = [
+    ("drain", "m06"), ("drain", "m0[67]", "--json"), ("drain", "--selector", "machine=m07", "--force"),
+    ("drain", "--consolidate", "2", "--json"), ("drain", "--consolidate", "3"),
+    ("drain", "m06", "--profile", "kubernetes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", PLANNED, ids=" ".join)
+def test_a_command_prints_what_the_scorer_plans(
+    client: Client,
+    instances: list[str],
+    valkey: Valkey,
+    module_names: Names,
+    server: redis.Redis,
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It reads no fleet. Where no scorer answers it plans by itself, and prints the same."""
+    eventually(lambda: server.hlen(module_names.processes("scorer")))
+    command = (*words, "--redis-url", valkey.url, "--prefix", module_names.prefix, "--timeout", "60")
+    with monkeypatch.context() as without:
+        without.setattr(by_scorer, "by_scorer", lambda *_: None)
+        alone = run_command(*command, environ={})
+    monkeypatch.setattr(LiveFleet, "open", classmethod(lambda *_: pytest.fail("the command reads the fleet")))
+    done = run_command(*command, environ={})
+    assert (_timeless(done.stdout), done.returncode) == (_timeless(alone.stdout), alone.returncode), done.stderr
+    assert any(name in done.stdout for name in instances), done.stdout
+
+
+def _timeless(text: str) -> str:
+    return re.sub(r'"at": [0-9.e+]+', "", text)
 
 
 # ---- the script alone

@@ -6,11 +6,10 @@ command writes the same entries itself: an operator can cordon while no scorer r
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -19,10 +18,9 @@ from schemas.process.connections import WindowsSettings
 from schemas.process.settings import SettingsError, setting
 from schemas.process.tables import Screen
 from schemas.process.verbs import load_verb
-from scorer.client import CordonResult, MachinesResult, WindwardError
+from scorer.client import CordonResult, MachinesResult
 from scorer.commands.machines import machine_table
 from scorer.commands.machines.operator_facts import (
-    Entries,
     change_operator_facts,
     in_words,
     labelled,
@@ -30,11 +28,9 @@ from scorer.commands.machines.operator_facts import (
     tainted,
 )
 from scorer.commands.shared import ask
+from scorer.commands.shared.by_scorer import by_scorer
 from scorer.commands.shared.watch import ListedSettings, listed
 from scorer.settings import ClientSettings, LedgerSettings
-
-if TYPE_CHECKING:
-    import redis
 
 _PAGE = ask.MACHINES_MAX
 
@@ -263,8 +259,10 @@ def _write(verb: str, settings: WriteSettings) -> int:
     change = _CHANGES[verb]
     change({}, arguments)  # refuses invalid arguments before anything is written
     with ask.server(settings) as server, ask.open_windows(settings) as windows:
-        if verb in ("cordon", "uncordon") and (answer := _by_scorer(verb, settings, server, given)) is not None:
-            return _told(verb, settings, answer)
+        if verb in ("cordon", "uncordon"):
+            which = {"machines": given, "selector": settings.selector, "ahead": settings.ahead}
+            if (answer := by_scorer(settings, server, CordonResult, verb, which)) is not None:
+                return _told(verb, settings, answer.rules)
         known = known_machines(server, windows, settings.names)
         machines = meant(given, settings.selector, known, ahead=settings.ahead)
         if isinstance(settings, ForgetSettings):
@@ -277,21 +275,7 @@ def _write(verb: str, settings: WriteSettings) -> int:
     return _told(verb, settings, after)
 
 
-def _by_scorer(verb: str, settings: WriteSettings, server: redis.Redis, given: list[str]) -> Entries | None:
-    """Return the rules as a scorer has written them; None where no scorer runs, or where it refuses."""
-    from schemas.messages.process import read_processes, running
-
-    fields: Any = server.hgetall(settings.names.processes("scorer"))
-    if not running(read_processes(fields), time.time()):
-        return None
-    which = {"machines": given, "selector": settings.selector, "ahead": settings.ahead}
-    try:
-        return dict(ask.read(settings, CordonResult, verb, which).rules)
-    except WindwardError:
-        return None
-
-
-def _told(verb: str, settings: WriteSettings, after: Entries) -> int:
+def _told(verb: str, settings: WriteSettings, after: Mapping[str, dict[str, Any]]) -> int:
     ask.tell(settings, after, lambda found, _: "\n".join(_line(verb, *one) for one in found.items()))
     return ask.OK
 

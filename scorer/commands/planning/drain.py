@@ -1,8 +1,9 @@
 """``windward drain``: take machines out of service: cordon them, and print a target for each instance.
 
-It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`), so that no scorer waits for the plan. With
-``--apply`` a scorer reserves the targets (`carry_out`). After a refused move it goes on with the others:
-each of them leaves the machine anyway. Without an answer it ends. With ``--apply --wait`` what stays is planned again
+A scorer makes the plan, in steps between which it answers others; without one, this process does
+(`scorer.commands.shared.by_scorer`). With ``--apply`` a scorer reserves the targets (`carry_out`), each by a query: so
+progress is told, and an answer that is lost is one move's. After a refused move it goes on with the others: each of
+them leaves the machine anyway. Without an answer it ends. With ``--apply --wait`` what stays is planned again
 until the machines are empty: in this process, which knows the settings, so that no server has to keep them.
 """
 
@@ -15,24 +16,26 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from schemas.messages.operator import DEFAULT
 from schemas.process.failures import Failure
 from schemas.process.settings import SettingsError, load_settings, setting
-from scorer.client import WindwardError
+from scorer.client import CordonResult, WindwardError
 from scorer.commands.machines.known_machines import known_machines, meant
 from scorer.commands.machines.operator_facts import change_operator_facts
-from scorer.commands.planning.drain_view import consolidate_answer, drain_answer, show, show_undone
+from scorer.commands.planning.drain_view import drain_answer, show, show_undone
 from scorer.commands.planning.evict_view import evict_answer
 from scorer.commands.planning.evict_view import show as show_evicted
 from scorer.commands.shared import ask
+from scorer.commands.shared.by_scorer import by_scorer, check_profile, planned_by_scorer
 from scorer.commands.shared.show import counted
 from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
 from scorer.settings import ClientSettings, LedgerSettings
 
 if TYPE_CHECKING:
-    from scorer.ranking.fleet_state import FleetState
+    from schemas.rpc.results import DrainResult
     from scorer.ranking.profiles.profile import Profile
 
 POLL_S = 1.0
@@ -123,15 +126,11 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _drain(settings: DrainSettings) -> int:
-    profile = chosen_profile(settings.profile, settings.profiles)  # refused before anything is written
     if settings.evict:
-        return _evict(settings, profile)
+        return _evict(settings, chosen_profile(settings.profile, settings.profiles))
     if settings.fleet_file is None:
-        return _live(settings, profile)
-    fleet = settings.fleet()
-    known = {name: fleet.snapshot.rules.labels(row) for row, name in enumerate(fleet.snapshot.names)}
-    machines = () if settings.consolidate else meant(settings.words, settings.selector, known, ahead=None)
-    return _tell(settings, _answer(settings, fleet, profile, machines))
+        return _live(settings)
+    return _tell(settings, drain_answer(_planned_here(settings, settings.words, settings.selector)))
 
 
 def _evict(settings: DrainSettings, profile: Profile) -> int:
@@ -148,7 +147,9 @@ def _evict(settings: DrainSettings, profile: Profile) -> int:
     return ask.OK
 
 
-def _live(settings: DrainSettings, profile: Profile) -> int:
+def _live(settings: DrainSettings) -> int:
+    if settings.profile:  # refused before anything is written
+        check_profile(settings, settings.profile)
     machines = [] if settings.consolidate else machines_meant(settings, settings.words, settings.selector)
     if settings.undo:
         from scorer.commands.planning.announce import withdraw
@@ -161,7 +162,7 @@ def _live(settings: DrainSettings, profile: Profile) -> int:
     if settings.apply:
         cordon(settings, machines)
     try:
-        answer = _answer(settings, settings.fleet(), profile, machines)
+        answer = drain_answer(_planned(settings, machines))
     except Failure as error:
         left = "; the machines stay cordoned (windward drain --undo)" if machines and settings.apply else ""
         raise Failure(f"{error}{left}") from error
@@ -175,39 +176,54 @@ def _live(settings: DrainSettings, profile: Profile) -> int:
     code = _tell(settings, answer)
     if not settings.wait:
         return code
-    again = partial(_again, settings, profile, machines) if settings.apply else None
+    again = partial(_again, settings, machines) if settings.apply else None
     return await_empty(settings, machines, settings.wait_s, again)
 
 
-def _again(settings: DrainSettings, profile: Profile, machines: Sequence[str]) -> None:
+def _again(settings: DrainSettings, machines: Sequence[str]) -> None:
     """Reserve targets for what stays and finds a machine by now; why it failed goes to stderr.
 
     A machine that was uncordoned meanwhile is left alone: its drain was undone.
     """
     try:
-        fleet = settings.fleet()
-        index, cordoned = fleet.snapshot.roster.index, fleet.snapshot.rules.cordon
-        left = [one for one in machines if one not in index or cordoned[index[one]]]
-        if left and (moves := _answer(settings, fleet, profile, left)["moves"]):
+        left = cordoned(settings, machines)
+        if left and (moves := drain_answer(_planned(settings, left))["moves"]):
             reserve(settings, moves)
     except (WindwardError, Failure) as error:
         sys.stderr.write(f"not planned again: {error}\n")
 
 
-def _answer(settings: DrainSettings, fleet: FleetState, profile: Profile, machines: Sequence[str]) -> dict[str, Any]:
+def _planned(settings: DrainSettings, machines: Sequence[str]) -> DrainResult:
+    """Return the plan of these machines, or of those that are the cheapest to empty: a scorer's, where one runs."""
+    from schemas.rpc.results import DrainResult
+
+    asked = {"machines": machines, "consolidate": 0 if machines else settings.consolidate}
+    asked |= {"same": settings.same, "force": settings.force}
+    found = planned_by_scorer(settings, settings.profile, DrainResult, "drain", asked)
+    return _planned_here(settings, machines) if found is None else found
+
+
+def _planned_here(settings: DrainSettings, words: Sequence[str], selector: str = "") -> DrainResult:
+    """Return the same plan, made by this process."""
     from schemas.rpc.request import InvalidRequest
+    from scorer.planning.drain.as_result import consolidate_result, drain_result
     from scorer.planning.drain.consolidate import consolidate
     from scorer.planning.drain.drain import drain
 
+    profile = chosen_profile(settings.profile, settings.profiles)
+    fleet = settings.fleet()
     inputs = fleet.inputs(profile)
     try:
-        if machines or not settings.consolidate:
-            drained = drain(machines, inputs, same=settings.same, force=settings.force)
-            return drain_answer(drained, profile, fleet)
-        found = consolidate(settings.consolidate, inputs, same=settings.same, force=settings.force)
+        if settings.consolidate and not words:
+            found = consolidate(settings.consolidate, inputs, same=settings.same, force=settings.force)
+            return consolidate_result(found, settings.consolidate, inputs)
+        machines = words
+        if settings.fleet_file is not None:
+            known = {name: fleet.snapshot.rules.labels(row) for row, name in enumerate(fleet.snapshot.names)}
+            machines = meant(words, selector, known, ahead=None)
+        return drain_result(drain(machines, inputs, same=settings.same, force=settings.force), inputs)
     except InvalidRequest as error:
         raise SettingsError(str(error)) from None
-    return drain_answer(found.drained, profile, fleet) | consolidate_answer(found, settings.consolidate)
 
 
 def _tell(settings: DrainSettings, answer: Mapping[str, Any]) -> int:
@@ -218,17 +234,33 @@ def _tell(settings: DrainSettings, answer: Mapping[str, Any]) -> int:
 
 def machines_meant(settings: FleetSettings, words: Sequence[str], selector: str) -> list[str]:
     """Return the machines of the running fleet that names, globs and a selector mean; raises WindwardError."""
-    with ask.server(settings) as server, ask.open_windows(settings) as windows:
-        return meant(words, selector, known_machines(server, windows, settings.names), ahead=None)
+    with ask.server(settings) as server:
+        asked = {"machines": words, "selector": selector, "dry_run": True}
+        if (found := by_scorer(settings, server, CordonResult, "cordon", asked)) is not None:
+            return list(found.rules)
+        with ask.open_windows(settings) as windows:
+            return meant(words, selector, known_machines(server, windows, settings.names), ahead=None)
 
 
 def cordon(settings: ClientSettings, machines: Sequence[str], *, off: bool = False) -> dict[str, dict[str, Any]]:
     """Cordon machines, or uncordon them; return the operators' rules of each."""
     with ask.server(settings) as server:
+        asked = {"machines": machines, "ahead": True}
+        method = "uncordon" if off else "cordon"
+        if machines and (found := by_scorer(settings, server, CordonResult, method, asked)) is not None:
+            return dict(found.rules)
         return {
             machine: change_operator_facts(server, settings.names, machine, lambda facts: facts | {"cordon": not off})
             for machine in machines
         }
+
+
+def cordoned(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
+    """Return those of the machines that are cordoned by their operators' rules, or by those of every machine."""
+    with ask.server(settings) as server:
+        found: Any = server.hmget(settings.names.operator, [DEFAULT, *machines])
+    of_all, *own = (msgspec.json.decode(raw or b"{}").get("cordon") for raw in found)
+    return [name for name, says in zip(machines, own, strict=True) if of_all or says]
 
 
 def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]]) -> bool:

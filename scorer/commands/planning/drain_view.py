@@ -5,48 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from schemas.process.tables import Column, Screen, table
-from schemas.resources import RESOURCES
 from scorer.commands.machines.operator_facts import in_words
 from scorer.commands.shared.show import ON_THE_LIST, amount, counted, time_of
-from scorer.commands.shared.whole_fleet import basis, basis_in_words
+from scorer.commands.shared.whole_fleet import basis_in_words
 
 if TYPE_CHECKING:
-    from scorer.ledger.record.instance import Instance
-    from scorer.planning.drain.consolidate import Consolidated
-    from scorer.planning.drain.drain import Drained
-    from scorer.ranking.fleet_state import FleetState
-    from scorer.ranking.profiles.profile import Profile
+    from schemas.rpc.results import DrainLine, DrainResult
 
 _SHOWN = ("cpu", "memory")
 
 
-def drain_answer(drained: Drained, profile: Profile, fleet: FleetState) -> dict[str, Any]:
-    """Return the plan for JSON: the moves in their order, and the blocked instances with their reasons."""
-    return {
-        "drained": list(drained.machines),
+def drain_answer(found: DrainResult) -> dict[str, Any]:
+    """Return the plan for JSON: the moves in their order, and the blocked instances with their reasons.
+
+    Of a consolidation also each machine that would be empty, with the cost of its moves.
+    """
+    answer = {
+        "drained": found.drained,
         "cordoned": False,
-        **basis(fleet, profile),
-        "moves": [_line(one.instance) | {"target": one.target, "state": "planned"} for one in drained.moves],
-        "moving": [
-            _line(one) | {"target": one.moving.to, "until": one.moving.until} for one in drained.leaving if one.moving
-        ],
-        "blocked": [_line(one.instance) | {"reason": one.why} for one in drained.blocked],
+        "profile": found.profile,
+        "machines": found.machines,
+        "instances": found.instances,
+        "moves": [_line(one) | {"target": one.target, "state": "planned"} for one in found.moves],
+        "moving": [_line(one) | {"target": one.target, "until": one.until} for one in found.moving],
+        "blocked": [_line(one) | {"reason": one.reason} for one in found.blocked],
     }
+    return answer | ({"consolidate": msgspec.to_builtins(found.emptying)} if found.emptying else {})
 
 
-def consolidate_answer(found: Consolidated, wanted: int) -> dict[str, Any]:
-    """Return what a consolidation adds for JSON: each machine that would be empty, with the cost of its moves."""
-    emptied = [
-        {"machine": one.machine, "memory": one.memory_bytes, "instances": one.instances} for one in found.machines
-    ]
-    return {"consolidate": {"wanted": wanted, "tried": found.tried, "left": dict(found.left), "machines": emptied}}
-
-
-def _line(instance: Instance) -> dict[str, Any]:
-    amounts = {name: given for name, given in zip(RESOURCES, instance.amounts, strict=True) if given is not None}
-    line = {"id": instance.id, "source": instance.machine, "generation": instance.generation}
-    return line | {name: amounts.get(name) for name in _SHOWN}
+def _line(one: DrainLine) -> dict[str, Any]:
+    line = {"id": one.id, "source": one.source, "generation": one.generation}
+    return line | {name: one.amounts.get(name) for name in _SHOWN}
 
 
 def show(answer: Mapping[str, Any], screen: Screen | None = None, *, live: bool = False) -> str:

@@ -18,16 +18,15 @@ import msgspec
 
 from schemas.messages.operator import DEFAULT
 from schemas.messages.proposal import MoveProposal, begun_move
-from schemas.resources import RESOURCES
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Drain
 from schemas.rpc.request import InvalidRequest
 from schemas.rpc.results import DrainLine, DrainResult, UpdateResult
-from scorer.ledger.record.instance import Instance
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Conflict
-from scorer.planning.anew import Anew
-from scorer.planning.drain.drain import Drained, drain_steps
+from scorer.planning.drain.as_result import consolidate_result, drain_result
+from scorer.planning.drain.consolidate import consolidate_steps
+from scorer.planning.drain.drain import drain_steps
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.parameters import read_object, read_params
@@ -44,30 +43,38 @@ def drain(query: Query, current: Current, rules: OperatorRules, update: Update) 
     asked: Drain = read_params(Drain, read_object(query))
     if DEFAULT in asked.machines:
         raise InvalidRequest(f"machines: {DEFAULT!r} would drain every machine; name them")
+    if asked.consolidate and (asked.machines or asked.selector):
+        raise InvalidRequest("consolidate: chooses the machines itself; goes without machines and selector")
     yield  # there may be no room for a long answer: nothing is looked up before
     if asked.apply and (answered := rules.answered(query)) is not None:
         return msgspec.json.decode(answered, type=DrainResult)
     profile = current.profiles.choose(asked.profile)
-    machines = yield from machines_meant(asked.machines, asked.selector, current.snapshot)
-    if asked.apply:
-        write_cordon(query, machines, rules, step="cordon")
-    inputs = yield from moment(current, profile)
-    yield
-    drained = yield from drain_steps(machines, inputs, same=asked.same, force=asked.force)
-    moves = [_planned(one) for one in drained.found]
-    if asked.apply:
-        moves = yield from _reserved(moves, asked, query, update)
-    result = DrainResult(
-        drained=list(drained.machines),
-        cordoned=asked.apply,
-        profile=profile.name,
+    if asked.consolidate:
+        inputs = yield from moment(current, profile)
+        yield
+        chosen = yield from consolidate_steps(asked.consolidate, inputs, same=asked.same, force=asked.force)
+        planned = consolidate_result(chosen, asked.consolidate, inputs)
+        if asked.apply and planned.drained:
+            write_cordon(query, planned.drained, rules, step="cordon")
+    else:
+        machines = yield from machines_meant(asked.machines, asked.selector, current.snapshot)
+        if asked.apply:
+            write_cordon(query, machines, rules, step="cordon")
+        inputs = yield from moment(current, profile)
+        yield
+        drained = yield from drain_steps(machines, inputs, same=asked.same, force=asked.force)
+        planned = drain_result(drained, inputs)
+    if not asked.apply:
+        return planned
+    moves = yield from _reserved(planned.moves, asked, query, update)
+    result = msgspec.structs.replace(
+        planned,
+        cordoned=True,
         moves=[one for one in moves if one.target is not None],
-        moving=_leaving(drained),
-        blocked=[one for one in moves if one.target is None],
+        blocked=[*planned.blocked, *(one for one in moves if one.target is None)],
     )
-    if asked.apply:
-        rules.keep(query, msgspec.json.encode(result), current.clock())
-        rules.announce([_message(one, current.clock()) for one in result.moves])
+    rules.keep(query, msgspec.json.encode(result), current.clock())
+    rules.announce([_message(one, current.clock()) for one in result.moves])
     return result
 
 
@@ -75,11 +82,8 @@ def _reserved(moves: Sequence[DrainLine], asked: Drain, query: Query, update: Up
     """Reserve the targets, one in a step."""
     found = []
     for one in moves:
-        if one.target is None:
-            found.append(one)
-        else:
-            yield
-            found.append(_begun(one, asked, query, update))
+        yield
+        found.append(_begun(one, asked, query, update))
     return found
 
 
@@ -113,20 +117,3 @@ def _message(line: DrainLine, now_s: float) -> MoveProposal:
 
 def _staying(planned: DrainLine, why: str) -> DrainLine:
     return msgspec.structs.replace(planned, target=None, reason=why)
-
-
-def _planned(one: Anew) -> DrainLine:
-    return msgspec.structs.replace(_line(one.instance), target=one.target, reason=one.why)
-
-
-def _leaving(drained: Drained) -> list[DrainLine]:
-    return [
-        msgspec.structs.replace(_line(one), target=one.moving.to, until=one.moving.until, move=one.moving.number)
-        for one in drained.leaving
-        if one.moving
-    ]
-
-
-def _line(one: Instance) -> DrainLine:
-    amounts = {name: amount for name, amount in zip(RESOURCES, one.amounts, strict=True) if amount is not None}
-    return DrainLine(id=one.id, generation=one.generation, source=one.machine, amounts=amounts)

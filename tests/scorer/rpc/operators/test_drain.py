@@ -153,3 +153,21 @@ def test_refused(scorer: Scorer, asked: dict[str, Any], error: str) -> None:
     with pytest.raises((InvalidRequest, CallError), match=error):
         scorer.ask("drain", apply=True, **asked)
     assert scorer.rules.entries == {}
+
+
+def test_it_chooses_the_cheapest_machines(scorer: Scorer) -> None:
+    """As the command's --consolidate does; with apply the chosen ones are cordoned, no others."""
+    scorer.ask("place", id="alone", cpu=0.5, memory=1, machine="b1")
+    scorer.ask("confirm", id="alone")
+    found = scorer.ask("drain", consolidate=2)
+    assert (found["drained"], [one["id"] for one in found["moves"]]) == (["b1"], ["alone"])
+    assert found["emptying"] == {
+        "wanted": 2, "tried": 1, "left": {"without instances": 2, "with an instance that may not move": 1},
+        "machines": [{"machine": "b1", "memory": 1.0, "instances": 1}],
+    }  # fmt: skip
+    assert (found["machines"], found["instances"], scorer.rules.entries) == (4, 9, {})
+    found = scorer.ask("drain", consolidate=2, apply=True)
+    assert (found["cordoned"], [*scorer.rules.entries]) == (True, ["b1"])
+    assert scorer.service.current.ledger.instances["alone"].moving is not None
+    with pytest.raises(InvalidRequest, match="chooses the machines itself"):
+        scorer.ask("drain", consolidate=1, machines=["a1"])
