@@ -317,6 +317,28 @@ def test_tls_is_spoken_and_a_silent_client_blocks_no_other(tmp_path: Path) -> No
         server.stop()
 
 
+@pytest.mark.parametrize(("size", "status"), [(0, 200), (1_000_000, 200), (1_000_001, 413)])
+def test_a_body_is_read_up_to_its_bound(size: int, status: int) -> None:
+    """In one piece; a longer one is refused before it is read."""
+
+    def length(environ: dict[str, Any], start: Callable[..., Any]) -> list[bytes]:
+        start("200 OK", [])
+        return [str(len(environ["wsgi.input"].read())).encode()]
+
+    server = PageServer(length, "127.0.0.1", 0, body_bytes_max=1_000_000)
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        connection.putrequest("POST", "/")
+        connection.putheader("Content-Length", str(size))
+        connection.endheaders(b"x" * size if status == 200 else None)
+        answer = connection.getresponse()
+        assert answer.status == status
+        assert status != 200 or answer.read() == str(size).encode()
+        connection.close()
+    finally:
+        server.stop()
+
+
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "256.1.1.1", "192.0.2.1"])
 def test_a_wrong_address_is_a_wrong_setting(registry: CollectorRegistry, host: str) -> None:
     """One line that names it."""
