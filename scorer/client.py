@@ -336,6 +336,8 @@ class PlanFields(TypedDict, total=False):
     profile: str
     prune: bool
     prune_labels: Mapping[str, str]
+    release_last: bool
+    records: bool
 
 
 class RebalanceFields(TypedDict, total=False):
@@ -764,6 +766,8 @@ class PlanStep(Result, kw_only=True):
     generation: int
     changes: dict[str, Any]
     """The parameters of its ``update``, in base units."""
+    record: dict[str, Any] | None = None
+    """With ``records`` the record of the instance before the step; null for a new one."""
 
 
 class PlanResult(Result, kw_only=True):
@@ -776,6 +780,10 @@ class PlanResult(Result, kw_only=True):
     """Instances that are not named and are left alone."""
     steps: list[PlanStep]
     """In the order in which they are to be carried out: each sees those before it."""
+    machines: int = 0
+    """Machines of the fleet that it was planned on."""
+    instances: int = 0
+    """Instances of that fleet."""
 
 
 class RebalanceMove(Result, kw_only=True):

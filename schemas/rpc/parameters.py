@@ -178,6 +178,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Release confirmed instances that are not named."""
     prune_labels: Labels = {}
     """With ``prune``: only those with these labels."""
+    release_last: bool = False
+    """Release after all other steps, where that refuses no more of them: what is released need not be undone."""
+    records: bool = False
+    """Give each step the record of its instance, by which the step can be undone."""
 
 
 class Rebalance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -331,6 +331,8 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     generation: int
     changes: dict[str, Any]
     """The parameters of its ``update``, in base units."""
+    record: dict[str, Any] | None = None
+    """With ``records`` the record of the instance before the step; null for a new one."""
 
 
 class PlanResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -343,6 +345,10 @@ class PlanResult(msgspec.Struct, frozen=True, kw_only=True):
     """Instances that are not named and are left alone."""
     steps: list[PlanStep]
     """In the order in which they are to be carried out: each sees those before it."""
+    machines: int = 0
+    """Machines of the fleet that it was planned on."""
+    instances: int = 0
+    """Instances of that fleet."""
 
 
 class RebalanceMove(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -221,6 +222,7 @@ PLANNED = [
     ("drain", "m06"), ("drain", "m0[67]", "--json"), ("drain", "--selector", "machine=m07", "--force"),
     ("drain", "--consolidate", "2", "--json"), ("drain", "--consolidate", "3"),
     ("drain", "m06", "--profile", "kubernetes"),
+    ("plan", "FILE"), ("plan", "FILE", "--prune", "--json"), ("plan", "FILE", "--prune", "--all-or-nothing"),
 ]  # fmt: skip
 
 
@@ -232,10 +234,14 @@ def test_a_command_prints_what_the_scorer_plans(
     module_names: Names,
     server: redis.Redis,
     words: tuple[str, ...],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It reads no fleet. Where no scorer answers it plans by itself, and prints the same."""
     eventually(lambda: server.hlen(module_names.processes("scorer")))
+    file = tmp_path / "wanted.jsonl"
+    file.write_text('{"id": "there-0", "cpu": 2, "memory": "1G"}\n{"id": "new", "cpu": 1, "count": 2, "memory": "2G"}')
+    words = tuple(str(file) if word == "FILE" else word for word in words)
     command = (*words, "--redis-url", valkey.url, "--prefix", module_names.prefix, "--timeout", "60")
     with monkeypatch.context() as without:
         without.setattr(by_scorer, "by_scorer", lambda *_: None)

@@ -142,7 +142,7 @@ def test_a_run_that_broke_off_is_finished_by_another(
     at = {"release": 0, "update": 4, "place": 6}[stop]
 
     def call(self: DirectClient, method: str, *how: Any) -> Any:
-        if next(calls) == at:
+        if method != "plan" and next(calls) == at:
             assert method == stop
             killed()
         return real(self, method, *how)

@@ -1,8 +1,8 @@
 """``windward plan``: compare wanted instances with the ledger; with ``--apply``, carry out the differences.
 
-It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`). What is applied goes through a scorer, which
-checks each step again (`carry_out`). At a refused step it stops: the rest was planned on what was before
-it.
+A scorer makes the plan; without one, this process does (`scorer.commands.shared.by_scorer`). What is applied goes
+through a scorer, which checks each step again (`carry_out`). At a refused step it stops: the rest was planned on what
+was before it.
 """
 
 from __future__ import annotations
@@ -11,26 +11,28 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
+import msgspec
 from msgspec import Meta
 
 from schemas.process.failures import Failure, print_failure
 from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.rpc.request import InvalidRequest
+from schemas.rpc.request import InvalidRequest, Request
 from scorer.client import WindwardError
 from scorer.commands.planning.plan_view import left_words, plan_answer, show, undone, undone_words
 from scorer.commands.shared import ask
-from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
+from scorer.commands.shared.by_scorer import planned_by_scorer
+from scorer.commands.shared.whole_fleet import FleetSettings, basis, chosen_profile
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
     from scorer.commands.planning.carry_out import Calls, Outcome
-    from scorer.planning.wanted.steps import Wanted
-    from scorer.ranking.fleet_state import FleetState
-    from scorer.ranking.profiles.profile import Profile
+    from scorer.planning.wanted.steps import Action, Wanted
+
+    _Planned = tuple[Wanted, dict[str, Any]]
+    """A plan, and what it was made on."""
 
 CHANGES, UNKNOWN = 1, 255
 """Exit codes: there is something to change; the plan could not be made."""
@@ -89,8 +91,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
     settings = load_settings(PlanSettings, "plan", argv, environ)
     try:
-        profile = chosen_profile(settings.profile, settings.profiles)
-        fleet, found = _found(settings, profile)
+        found, made_on = _found(settings)
     except SettingsError as error:
         print_failure("plan", "INVALID_ARGUMENT", str(error), as_json=settings.json)
         return UNKNOWN
@@ -100,7 +101,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     except AWAY as error:
         ask.unreachable(settings.redis_url, error, "plan", settings)
         return UNKNOWN
-    answer = plan_answer(found, profile, fleet)
+    answer = plan_answer(found, made_on)
     refused = bool(answer["counts"]["refuse"])
     if settings.apply and not (refused and settings.all_or_nothing):
         return _apply(settings, found, answer)
@@ -110,11 +111,10 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     return CHANGES if answer["steps"] else ask.OK
 
 
-def _found(settings: PlanSettings, profile: Profile) -> tuple[FleetState, Wanted]:
-    """Return the fleet and the plan; raises SettingsError, or one of `scorer.wire.AWAY`."""
+def _found(settings: PlanSettings) -> tuple[Wanted, dict[str, Any]]:
+    """Return the plan, and what it was made on; raises SettingsError, or one of `scorer.wire.AWAY`."""
     from scorer.commands.planning.wanted_file import read_text, read_wanted
     from scorer.planning.wanted.requests import InvalidWanted
-    from scorer.planning.wanted.wanted import compare
 
     try:
         with nullcontext(sys.stdin.buffer) if settings.file == "-" else Path(settings.file).open("rb") as file:
@@ -123,16 +123,49 @@ def _found(settings: PlanSettings, profile: Profile) -> tuple[FleetState, Wanted
         raise SettingsError(f"file: {settings.file}: {error.strerror}") from None
     except InvalidWanted as error:
         raise SettingsError(f"file: {settings.file}: {error}") from None
+    found = _by_scorer(settings, requests)
+    return _here(settings, requests) if found is None else found
+
+
+def _by_scorer(settings: PlanSettings, requests: Sequence[Request]) -> _Planned | None:
+    """Return the plan that a scorer makes; None where the command has to make it by itself."""
+    from schemas.rpc.results import PlanResult
+    from scorer.ledger.record.instance import of_builtins
+    from scorer.planning.wanted.steps import Step, Wanted
+
+    asked = {
+        "instances": [msgspec.to_builtins(one) for one in requests], "prune": settings.prune,
+        "prune_labels": settings.prune_labels, "release_last": settings.all_or_nothing, "records": settings.apply,
+    }  # fmt: skip
+    answer = planned_by_scorer(settings, settings.profile, PlanResult, "plan", asked)
+    if answer is None:
+        return None
+    request_of = {one.id: one for one in requests}
+    steps = [
+        Step(
+            cast("Action", one.action), one.id, one.source, one.target, one.why, one.generation, one.changes,
+            request_of.get(one.id) if one.source is None else None,
+            None if one.record is None else of_builtins(one.record),
+        )
+        for one in answer.steps
+    ]  # fmt: skip
+    basis = {"profile": answer.profile, "machines": answer.machines, "instances": answer.instances}
+    return Wanted(tuple(steps), answer.counts["same"], answer.others), basis
+
+
+def _here(settings: PlanSettings, requests: Sequence[Request]) -> _Planned:
+    """Return the same plan, made by this process."""
+    from scorer.placement.choosing.steps import drain
+    from scorer.planning.wanted.wanted import compare_steps, undoable_steps
+
+    profile = chosen_profile(settings.profile, settings.profiles)
     fleet = settings.fleet()
-    find = partial(compare, requests, fleet.inputs(profile), prune=settings.prune, prune_labels=settings.prune_labels)
+    make = undoable_steps if settings.all_or_nothing else compare_steps
     try:
-        found = find()
-        if settings.all_or_nothing and found.count("release"):  # releases come last: none has to be undone
-            last = find(release_last=True)
-            found = last if last.count("refuse") <= found.count("refuse") else found
+        steps = make(requests, fleet.inputs(profile), prune=settings.prune, prune_labels=settings.prune_labels)
+        return drain(steps), basis(fleet, profile)
     except InvalidRequest as error:
         raise SettingsError(f"file: {settings.file}: {error}") from None
-    return fleet, found
 
 
 def _confirmed(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, dict[str, Any]]:

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.process.tables import Column, Screen, table
 from scorer.commands.shared.show import ON_THE_LIST, ago, counted, time_of
-from scorer.commands.shared.whole_fleet import basis, basis_in_words
+from scorer.commands.shared.whole_fleet import basis_in_words
 
 if TYPE_CHECKING:
     from scorer.planning.wanted.steps import Wanted
-    from scorer.ranking.fleet_state import FleetState
-    from scorer.ranking.profiles.profile import Profile
 
 _SIGNS = {"place": "+", "move": ">", "change": "~", "update": "*", "release": "-", "refuse": "!"}
 _WORDS = {
@@ -23,10 +21,13 @@ _WORDS = {
 _UNKNOWN = ("DEADLINE_EXCEEDED", "UNAVAILABLE")
 
 
-def plan_answer(found: Wanted, profile: Profile, fleet: FleetState) -> dict[str, Any]:
-    """Return the plan as JSON has it: every step but those that change nothing, in their order."""
+def plan_answer(found: Wanted, basis: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plan as JSON has it: every step but those that change nothing, in their order.
+
+    ``basis``: what it was made on (`scorer.commands.shared.whole_fleet.basis`).
+    """
     return {
-        **basis(fleet, profile),
+        **basis,
         "counts": {action: found.count(action) for action in _WORDS},  # type: ignore[arg-type]
         "others": found.others,
         "steps": [

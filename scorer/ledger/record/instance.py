@@ -18,7 +18,7 @@ machine that the instance leaves holds the old amounts meanwhile, the one it mov
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
@@ -174,6 +174,16 @@ def _amounts_of(kind: Any, items: tuple[tuple[str, Any], ...]) -> Any:
 _encode = msgspec.json.Encoder().encode
 read_record = msgspec.json.Decoder(Instance, dec_hook=_read_amounts).decode
 """Return the instance in a record. Raises msgspec.DecodeError."""
+
+
+def of_builtins(fields: Mapping[str, Any]) -> Instance:
+    """Return the instance of plain values, in base units, as `msgspec.to_builtins` gives them.
+
+    >>> one = Instance(id="a", machine="m", state="reserved", amounts=(0.5, None), maxmemory=8.0)
+    >>> of_builtins(msgspec.to_builtins(one)) == one
+    True
+    """
+    return msgspec.convert(fields, Instance, dec_hook=lambda kind, given: kind(given))
 
 
 def record_tail(instance: Instance, *, own: bool = True) -> bytes:

@@ -99,6 +99,18 @@ def compare_steps(
     return Wanted(found, len(steps) - len(found), len(others) - len(released))
 
 
+def undoable_steps(
+    requests: Sequence[Request], inputs: RankingInputs, *, prune: bool, prune_labels: Mapping[str, str] | None = None
+) -> Steps[Wanted]:
+    """Return the result of `compare` with releases last, where that refuses no more: then none has to be undone."""
+    found = yield from compare_steps(requests, inputs, prune=prune, prune_labels=prune_labels)
+    if not found.count("release"):
+        return found
+    yield
+    last = yield from compare_steps(requests, inputs, prune=prune, prune_labels=prune_labels, release_last=True)
+    return last if last.count("refuse") <= found.count("refuse") else found
+
+
 def _pruned(instance: Instance, labels: Mapping[str, str]) -> bool:
     return instance.state == "confirmed" and labels.items() <= instance.labels.items()
 

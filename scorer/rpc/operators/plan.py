@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, get_args
 
+import msgspec
+
 from schemas.rpc.parameters import BATCH_MAX, Plan
 from schemas.rpc.request import InvalidRequest
 from schemas.rpc.results import PlanResult, PlanStep
 from scorer.placement.choosing.steps import Steps
 from scorer.planning.wanted.requests import InvalidWanted, WantedRequests
 from scorer.planning.wanted.steps import Action
-from scorer.planning.wanted.wanted import compare_steps
+from scorer.planning.wanted.wanted import compare_steps, undoable_steps
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.parameters import read_params
 from scorer.rpc.methods.slices import by_parts
@@ -49,7 +51,8 @@ def plan(params: dict[str, Any], current: Current) -> Steps[PlanResult]:
         raise InvalidRequest(str(error)) from None
     inputs = yield from moment(current, profile)
     yield
-    found = yield from compare_steps(wanted.all, inputs, prune=asked.prune, prune_labels=asked.prune_labels)
+    make = undoable_steps if asked.release_last else compare_steps
+    found = yield from make(wanted.all, inputs, prune=asked.prune, prune_labels=asked.prune_labels)
     return PlanResult(
         profile=profile.name,
         counts={action: found.count(action) for action in _ACTIONS},
@@ -58,7 +61,10 @@ def plan(params: dict[str, Any], current: Current) -> Steps[PlanResult]:
             PlanStep(
                 action=one.action, id=one.id, source=one.source, target=one.target, why=one.why,
                 generation=one.generation, changes=dict(one.changes),
+                record=msgspec.to_builtins(one.old) if asked.records and one.old else None,
             )
             for one in found.steps
         ],
+        machines=len(inputs.snapshot),
+        instances=len(inputs.ledger),
     )  # fmt: skip

@@ -9,6 +9,7 @@ import pytest
 
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest, read_request
+from scorer.ledger.record.instance import of_builtins
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
@@ -88,3 +89,29 @@ def test_refused(scorer: Scorer, asked: dict[str, Any], error: str) -> None:
     """With the instance and the field."""
     with pytest.raises(InvalidRequest, match=error):
         scorer.ask("plan", **asked)
+
+
+def test_a_step_has_the_record_by_which_it_can_be_undone(scorer: Scorer) -> None:
+    """Where that is asked for; the answer says on how large a fleet it was planned."""
+    scorer.ask("place", id="there", cpu=1, memory=1, labels={"app": "a"})
+    scorer.ask("confirm", id="there")
+    wanted = [{"id": "there", "cpu": 2, "memory": 1, "labels": {"app": "a"}}, {"id": "new", "cpu": 1, "memory": 1}]
+    before = scorer.service.current.ledger.instances["there"]
+    found = scorer.ask("plan", instances=wanted, records=True)
+    records = {one["id"]: one["record"] for one in found["steps"]}
+    assert of_builtins(records["there"]) == before
+    assert records["new"] is None
+    assert (found["machines"], found["instances"]) == (
+        len(scorer.service.current.snapshot), len(scorer.service.current.ledger)
+    )  # fmt: skip
+    assert [one["record"] for one in scorer.ask("plan", instances=wanted)["steps"]] == [None, None]
+
+
+def test_releases_come_last_where_that_is_asked_for(scorer: Scorer) -> None:
+    """Of the same steps."""
+    scorer.ask("place", id="there", cpu=1, memory=1)
+    scorer.ask("confirm", id="there")
+    asked: dict[str, Any] = {"instances": [{"id": "new", "cpu": 1, "memory": 1}], "prune": True}
+    first, last = (scorer.ask("plan", **asked, release_last=late)["steps"] for late in (False, True))
+    assert [one["action"] for one in first if one["id"] in ("there", "new")] == ["release", "place"]
+    assert [one["action"] for one in last if one["id"] in ("there", "new")] == ["place", "release"]
