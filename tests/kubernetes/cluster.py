@@ -23,6 +23,10 @@ _PODS = "/api/v1/namespaces/default/pods"
 _NAMESPACE = "windward"
 _RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 _PATHS = {
+    "Namespace": "/api/v1/namespaces",
+    "ConfigMap": f"/api/v1/namespaces/{_NAMESPACE}/configmaps",
+    "DaemonSet": f"/apis/apps/v1/namespaces/{_NAMESPACE}/daemonsets",
+    "StatefulSet": f"/apis/apps/v1/namespaces/{_NAMESPACE}/statefulsets",
     "Deployment": f"/apis/apps/v1/namespaces/{_NAMESPACE}/deployments",
     "PodDisruptionBudget": f"/apis/policy/v1/namespaces/{_NAMESPACE}/poddisruptionbudgets",
     "Service": f"/api/v1/namespaces/{_NAMESPACE}/services",
@@ -154,6 +158,10 @@ class Cluster:
         for manifest in manifests:
             for each in yaml.safe_load_all(manifest.read_text()):
                 self._call("POST", f"{_PATHS[each['kind']]}?fieldValidation=Strict", each)
+
+    def try_to_make(self, one: dict[str, Any]) -> None:
+        """Have the server check an object, validated strictly, and keep nothing."""
+        self._call("POST", f"{_PATHS[one['kind']]}?fieldValidation=Strict&dryRun=All", one)
 
     def flags_of(self, account: str) -> list[str]:
         """Return the flags by which a process is a service account, which has a token of its own."""
