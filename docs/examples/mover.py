@@ -81,4 +81,6 @@ def carry_out(scorer: Client, command: list[str], move: dict) -> str:
 
 
 if __name__ == "__main__":
+    if not sys.argv[1:] or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
     mover(sys.argv[1:])

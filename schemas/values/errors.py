@@ -6,6 +6,8 @@ import re
 import typing
 from typing import Any
 
+import msgspec
+
 from schemas.values.near import did_you_mean
 
 ECHO_MAX = 200
@@ -90,13 +92,31 @@ def field_error(error: object, otherwise: str = "", given: Any = None, kind: Any
 
 
 def _hint(problem: str, path: str, kind: Any) -> str:
-    """Return names similar to an unknown field, or the valid choices; "" where neither is known."""
-    hints = typing.get_type_hints(kind)
+    """Return names similar to an unknown field, or those there are, or the valid choices; "" where none is known."""
     if unknown := re.fullmatch(r"Object contains unknown field `([^`]*)`", problem):
-        return did_you_mean(unknown[1], hints) if not path else ""
+        hints = _fields_at(kind, path)
+        near = did_you_mean(unknown[1], hints)
+        return near if near or not path or not hints else f"; there are {', '.join(hints)}"
+    hints = typing.get_type_hints(kind)
     if problem.startswith("Invalid enum value") and path[1:] in hints:
         return f"; there are {', '.join(map(str, typing.get_args(hints[path[1:]])))}"
     return ""
+
+
+def _fields_at(kind: Any, path: str) -> dict[str, Any]:
+    """Return the fields of the Struct at a path below another one; none where it is of no Struct, or of several."""
+    for key, _ in _STEP.findall(path):
+        inside = _structs_in(kind)
+        kind = typing.get_type_hints(inside[0]).get(key) if key and len(inside) == 1 else kind
+    inside = _structs_in(kind)
+    return typing.get_type_hints(inside[0]) if len(inside) == 1 else {}
+
+
+def _structs_in(kind: Any) -> list[type[msgspec.Struct]]:
+    """Return the Structs that a type is made of: ``tuple[A, ...] | None`` of A."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return [kind]
+    return [found for part in typing.get_args(kind) for found in _structs_in(part)]
 
 
 def split_path(message: str) -> tuple[str, str]:

@@ -396,6 +396,14 @@ def test_moves_of_a_plan_are_on_the_list(valkey: Valkey, fleet: Fleet, tmp_path:
         assert where(fleet)["i0"] == ("cold1", "")
 
 
+@pytest.mark.parametrize("words", [["--help"], []])
+def test_the_documented_mover_says_how_it_is_started(words: list[str]) -> None:
+    """It waits for no move then."""
+    command = [sys.executable, "docs/examples/mover.py", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert "python mover.py ./move-instance" in done.stderr
+
+
 def test_the_documented_mover(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
     """It reserves, runs the program, confirms, acknowledges; what fails is cancelled, what is overtaken not begun.
 

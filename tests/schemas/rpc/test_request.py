@@ -57,7 +57,13 @@ WRONG: list[tuple[str, Any, str]] = [
         {"prefer": [{"selector": "a", "weight": 101}]},
         "prefer[0].weight: expected a number of at most",
     ),
-    ("preference with more", {"prefer": [{"selector": "a", "w": 1}]}, "prefer[0]: no such field: 'w'"),
+    ("preference with more", {"prefer": [{"selector": "a", "w": 1}]}, "prefer[0]: no such field: 'w'; there are"),
+    (
+        "an affinity's field",
+        {"anti_affinity": [{"cluster": "a"}]},
+        "anti_affinity[0]: no such field: 'cluster'; there are instances, topology",
+    ),
+    ("nearly one", {"tolerations": [{"effct": "a"}]}, "tolerations[0]: no such field: 'effct'; did you mean effect?"),
     (
         "rules too long",
         {"selector": "a" * 16_000, "prefer": [{"selector": "b" * 385}]},
