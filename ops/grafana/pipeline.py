@@ -383,14 +383,20 @@ def _pods() -> list[Panel]:
             [("sum(windward_pods_leads)", "lead"), ("max(windward_pods_refused)", "refused")], "short", width=4, height=6,
             graph=False, empty=NO_PODS,
         ),
+        Figures(
+            "Nodes' facts", "Nodes whose labels, taints and room are in Redis; refused: what cannot be read; failed: writes in five minutes.",
+            [("max(windward_pods_nodes)", "in Redis"), ("max(windward_pods_nodes_refused)", "refused"),
+             ("sum(increase(windward_pods_nodes_failures_total[5m]))", "failed")], "short", width=4, height=6,
+            decimals=0, graph=False, empty=NO_PODS,
+        ),
         Lines(
             "Changes from pods", "A second: instances confirmed, corrected and released.",
-            rates("windward_pods_changes_total", "change"), "ops", width=6, height=6, empty=NO_PODS,
+            rates("windward_pods_changes_total", "change"), "ops", width=4, height=6, empty=NO_PODS,
         ),
         Lines(
             "Lists of pods", "A second, by result, and how long the last one took; each error is followed by a list.",
             [*rates("windward_pods_lists_total", "result"), ("max(windward_pods_list_seconds)", "seconds")], "short",
-            width=6, height=6, empty=NO_PODS,
+            width=4, height=6, empty=NO_PODS,
         ),
     ]  # fmt: skip
 

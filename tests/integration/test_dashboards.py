@@ -7,8 +7,10 @@ import math
 import os
 import shutil
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +38,7 @@ from scorer.commands.machines import machines as machines_command
 from scorer.ranking.profiles.catalogue import load_profiles
 from streams.worker.topics import TopicSettings
 from tests.fresh import all_fresh
+from tests.integration.extender_process import extender, order
 from tests.integration.kube_api import KubeApi, kube_api
 from tests.ops.metrics import exposed_metrics
 
@@ -103,7 +106,11 @@ def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
     environ |= {
         "WINDWARD_PROFILES": str(CLASSES), "WINDWARD_PROFILE": CLASSES.stem, "WINDWARD_CONFIG": str(tables),
     }  # fmt: skip
-    with Stack(settings, environ) as stack, Client(stack.redis_url, timeout_s=20) as client:
+    with (
+        Stack(settings, environ) as stack,
+        Client(stack.redis_url, timeout_s=20) as client,
+        asked_extender(stack),
+    ):
         assert stack.prometheus is not None
         with redis.Redis.from_url(stack.redis_url) as server:  # what chances came true takes half an hour to be seen
             server.set(Names("windward").learned, msgspec.json.encode(Learned(chances=CHANCES)))
@@ -146,13 +153,7 @@ def bare_fleet(stack: Stack, prometheus: Prometheus) -> Iterator[None]:
     settings = ExporterSettings(redis_url=stack.redis_url, metrics_port=free_port())
     reader = Reader(settings)
     server = serve(Exporter(reader, Selection(fleet=BARE), load_profiles(), "1"), settings)
-    assert stack.prometheus is not None
-    path = stack.settings.state_dir / "prometheus" / "prometheus.yml"
-    configuration = json.loads(path.read_text())
-    (job,) = [one for one in configuration["scrape_configs"] if one["job_name"] == "windward-exporter"]
-    job["static_configs"].append({"targets": [f"127.0.0.1:{settings.metrics_port}"], "labels": {"fleet": BARE}})
-    path.write_text(json.dumps(configuration))
-    stack.prometheus.signal(signal.SIGHUP)
+    scrape(stack, "windward-exporter", settings.metrics_port, BARE)
     try:
         bare = f'{{fleet="{BARE}"}}'
         seen = f"windward_machine_utilization_ratio{bare} and on () windward:fleet_machines:max{bare}"
@@ -161,6 +162,41 @@ def bare_fleet(stack: Stack, prometheus: Prometheus) -> Iterator[None]:
     finally:
         server.stop()
         reader.close()
+
+
+@contextmanager
+def asked_extender(stack: Stack) -> Iterator[None]:
+    """Run an extender that Prometheus scrapes, asked about a pod twice a second as a scheduler does, till the end."""
+    ended = threading.Event()
+    with extender(stack.redis_url, Names("windward")) as (_, port, page), ThreadPoolExecutor(1) as thread:
+
+        def ask() -> None:
+            number = 0
+            while not ended.wait(0.5):
+                order(port, [HERE, "sim-00004"], f"pod{(number := number + 1)}")
+
+        scrape(stack, "windward-extender", int(page.rpartition(":")[2]), OURS)
+        asking = thread.submit(ask)
+        try:
+            yield
+        finally:
+            ended.set()
+        asking.result()
+
+
+def scrape(stack: Stack, job: str, port: int, fleet: str) -> None:
+    """Have Prometheus scrape one more page."""
+    assert stack.prometheus is not None
+    path = stack.settings.state_dir / "prometheus" / "prometheus.yml"
+    configuration = json.loads(path.read_text())
+    page = {"targets": [f"127.0.0.1:{port}"], "labels": {"fleet": fleet}}
+    jobs = {one["job_name"]: one for one in configuration["scrape_configs"]}
+    if job in jobs:
+        jobs[job]["static_configs"].append(page)
+    else:
+        configuration["scrape_configs"].append(jobs["windward-exporter"] | {"job_name": job, "static_configs": [page]})
+    path.write_text(json.dumps(configuration))
+    stack.prometheus.signal(signal.SIGHUP)
 
 
 def usable(answer: Any) -> bool:
@@ -344,11 +380,12 @@ def test_every_rule_is_evaluated(run: Run) -> None:
 
 
 def test_every_process_is_scraped_without_a_warning(run: Run) -> None:
-    """All targets are up: agent, stream app, two scorers, two exporters, load watcher, pods, rebalancer, recorder."""
+    """All targets are up: each kind of process, and two scorers and exporters."""
     targets = run.prometheus.get("targets")["activeTargets"]
     assert sorted(each["labels"]["job"] for each in targets) == [
-        "windward-agent", "windward-exporter", "windward-exporter", "windward-load-watcher", "windward-pods",
-        "windward-rebalancer", "windward-record", "windward-scorer", "windward-scorer", "windward-stream",
+        "windward-agent", "windward-exporter", "windward-exporter", "windward-extender", "windward-load-watcher",
+        "windward-pods", "windward-rebalancer", "windward-record", "windward-scorer", "windward-scorer",
+        "windward-stream",
     ]  # fmt: skip
     assert [each["lastError"] for each in targets if each["health"] != "up"] == []
 
