@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import logging
 import os
 import subprocess
 import time
@@ -128,6 +129,15 @@ def stop(process: subprocess.Popen[bytes], wait_s: float = 10) -> int:
     except subprocess.TimeoutExpired:
         process.kill()
         return process.wait()
+
+
+@pytest.fixture(autouse=True)
+def log_levels() -> Iterator[None]:
+    """Put the product's log level back: a command that runs in the test's own process sets it for all that follow."""
+    logger = logging.getLogger("windward")
+    before = logger.level
+    yield
+    logger.setLevel(before)
 
 
 @pytest.fixture(scope="session")
