@@ -179,9 +179,15 @@ class Pipeline:
         await_condition(lambda: self.folded() >= samples, f"{samples} messages folded", deadline_s)
 
     def folded(self) -> int:
-        """How many messages the states in Redis go far, over all partitions."""
-        ask = asking(self._windows)
-        found = ask([("HMGET", self.names.state(partition), "offset") for partition in range(self.partitions)])
+        """How many messages the states in Redis go far, over all partitions; of a server started anew, too."""
+        ask, commands = (
+            asking(self._windows),
+            [("HMGET", self.names.state(p), "offset") for p in range(self.partitions)],
+        )
+        try:
+            found = ask(commands)
+        except AWAY:  # the connection was to the server before
+            found = ask(commands)
         return sum(int(offset or 0) for (offset,) in found)
 
     def close(self) -> None:
