@@ -180,7 +180,8 @@ class Placing:
             part = pending[first : first + size]
             planned = drain(self._plan(placement, part, inputs()))
             self._in_time(placement)
-            lost += drain(self._reserve(placement, planned))
+            ahead = self._alike_after(placement, pending[first + size - 1 : first + 2 * size])
+            lost += drain(self._reserve(placement, planned, ahead))
             first += size
             elapsed_s = time.perf_counter() - started
             size = next_size(size, elapsed_s)
@@ -188,13 +189,23 @@ class Placing:
                 yield
         return lost
 
+    @staticmethod
+    def _alike_after(placement: Placement, positions: Sequence[int]) -> int:
+        """Return how many follow the first of these positions, if all are alike; alike ones stand together."""
+        if len(positions) < 2:
+            return 0
+        head, last = (without_id(placement.asked[position]) for position in (positions[0], positions[-1]))
+        return len(positions) - 1 if head == last else 0
+
     def _in_time(self, placement: Placement) -> None:
         """Raise Late after the deadline: the caller no longer waits."""
         if self._late(placement):
             raise Late(sum(record is not None for record in placement.records), len(placement.asked))
 
-    def _reserve(self, placement: Placement, planned: Mapping[int, Wanted]) -> Steps[list[int]]:
+    def _reserve(self, placement: Placement, planned: Mapping[int, Wanted], ahead: int = 0) -> Steps[list[int]]:
         """Reserve the planned instances; return the positions to plan again.
+
+        ``ahead``: so many alike ones come next; their machines are chosen while the server works.
 
         Their machine was lost to another scorer, or the script has ended what was due: what was refused may have room
         now. It ends that without an instance, too.
@@ -204,6 +215,13 @@ class Placing:
         lost: list[int] = []
         own: dict[str, int] = {}  # the versions after our own scripts
         step = len(positions) if as_one else SCRIPT_INSTANCES_MAX
+
+        def meanwhile() -> None:
+            if not placement.answer:
+                placement.explain()
+            if ahead:
+                self._reuse.look_ahead(len(positions) + ahead)
+
         for first in range(0, max(1, len(positions)), max(1, step)):
             part = positions[first : first + step]
             change = self._follower.change
@@ -213,7 +231,7 @@ class Placing:
                 expected_change=max(changes, default=-1),
                 all_or_nothing=as_one,
                 dry_run=head.dry_run,
-                meanwhile=None if placement.answer else placement.explain,
+                meanwhile=meanwhile,
             )
             own |= {record.machine: record.version for record in transition.changes}
             current = transition.before == change

@@ -105,6 +105,11 @@ class Reuse:
         found = yield from plan_steps(requests, inputs, held)
         return found
 
+    def look_ahead(self, count: int) -> None:
+        """Choose the next ``count`` machines by the kept ranking, counted from its last choice that was placed."""
+        if self._kept is not None:
+            self._kept.extend(count)
+
     def prepare(self, inputs: Callable[[Profile], RankingInputs]) -> None:
         """Bring the columns up to date; rank the last request again if it was asked for twice in a row.
 

@@ -20,6 +20,8 @@ SHORTLIST = 256
 """The number of best machines that are compared."""
 ENDS = 16
 """The number of machines at either end of each min-max that are compared, too."""
+_ROUNDED = TIE / 2
+"""An end of min-max that lies outside by less, in the total, does so by rounding, as in a fleet of alike machines."""
 LOOK_AHEAD = 256
 """The most machines that filters and scores are asked about at once."""
 
@@ -105,9 +107,10 @@ class Shortlist:
                 rise -= one if one < other else other
                 drop -= other if one < other else one
             low_then, high_then = self._raw_others[place]
-            if part.spread and (low_then + drop < ends[place][0] or high_then + rise > ends[place][1]):
-                return None
             slope, start = lines[place]
+            beyond = max(ends[place][0] - (low_then + drop), high_then + rise - ends[place][1])
+            if part.spread and beyond > 0 and not 0.0 < slope * beyond <= _ROUNDED:
+                return None
             change = slope - slope_then
             bound += start - start_then + max(change * low_then, change * high_then) + max(slope * rise, slope * drop)
         return bound
@@ -170,9 +173,11 @@ class Shortlist:
         return at, top + constant
 
     def _ask(self, rows: Integers, total: Floats, row: int) -> None:
-        """Ask filters and scores about the machine chosen, and about the next best ones not asked about yet."""
-        many = 2 * self._look_ahead
-        near = rows[np.argpartition(-total, many)[:many]] if total.size > many else rows
+        """Ask filters and scores about the machine chosen, and about the next best ones not asked about yet.
+
+        In the order in which they are chosen: of many alike machines by name.
+        """
+        near = rows[np.lexsort((self._name_order[rows], -np.rint(total / TIE)))][: 2 * self._look_ahead]
         known = self._scores.known
         wanted = [each for each in near.tolist() if each not in known][: self._look_ahead]
         self._scores.look_ahead(np.array(list(dict.fromkeys([row, *wanted])), np.int64))

@@ -181,6 +181,20 @@ def four(**more: Any) -> FleetState:
     )
 
 
+def test_many_alike_machines_are_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 of 400 take one each: rounding at an end of min-max is no reason to look at all of them anew."""
+    usage = {"cpu": {"mean": 2.0, "std": 0.3}, "memory": 8e9}
+    machines = [machine(f"m{number:03}", 16.0, 64e9, usage=usage) for number in range(400)]
+    asked, profile = request(cpu=0.5, memory="1G"), PROFILES.choose("windward")
+    looks, asks = mock.Mock(), mock.Mock()
+    renew, look_ahead = shortlist.Shortlist._renew, shortlist.IncrementalScores.look_ahead
+    monkeypatch.setattr(shortlist.Shortlist, "_renew", lambda *given: (looks(), renew(*given))[1])
+    monkeypatch.setattr(shortlist.IncrementalScores, "look_ahead", lambda *given: (asks(), look_ahead(*given))[1])
+    found = place_identical(rank(asked, read_fleet({"machines": machines}).inputs(profile, Kept())), 300)
+    assert found == [f"m{number:03}" for number in range(300)]
+    assert (looks.call_count, asks.call_count) <= (3, 3)
+
+
 def test_a_partial_answer_says_what_is_missing_and_why() -> None:
     """What fits is placed; the rest has no machine, with the reason of its own ranking."""
     offline = four()
