@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from schemas.process.connections import RedisSettings
 from schemas.process.settings import SettingsError, setting
 from schemas.resources import PRIORITY_CLASSES
 from scorer.kubernetes.pods_api import ApiServer
@@ -24,7 +25,7 @@ Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{0,63}\Z")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class KubernetesSettings(LedgerSettings):
+class ClusterSettings(RedisSettings):
     """Which cluster it is, and how it is reached."""
 
     GROUP: ClassVar[str] = ""
@@ -82,3 +83,10 @@ class KubernetesSettings(LedgerSettings):
         except (OSError, UnicodeDecodeError) as error:
             raise SettingsError(f"token_file or api_ca_file: cannot be used: {error}") from None
         return ApiServer(host=host, port=port, tls=tls, token_file=token_file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesSettings(ClusterSettings, LedgerSettings):
+    """The same of who reads and writes the ledger itself."""
+
+    GROUP: ClassVar[str] = ""

@@ -16,13 +16,13 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from urllib.parse import quote
 
 import msgspec
 import redis
 
 from schemas.process.redis_url import in_words
 from schemas.rpc.request import Request
+from scorer.kubernetes.api_calls import Calls, NoAnswer, pod_path
 from scorer.kubernetes.extender.protocol import ExtenderBindingArgs
 from scorer.kubernetes.pods_api import ApiServer
 from scorer.kubernetes.pods_body import Pod, read_pod
@@ -34,8 +34,6 @@ from scorer.wire import AWAY
 
 log = logging.getLogger("windward.extender")
 
-ANSWER_S = 3.0
-"""How long an answer of the API server may take."""
 _REFUSED = range(400, 500)
 
 
@@ -47,15 +45,11 @@ class Refused(Exception):
         self.reason = reason
 
 
-class _NoAnswer(Exception):
-    """The API server was asked, and has not answered."""
-
-
 class Binder:
-    """Binds pods; each thread has connections of its own."""
+    """Binds pods; each thread has connections of its own, to the ledger and to the API server."""
 
     def __init__(self, api: ApiServer, ledger: Callable[[], Ledger]) -> None:
-        self._api, self._make_ledger = api, ledger
+        self._api, self._make_ledger = Calls(api), ledger
         self._own = threading.local()
 
     def request(self, args: ExtenderBindingArgs, how: Reading) -> Request | None:
@@ -75,7 +69,7 @@ class Binder:
         reserved = self._reserve(args, wanted)
         try:
             status, said = self._call("POST", args, "/binding", _binding(args))
-        except _NoAnswer as error:
+        except NoAnswer as error:
             if self._pod(args).spec.node_name == args.node:
                 return
             raise Refused("api", f"the API server has not answered: {error}") from None
@@ -115,6 +109,10 @@ class Binder:
         (outcome,) = self._ledger.reserve([wanted]).outcomes
         return outcome
 
+    def let_go(self, hold: Instance) -> None:
+        """Release what holds the node for this pod, so that its place is free."""
+        self._release(hold)
+
     def _release(self, reserved: Instance) -> None:
         with suppress(*AWAY, UnknownFormat, redis.ResponseError):  # it ends by itself
             self._ledger.release(reserved.id, generation=reserved.generation)
@@ -125,7 +123,7 @@ class Binder:
         try:
             status, body = self._call("GET", args)
             pod = read_pod(body) if status == http.client.OK else Pod()
-        except (_NoAnswer, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (NoAnswer, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Refused("api", f"the API server has not answered: {error}") from None
         if status == http.client.NOT_FOUND or (status == http.client.OK and pod.metadata.uid != args.pod_uid):
             raise Refused("pod", "it is gone")
@@ -136,34 +134,8 @@ class Binder:
     def _call(
         self, method: str, args: ExtenderBindingArgs, part: str = "", body: bytes | None = None
     ) -> tuple[int, bytes]:
-        """Return status and body of an answer. A connection that was idle may be closed: a GET is asked twice."""
-        path = f"/api/v1/namespaces/{quote(args.pod_namespace, safe='')}/pods/{quote(args.pod_name, safe='')}{part}"
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        for again in (method == "GET", False):
-            connection = self._connection()
-            try:
-                if self._api.token_file is not None:
-                    headers["Authorization"] = f"Bearer {self._api.token_file.read_text().strip()}"
-                connection.request(method, path, body, headers)
-                answer = connection.getresponse()
-                return answer.status, answer.read()
-            except (OSError, http.client.HTTPException) as error:
-                connection.close()
-                del self._own.connection
-                if not again:
-                    raise _NoAnswer(f"{type(error).__name__}: {error}") from None
-        raise AssertionError
-
-    def _connection(self) -> http.client.HTTPConnection:
-        if not hasattr(self._own, "connection"):
-            api = self._api
-            self._own.connection = (
-                http.client.HTTPConnection(api.host, api.port, timeout=ANSWER_S)
-                if api.tls is None
-                else http.client.HTTPSConnection(api.host, api.port, timeout=ANSWER_S, context=api.tls)
-            )
-        connection: http.client.HTTPConnection = self._own.connection
-        return connection
+        answer = self._api.call(method, pod_path(args.pod_namespace, args.pod_name, part), body)
+        return answer.status, answer.body
 
 
 def _is_for(args: ExtenderBindingArgs, outcome: Outcome) -> bool:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import redis
 
 from scorer.kubernetes.extender.metrics import Metrics
+from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
@@ -83,6 +84,10 @@ class FollowedFleet(threading.Thread):
         found = RankingInputs(self._snapshot, self._follower.view, self.profile, self._clock(), self._kept)
         over = overlay(self._follower)
         return found if over is None else found.on(over)
+
+    def instance(self, instance_id: str) -> Instance | None:
+        """Return what the ledger has under an id."""
+        return self._follower.view.instances.get(instance_id)
 
     def machines(self) -> int:
         """Return how many machines are known."""

@@ -33,6 +33,9 @@ class Metrics:
         self.refused = Counter(
             "windward_extender_refused_binds", "Pods that were not bound, by reason", ["reason"], **of
         )
+        self.steered = Counter(
+            "windward_extender_steered", "Pods that got the node held for the replacement of an evicted one", **of
+        )
         self.pending = Gauge("windward_extender_pending", "Pods that count, and are not in the ledger yet", **of)
         self.up = Gauge("windward_extender_up", "1 while windows and ledger are read", **of)
         Info("windward_extender_build", "Version of this process", **of).info({"version": version})

@@ -42,16 +42,17 @@ class Pending:
             self._overlay.withdraw(uid)
             self._proposed.discard(uid)
 
-    def over(self, view: LedgerView, uid: str, now_s: float) -> Overlay | None:
-        """Return the ledger with what counts now, the pod ``uid`` itself left out; None: the ledger alone.
+    def over(self, view: LedgerView, uid: str, now_s: float, hold: str = "") -> Overlay | None:
+        """Return the ledger with what counts now, the pod ``uid`` itself and its hold left out; None: the ledger alone.
 
         The same overlay again while the ledger has not changed, so that columns that were made on it stay.
         """
         for one in [one for one, (until_s, _) in self._by_uid.items() if until_s < now_s or one in view.instances]:
             self.drop(one)
         self.drop(uid)
-        if uid in view.instances:  # reserved by an earlier try
-            again = Overlay(view, [uid])
+        own = [one for one in (uid, hold) if one in view.instances]
+        if own:  # reserved by an earlier try, or for it
+            again = Overlay(view, own)
             for _, instance in self._by_uid.values():
                 again.propose(instance)
             return again

@@ -30,6 +30,7 @@ from scorer.kubernetes.extender.metrics import ANSWERED, Metrics
 from scorer.kubernetes.extender.pending import Pending
 from scorer.kubernetes.extender.protocol import (
     NOT_NAMED,
+    SCORE_MAX,
     ExtenderArgs,
     ExtenderBindingResult,
     ExtenderFilterResult,
@@ -37,7 +38,9 @@ from scorer.kubernetes.extender.protocol import (
     read_args,
     read_binding,
 )
+from scorer.kubernetes.holds import hold_id
 from scorer.kubernetes.pods_request import Reading, request_of
+from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Wanted
 from scorer.ledger.view.view import instance_of
 from scorer.ranking.rank import rank
@@ -113,11 +116,11 @@ class Verbs:
         except msgspec.DecodeError:
             raise Neutral("refused") from None
         request, names = self._request(args), args.node_names or []
-        return self._on_ranking(request, began_s, lambda ranking: self._scores(request, names, ranking))
+        return self._on_ranking(request, began_s, lambda ranking, held: self._scores(request, names, ranking, held))
 
     def _filter(self, args: ExtenderArgs, began_s: float) -> ExtenderFilterResult:
         request, names = self._request(args), args.node_names or []
-        return self._on_ranking(request, began_s, lambda ranking: kept(names, ranking))
+        return self._on_ranking(request, began_s, lambda ranking, _: kept(names, ranking))
 
     def _request(self, args: ExtenderArgs) -> Request:
         if args.node_names is None:
@@ -142,7 +145,10 @@ class Verbs:
         try:
             request = self.binder.request(args, self.how)
             if request is not None:  # else it is bound there already
-                self.binder.bind(args, self._reservation(request, args.node))
+                wanted, held = self._reservation(request, args.node)
+                if held is not None and held.machine == args.node:
+                    self.binder.let_go(held)
+                self.binder.bind(args, wanted)
         except Refused as refused:
             self.metrics.refused.labels(refused.reason).inc()
             return ExtenderBindingResult(str(refused))
@@ -150,19 +156,25 @@ class Verbs:
             self._binds.release()
         return ExtenderBindingResult()
 
-    def _reservation(self, request: Request, node: str) -> Wanted:
+    def _reservation(self, request: Request, node: str) -> tuple[Wanted, Instance | None]:
+        """Return what to reserve, and what holds a node for this pod."""
         now_s = self.clock()
 
-        def of(ranking: Ranking) -> Wanted:
+        def of(ranking: Ranking, held: Instance | None) -> tuple[Wanted, Instance | None]:
             self._pending.note(instance_of(request, node, now_s), now_s)
-            return reservation(request, node, ranking)
+            return reservation(request, node, ranking), held
 
         return self._on_ranking(request, time.monotonic(), of, stale=True)
 
     def _on_ranking(
-        self, request: Request, began_s: float, answer: Callable[[Ranking], Found], *, stale: bool = False
+        self,
+        request: Request,
+        began_s: float,
+        answer: Callable[[Ranking, Instance | None], Found],
+        *,
+        stale: bool = False,
     ) -> Found:
-        """Return an answer that is made of a ranking, while the fleet does not change."""
+        """Return an answer that is made of a ranking and of the pod's hold, while the fleet does not change."""
         fleet, now_s = self.fleet, self.clock()
         if not fleet.lock.acquire(timeout=max(0.0, began_s + DEADLINE_S - time.monotonic())):
             raise Neutral("late")
@@ -171,16 +183,24 @@ class Verbs:
                 raise Neutral(why)
             if not stale and fleet.is_stale():
                 raise Neutral("stale")
-            inputs = fleet.inputs(lambda follower: self._pending.over(follower.view, request.id, now_s))
-            return answer(rank(request, inputs))
+            hold = hold_id(self.how.cluster, request.kind) if request.kind else ""
+            inputs = fleet.inputs(lambda follower: self._pending.over(follower.view, request.id, now_s, hold))
+            held = fleet.instance(hold)
+            return answer(rank(request, inputs), held if held is not None and held.expires_at > now_s else None)
         except InvalidRequest:
             raise Neutral("refused") from None
         finally:
             self.metrics.pending.set(len(self._pending))
             fleet.lock.release()
 
-    def _scores(self, request: Request, names: Sequence[str], ranking: Ranking) -> list[HostPriority]:
+    def _scores(
+        self, request: Request, names: Sequence[str], ranking: Ranking, held: Instance | None
+    ) -> list[HostPriority]:
         found = scored(names, ranking, self.top)
+        row = None if held is None else ranking.machines.roster.index.get(held.machine)
+        if held is not None and row is not None and ranking.feasible[row] and held.machine in names:
+            self.metrics.steered.inc()
+            return [HostPriority(held.machine, SCORE_MAX)]
         self.metrics.unknown.inc(found.unknown)
         if found.scores:
             now_s = self.clock()

@@ -14,7 +14,9 @@ from scorer.kubernetes.extender.fleet import FollowedFleet
 from scorer.kubernetes.extender.metrics import Metrics
 from scorer.kubernetes.extender.protocol import ExtenderFilterResult
 from scorer.kubernetes.extender.verbs import DEADLINE_S, Verbs
+from scorer.kubernetes.holds import hold_id
 from scorer.kubernetes.pods_request import Reading
+from scorer.ledger.record.instance import Instance
 from scorer.ranking.inputs import RankingInputs
 from tests.scorer.kubernetes.extender.test_extender import ALL, NOW_S, POD, inputs
 
@@ -30,6 +32,9 @@ class Fleet:
 
     def is_stale(self) -> bool:
         return self.stale
+
+    def instance(self, instance_id: str) -> Instance | None:
+        return self.given.ledger.instances.get(instance_id)
 
     def inputs(self, overlay: Callable[[Any], Any]) -> RankingInputs:
         follower = type("Follower", (), {"view": self.given.ledger})
@@ -108,3 +113,26 @@ def test_a_verb_that_waits_is_late() -> None:
         assert time.monotonic() - began_s >= 2 * DEADLINE_S
     assert scene.counted() == {"late": 1}
     assert scene.both() == (len(ALL), len(ALL))
+
+
+def test_the_replacement_of_an_evicted_pod_gets_its_target() -> None:
+    """Alone of all nodes, though another is better, while it is held and feasible; its hold does not count as load."""
+    owned = {
+        "metadata": POD["metadata"] | {"ownerReferences": [{"kind": "StatefulSet", "name": "db", "controller": True}]}
+    }
+    body = msgspec.json.encode({"Pod": POD | owned, "NodeNames": ALL})
+    scene = Scene()
+
+    def order() -> list[str]:
+        return [one.host for one in scene.verbs.prioritize(body)]
+
+    every, worst = order(), order()[-1]
+    rows = [("east", worst, 60.0, [worst]), ("west", worst, 60.0, every), ("east", "other", 60.0, every)]
+    for cluster, machine, lasts_s, expected in [*rows, ("east", worst, -1.0, every)]:
+        name, until_s = hold_id(cluster, "shop/db"), NOW_S + lasts_s
+        amounts = (4.0 if expected == [worst] else 0.0, 0.0, 0.0, 0.0)
+        held = Instance(id=name, machine=machine, state="reserved", expires_at=until_s, amounts=amounts)
+        scene.fleet.given.ledger.apply(held)
+        assert sorted(order()) == sorted(expected)
+        scene.fleet.given.ledger.forget(name)
+    assert scene.metrics.steered.collect()[0].samples[0].value == 1

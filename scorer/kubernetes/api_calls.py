@@ -1,0 +1,78 @@
+"""Shell: single calls of the API server, by a connection of each thread that stays open."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from typing import NamedTuple
+from urllib.parse import quote
+
+from scorer.kubernetes.pods_api import ApiServer
+
+ANSWER_S = 3.0
+"""How long an answer of the API server may take."""
+
+
+class NoAnswer(Exception):
+    """The API server was asked, and has not answered."""
+
+
+class Answer(NamedTuple):
+    """What the API server answered."""
+
+    status: int
+    body: bytes
+    retry_after_s: float = 0.0
+    """When it wants to be asked again; 0: it does not say."""
+
+    @property
+    def said(self) -> str:
+        """Status and the begin of the body, for people."""
+        return f"{self.status}: {self.body[:200].decode(errors='replace')}"
+
+
+def pod_path(namespace: str, name: str, part: str = "") -> str:
+    """Return the path of a pod, or of a part of it.
+
+    >>> pod_path("shop", "db-0", "/binding")
+    '/api/v1/namespaces/shop/pods/db-0/binding'
+    """
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}{part}"
+
+
+class Calls:
+    """Asks one API server."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        self._own = threading.local()
+
+    def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
+        """Return an answer. A connection that was idle may be closed: a GET is asked twice. Raises NoAnswer."""
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        for again in (method == "GET", False):
+            connection = self._connection()
+            try:
+                if self._api.token_file is not None:
+                    headers["Authorization"] = f"Bearer {self._api.token_file.read_text().strip()}"
+                connection.request(method, path, body, headers)
+                answer = connection.getresponse()
+                after = answer.headers.get("Retry-After", "")
+                return Answer(answer.status, answer.read(), float(after) if after.isdecimal() else 0.0)
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                del self._own.connection
+                if not again:
+                    raise NoAnswer(f"{type(error).__name__}: {error}") from None
+        raise AssertionError
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if not hasattr(self._own, "connection"):
+            api = self._api
+            self._own.connection = (
+                http.client.HTTPConnection(api.host, api.port, timeout=ANSWER_S)
+                if api.tls is None
+                else http.client.HTTPSConnection(api.host, api.port, timeout=ANSWER_S, context=api.tls)
+            )
+        connection: http.client.HTTPConnection = self._own.connection
+        return connection

@@ -1,0 +1,53 @@
+"""Shell: reads a pod, and evicts it by the Eviction API, which keeps to PodDisruptionBudgets.
+
+Reference: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
+"""
+
+from __future__ import annotations
+
+import http.client
+
+import msgspec
+
+from scorer.kubernetes.api_calls import Answer, Calls, NoAnswer, pod_path
+from scorer.kubernetes.evictor.rules import EvictedPod, read_evicted_pod
+
+BUDGET_STATUS = (http.client.TOO_MANY_REQUESTS, http.client.INTERNAL_SERVER_ERROR)
+"""A budget allows none now; two budgets match the pod."""
+GONE_STATUS = (http.client.NOT_FOUND, http.client.CONFLICT)
+"""There is no such pod; there is another one of this name."""
+
+
+class CannotAsk(Exception):
+    """The API server cannot be asked, or answers no."""
+
+
+class Evictions:
+    """Of one API server."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    def pod(self, namespace: str, name: str) -> EvictedPod:
+        """Return a pod, an empty one where there is none. Raises CannotAsk."""
+        try:
+            answer = self._calls.call("GET", pod_path(namespace, name))
+            if answer.status == http.client.NOT_FOUND:
+                return EvictedPod()
+            if answer.status != http.client.OK:
+                raise CannotAsk(answer.said)
+            return read_evicted_pod(answer.body)
+        except (NoAnswer, msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise CannotAsk(str(error)) from None
+
+    def evict(self, pod: EvictedPod, *, dry_run: bool) -> Answer:
+        """Ask for the eviction of this very pod. Raises NoAnswer."""
+        about = pod.metadata
+        options: dict[str, object] = {"preconditions": {"uid": about.uid}}
+        if dry_run:
+            options["dryRun"] = ["All"]
+        body = {
+            "apiVersion": "policy/v1", "kind": "Eviction", "deleteOptions": options,
+            "metadata": {"name": about.name, "namespace": about.namespace},
+        }  # fmt: skip
+        return self._calls.call("POST", pod_path(about.namespace, about.name, "/eviction"), msgspec.json.encode(body))

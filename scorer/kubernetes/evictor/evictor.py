@@ -1,0 +1,236 @@
+"""Shell: takes the proposed moves of this cluster's pods, and carries each out.
+
+    dry run of the eviction -> take the proposal -> hold the target -> evict this very pod -> see its replacement
+         refused: declined, and its kind is left alone for a while       refused: let the target go, decline
+
+A proposal waits on the list while `Rates` says so. The hold is a reservation in the ledger (`scorer.kubernetes.holds`),
+by which the extender sends the replacement to the target. It is released when the replacement is in the ledger,
+wherever it came, and ends by itself after its time, though this process ends before. What was taken then is delivered
+again, and declined as gone.
+
+Several may run: each proposal is taken once, and the hold of a kind is one for all. Their rates add up.
+"""
+
+from __future__ import annotations
+
+import http.client
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import msgspec
+import redis
+
+from schemas.messages.proposal import MoveProposal, read_proposal
+from schemas.process.redis_url import in_words
+from schemas.rpc.request import Request
+from scorer.client import Client, InstanceRow, WindwardError
+from scorer.kubernetes.api_calls import NoAnswer
+from scorer.kubernetes.evictor.eviction import BUDGET_STATUS, GONE_STATUS, CannotAsk, Evictions
+from scorer.kubernetes.evictor.metrics import Metrics
+from scorer.kubernetes.evictor.proposals import Proposals
+from scorer.kubernetes.evictor.rules import WAITS, EvictedPod, Rates, why_not
+from scorer.kubernetes.holds import REPLACES, hold
+from scorer.kubernetes.pods_request import CLUSTER, Reading, request_of
+from scorer.wire import AWAY
+
+log = logging.getLogger("windward.evictor")
+
+_REMEMBERED_MAX = 10_000
+
+
+@dataclass(frozen=True)
+class How:
+    """What the operator decides."""
+
+    reading: Reading
+    apply: bool = False
+    hold_s: float = 120.0
+    backoff_s: float = 30.0
+    not_namespaces: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class _Open:
+    """An evicted pod whose replacement was not seen yet."""
+
+    message: bytes
+    request: Request
+    """The hold."""
+    before: frozenset[str]
+    """The ids of its kind when it was evicted."""
+    until_s: float
+
+
+class Evictor:
+    """Call `turn` again and again."""
+
+    def __init__(
+        self,
+        proposals: Proposals,
+        scorer: Client,
+        evictions: Evictions,
+        rates: Rates,
+        how: How,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._proposals, self._scorer, self._evictions = proposals, scorer, evictions
+        self._rates, self._how, self._metrics, self._clock = rates, how, metrics, clock
+        self._open: list[_Open] = []
+        self._others: dict[str, None] = {}
+        """Proposals of what is no pod of this cluster, and without --apply those that were told."""
+        self.trouble = ""
+        """Why the last turn failed; "" where it did not."""
+
+    @property
+    def open(self) -> int:
+        """How many evicted pods are not replaced yet."""
+        return len(self._open)
+
+    def turn(self) -> None:
+        """See which evicted pods are replaced, then carry out what may begin; nothing is raised."""
+        try:
+            for one in list(self._open):
+                self._look(one)
+            self._begin_some()
+        except (*AWAY, redis.RedisError, WindwardError, CannotAsk) as error:
+            said = f"{type(error).__name__}: {in_words(error)}"
+            if said != self.trouble:
+                log.warning("evictor.failed", extra={"values": {"error": said}})
+            self.trouble = said
+        else:
+            if self.trouble:
+                log.info("evictor.well")
+            self.trouble = ""
+        self._metrics.up.set(not self.trouble)
+        self._metrics.open.set(len(self._open))
+
+    # ---- what was evicted
+
+    def _look(self, one: _Open) -> None:
+        """End what was replaced, or is held no longer."""
+        rows = self._of_kind(one.request.kind)
+        came = [row for row in rows if row.id not in one.before and REPLACES not in row.labels]
+        if not came and self._clock() < one.until_s:
+            return
+        where = "unseen" if not came else "elsewhere"
+        if any(row.machine == one.request.machine for row in came):
+            where = "target"
+        self._let_go(one.request)
+        self._proposals.acknowledge(one.message)
+        self._open.remove(one)
+        self._rates.end(one.request.kind)
+        self._metrics.replaced.labels(where).inc()
+        values = {"kind": one.request.kind, "target": one.request.machine, "came": where}
+        log.info("evictor.replaced", extra={"values": values})
+
+    def _of_kind(self, kind: str) -> list[InstanceRow]:
+        return self._scorer.instances(kind=kind, labels={CLUSTER: self._how.reading.cluster}, limit=1000).instances
+
+    def _let_go(self, held: Request) -> None:
+        try:
+            self._scorer.release(held.id)
+        except WindwardError as error:  # it has ended, or ends by itself
+            log.debug("evictor.hold.kept", extra={"values": {"error": str(error)}})
+
+    # ---- what is proposed
+
+    def _begin_some(self) -> None:
+        messages, fence = self._proposals.waiting()
+        waits: Counter[str] = Counter()
+        for message in messages:
+            move = read_proposal(message)
+            if move is None or move.fence < fence or move.expires_at < self._clock() or move.id in self._others:
+                continue  # the rebalancer takes them off the list
+            if (why := self._rates.why_wait("", self._clock())) in WAITS[:2]:  # whatever its kind
+                waits[why] += 1
+                continue
+            rows = self._scorer.instances(id=move.instance).instances
+            if not rows or rows[0].labels.get(CLUSTER) != self._how.reading.cluster:
+                self._pass_over(move)
+                continue
+            if why := self._rates.why_wait(rows[0].kind, self._clock()):
+                waits[why] += 1
+                continue
+            self._begin(message, move, rows[0])
+        for why in WAITS:
+            self._metrics.waiting.labels(why).set(waits[why])
+
+    def _pass_over(self, move: MoveProposal) -> None:
+        self._others[move.id] = None
+        while len(self._others) > _REMEMBERED_MAX:
+            del self._others[next(iter(self._others))]
+
+    def _begin(self, message: bytes, move: MoveProposal, row: InstanceRow) -> None:
+        pod = self._evictions.pod(row.labels.get("namespace", ""), row.labels.get("pod", ""))
+        why = why_not(pod, move.instance, move.source, self._how.not_namespaces)
+        if not why:
+            why = self._refused(pod, row.kind, dry_run=True)
+        if not self._how.apply:
+            self._pass_over(move)
+            self._metrics.would.inc()
+            log.info("evictor.dry_run", extra={"values": _told(move, pod) | {"result": why or "would be evicted"}})
+        elif self._proposals.take(message):
+            if not why:
+                why = self._carry_out(message, move, pod, row)
+            if why:
+                self._decline(message, move, pod, row.kind, why)
+
+    def _carry_out(self, message: bytes, move: MoveProposal, pod: EvictedPod, row: InstanceRow) -> str:
+        """Hold the target and evict; return why not, "" where it is done."""
+        reading = self._how.reading
+        try:
+            held = hold(request_of(pod, move.instance, reading), reading.cluster, move.instance, move.target,
+                        self._how.hold_s)  # fmt: skip
+        except ValueError:
+            return "unreadable"
+        try:
+            if row.moving is not None:  # a command began the move: its reservation would count beside the hold
+                self._scorer.update(move.instance, cancel_move=True, generation=move.generation)
+            before = frozenset(one.id for one in self._of_kind(held.kind))
+            placed = self._scorer.place(**msgspec.to_builtins(held))
+        except WindwardError as error:
+            log.warning("evictor.not_held", extra={"values": _told(move, pod) | {"error": str(error)}})
+            return "refused"
+        if placed.machine != move.target:
+            return "room"
+        if why := self._refused(pod, held.kind, dry_run=False):
+            self._let_go(held)
+            return why
+        now_s = self._clock()
+        self._open.append(_Open(message, held, before, now_s + self._how.hold_s))
+        self._rates.begin(held.kind, now_s)
+        self._metrics.evicted.inc()
+        log.info("evictor.evicted", extra={"values": _told(move, pod)})
+        return ""
+
+    def _refused(self, pod: EvictedPod, kind: str, *, dry_run: bool) -> str:
+        """Ask for the eviction; return why it is refused, "" where it is not, or where that is not known."""
+        try:
+            answer = self._evictions.evict(pod, dry_run=dry_run)
+        except NoAnswer as error:
+            if dry_run:
+                raise CannotAsk(str(error)) from None
+            return ""  # it may be evicted: its replacement will tell
+        if answer.status < http.client.BAD_REQUEST:
+            return ""
+        if answer.status in GONE_STATUS:
+            return "gone"
+        self._rates.refuse(kind, self._clock() + (answer.retry_after_s or self._how.backoff_s))
+        log.info("evictor.refused", extra={"values": {"pod": pod.metadata.name, "error": answer.said}})
+        return "budget" if answer.status in BUDGET_STATUS else "refused"
+
+    def _decline(self, message: bytes, move: MoveProposal, pod: EvictedPod, kind: str, why: str) -> None:
+        self._proposals.acknowledge(message)
+        self._metrics.declined.labels(why).inc()
+        log.info("evictor.declined", extra={"values": _told(move, pod) | {"kind": kind, "reason": why}})
+
+
+def _told(move: MoveProposal, pod: EvictedPod) -> dict[str, str]:
+    about = pod.metadata
+    return {
+        "uid": move.instance, "pod": f"{about.namespace}/{about.name}", "source": move.source, "target": move.target,
+    }  # fmt: skip

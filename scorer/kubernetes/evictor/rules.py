@@ -1,0 +1,114 @@
+"""Which pods may be evicted, and when. Pure.
+
+A pod is evicted when a controller makes another one that can run elsewhere, and nothing is lost with its node. The
+annotation ``cluster-autoscaler.kubernetes.io/safe-to-evict`` counts as it does for cluster-autoscaler: "false" keeps a
+pod, "true" gives one up although it has local storage. ``windward.io/movable: "false"`` keeps a pod, too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from scorer.kubernetes.pods_body import Meta, Pod, Spec
+from scorer.kubernetes.pods_request import OURS
+
+SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+_OF_ITS_NODE = ("DaemonSet", "Node")
+DECLINED = (
+    "gone", "elsewhere", "ending", "bare", "node", "namespace", "system", "kept", "local", "unreadable", "room",
+    "budget", "refused",
+)  # fmt: skip
+"""Why a proposal is declined: there is no such pod; it is on another node; it is being deleted; nothing would make it
+again; it belongs to its node; its namespace or its priority class is left alone; an annotation keeps it; it has local
+storage; it cannot be an instance; the target has no room; a disruption budget; the API server or the scorer."""
+WAITS = ("hour", "at_once", "kind", "backoff")
+"""Why a proposal waits, the first two whatever its kind: so many were evicted in an hour; so many are not replaced
+yet; one of its kind is not; an eviction of its kind was refused a moment ago."""
+
+
+class _Volume(msgspec.Struct, frozen=True, rename="camel"):
+    empty_dir: Any = None
+    host_path: Any = None
+
+
+class _Meta(Meta, frozen=True):
+    deletion_timestamp: str | None = None
+
+
+class _Spec(Spec, frozen=True):
+    volumes: tuple[_Volume, ...] = ()
+
+
+class EvictedPod(Pod, frozen=True):
+    """A pod with what decides on its eviction."""
+
+    metadata: _Meta = _Meta()
+    spec: _Spec = _Spec()
+
+
+read_evicted_pod = msgspec.json.Decoder(EvictedPod).decode
+"""Return the pod in a body. Raises msgspec.DecodeError."""
+
+
+def why_not(pod: EvictedPod, uid: str, source: str, namespaces: Collection[str]) -> str:
+    """Return why a pod is not evicted, one of `DECLINED`; "" where it may be.
+
+    ``namespaces``: those that are left alone.
+    """
+    about, notes = pod.metadata, pod.metadata.annotations or {}
+    controller = next((one.kind for one in about.owner_references if one.controller), "")
+    local = any(one.empty_dir is not None or one.host_path is not None for one in pod.spec.volumes)
+    reasons = {
+        "gone": about.uid != uid,
+        "elsewhere": pod.spec.node_name != source,
+        "ending": about.deletion_timestamp is not None,
+        "bare": not controller,
+        "node": controller in _OF_ITS_NODE,
+        "namespace": about.namespace in namespaces,
+        "system": pod.spec.priority_class_name.startswith("system-"),
+        "kept": "false" in (notes.get(f"{OURS}movable"), notes.get(SAFE)),
+        "local": local and notes.get(SAFE) != "true",
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+class Rates:
+    """How many evictions there may be: in an hour, at once, and one of a kind at a time."""
+
+    def __init__(self, hour_max: int, at_once: int) -> None:
+        self._hour_max, self._at_once = hour_max, at_once
+        self._began: deque[float] = deque()
+        self._open: set[str] = set()
+        self._backoff: dict[str, float] = {}
+
+    def why_wait(self, kind: str, now_s: float) -> str:
+        """Return why none of a kind may begin now, one of `WAITS`; "" where one may."""
+        while self._began and self._began[0] <= now_s - 3600:
+            self._began.popleft()
+        if len(self._began) >= self._hour_max:
+            return "hour"
+        if len(self._open) >= self._at_once:
+            return "at_once"
+        if kind in self._open:
+            return "kind"
+        if self._backoff.get(kind, now_s) > now_s:
+            return "backoff"
+        self._backoff.pop(kind, None)
+        return ""
+
+    def begin(self, kind: str, now_s: float) -> None:
+        """Count an eviction that begins."""
+        self._began.append(now_s)
+        self._open.add(kind)
+
+    def end(self, kind: str) -> None:
+        """Note that the evicted pod was replaced, or is no longer waited for."""
+        self._open.discard(kind)
+
+    def refuse(self, kind: str, until_s: float) -> None:
+        """Leave a kind alone until then."""
+        self._backoff[kind] = until_s

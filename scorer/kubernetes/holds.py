@@ -1,0 +1,38 @@
+"""What holds a node for the pod that will replace an evicted one. Pure.
+
+The evictor reserves the target of a move under an id that follows from the cluster and the pod's kind, so the extender
+finds it by the new pod alone, and no kind is evicted twice at a time. The label ``replaces`` names the evicted pod.
+
+Chosen over the move's own reservation (``update --move``), which ends with the evicted pod: that of a StatefulSet has
+ended before the new one is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from schemas.rpc.request import Request
+
+REPLACES = "replaces"
+
+
+def hold_id(cluster: str, kind: str) -> str:
+    """Return the id of the reservation for the next pod of a kind.
+
+    >>> hold_id("east", "shop/web")
+    'evicted-732c4063ce051ebf'
+    """
+    return f"evicted-{hashlib.sha256(f'{cluster}/{kind}'.encode()).hexdigest()[:16]}"
+
+
+def hold(request: Request, cluster: str, uid: str, machine: str, lasts_s: float) -> Request:
+    """Return the request for the place of an evicted pod on a machine; ``request``: what the pod asks for."""
+    return msgspec.structs.replace(
+        request,
+        id=hold_id(cluster, request.kind),
+        machine=machine,
+        ttl_s=lasts_s,
+        labels={**request.labels, REPLACES: uid},
+    )

@@ -1,0 +1,65 @@
+"""Which pods are evicted, and when the next one may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from scorer.kubernetes.evictor.rules import DECLINED, Rates, read_evicted_pod, why_not
+
+META: dict[str, Any] = {
+    "name": "db-0", "namespace": "shop", "uid": "u", "ownerReferences": [{"kind": "StatefulSet", "controller": True}],
+}  # fmt: skip
+SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+LOCAL = {"volumes": [{"name": "token", "projected": {}}, {"name": "data", "emptyDir": {}}]}
+ON_HOST = {"volumes": [{"name": "data", "hostPath": {"path": "/data"}}]}
+
+# metadata, spec, why not
+ROWS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "a controller makes it again": ({}, {"volumes": [{"name": "t", "projected": {}}]}, ""),
+    "another of its name": ({"uid": "v"}, {}, "gone"),
+    "there is none": ({"uid": ""}, {}, "gone"),
+    "on another node": ({}, {"nodeName": "n2"}, "elsewhere"),
+    "not bound": ({}, {"nodeName": ""}, "elsewhere"),
+    "being deleted": ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, {}, "ending"),
+    "nobody makes it again": ({"ownerReferences": []}, {}, "bare"),
+    "owned, and not made by a controller": ({"ownerReferences": [{"kind": "ConfigMap"}]}, {}, "bare"),
+    "of a DaemonSet": ({"ownerReferences": [{"kind": "DaemonSet", "controller": True}]}, {}, "node"),
+    "static": ({"ownerReferences": [{"kind": "Node", "controller": True}]}, {}, "node"),
+    "in a namespace that is left alone": ({"namespace": "kube-system"}, {}, "namespace"),
+    "of the system": ({}, {"priorityClassName": "system-cluster-critical"}, "system"),
+    "not movable": ({"annotations": {"windward.io/movable": "false"}}, {}, "kept"),
+    "not safe to evict": ({"annotations": {SAFE: "false"}}, {}, "kept"),
+    "with an empty directory": ({}, LOCAL, "local"),
+    "with a directory of its node": ({}, ON_HOST, "local"),
+    "with local storage that may be lost": ({"annotations": {SAFE: "true"}}, LOCAL, ""),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_why_a_pod_is_not_evicted(name: str) -> None:
+    """The reason is one of those that are counted."""
+    metadata, spec, expected = ROWS[name]
+    body = {"metadata": META | metadata, "spec": {"nodeName": "n1"} | spec}
+    found = why_not(read_evicted_pod(msgspec.json.encode(body)), "u", "n1", ("kube-system",))
+    assert found == expected
+    assert found in ("", *DECLINED)
+
+
+def test_rates() -> None:
+    """One of a kind, two at once, three in an hour; a refused kind rests."""
+    rates = Rates(hour_max=3, at_once=2)
+    assert rates.why_wait("a", 0.0) == ""
+    rates.begin("a", 0.0)
+    assert (rates.why_wait("a", 1.0), rates.why_wait("b", 1.0)) == ("kind", "")
+    rates.begin("b", 1.0)
+    assert rates.why_wait("c", 2.0) == "at_once"
+    rates.end("a")
+    rates.refuse("c", 12.0)
+    assert (rates.why_wait("c", 11.9), rates.why_wait("a", 11.9), rates.why_wait("c", 12.0)) == ("backoff", "", "")
+    rates.begin("a", 12.0)
+    rates.end("a")
+    rates.end("b")
+    assert (rates.why_wait("a", 3599.9), rates.why_wait("a", 3600.0)) == ("hour", "")
