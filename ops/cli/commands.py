@@ -19,6 +19,7 @@ GROUPS = {
         "load-watcher",
         "pods",
         "extender",
+        "evictor",
     ),
     "lab": ("replay", "fold", "fleet", "profiles", "learned"),
     "admin": ("ledger", "config"),
@@ -50,6 +51,7 @@ COMMANDS = {
     "load-watcher": ("scorer.kubernetes.load_watcher.__main__", "serve the load of all nodes to Trimaran's plugins"),
     "pods": ("scorer.kubernetes.pods.__main__", "keep the ledger equal to the pods of a Kubernetes cluster"),
     "extender": ("scorer.kubernetes.extender.__main__", "score the nodes of a Kubernetes cluster for kube-scheduler"),
+    "evictor": ("scorer.kubernetes.evictor.__main__", "evict the pods of a Kubernetes cluster that should move"),
     "rebalance": (
         "scorer.commands.planning.rebalance",
         "say which instances should move away from overloaded machines",

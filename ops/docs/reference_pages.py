@@ -20,6 +20,7 @@ from ops.manual import tree
 from ops.record.metrics import Metrics as OfRecorder
 from schemas.process.flags import Parser
 from scorer.commands.shared.fleet_file import read_fleet
+from scorer.kubernetes.evictor.metrics import Metrics as OfEvictor
 from scorer.kubernetes.extender.metrics import Metrics as OfExtender
 from scorer.kubernetes.load_watcher.metrics import Metrics as OfLoadWatcher
 from scorer.kubernetes.pods.metrics import Metrics as OfPods
@@ -97,6 +98,7 @@ def metrics() -> str:
         ("Load watcher", OfLoadWatcher().registry),
         ("Pods", OfPods().registry),
         ("Extender", OfExtender().registry),
+        ("Evictor", OfEvictor().registry),
     ):
         parts += [f"## {title}", _rows(_of_registry(registry))]
     return "\n\n".join(parts) + "\n"

@@ -1,4 +1,4 @@
-"""The pipeline: agents, broker, stream app, Redis, exporter, recorder, load watcher, pods, extender; from a reading to where a decision sees it."""
+"""The pipeline: agents, broker, stream app, Redis, exporter, recorder, load watcher, pods, extender, evictor; from a reading to where a decision sees it."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ NO_RECORDER = "no recorder runs"
 NO_LOAD_WATCHER = "no load watcher runs"
 NO_PODS = "no pods are followed"
 NO_EXTENDER = "no extender runs"
+NO_EVICTOR = "no evictor runs"
 LAG: Steps = ((None, "green"), (10, "yellow"), (30, "red"))
 
 
@@ -34,7 +35,7 @@ def dashboard() -> Dashboard:
     return page(
         "windward-pipeline",
         "Windward / Pipeline",
-        "Agents, broker, stream app, Redis, exporter, recorder, load watcher, pods and extender: from a reading to where a decision sees it",
+        "Agents, broker, stream app, Redis, exporter, recorder, load watcher, pods, extender and evictor: from a reading to where a decision sees it",
         [],
         [
             Row("What is wrong now", _now()),
@@ -45,6 +46,7 @@ def dashboard() -> Dashboard:
             Row("Load watcher", _load_watcher(), collapsed=True),
             Row("Pods of Kubernetes", _pods(), collapsed=True),
             Row("Extender of kube-scheduler", _extender(), collapsed=True),
+            Row("Evictor of pods", _evictor(), collapsed=True),
             Row("Processes", _processes(), collapsed=True),
         ],
     )
@@ -52,8 +54,8 @@ def dashboard() -> Dashboard:
 
 def _now() -> list[Panel]:
     processes = '{__name__=~"windward_(%s)_build_info"}'
-    every = processes % "agent|stream|scorer|exporter|record|rebalancer|load_watcher|pods|extender"
-    few = processes % "stream|scorer|exporter|record|rebalancer|load_watcher|pods|extender"
+    every = processes % "agent|stream|scorer|exporter|record|rebalancer|load_watcher|pods|extender|evictor"
+    few = processes % "stream|scorer|exporter|record|rebalancer|load_watcher|pods|extender|evictor"
     return [
         Rows(
             "Alerts that fire", "Of this fleet, as Prometheus has them; each has an entry in the runbook.",
@@ -295,7 +297,7 @@ def _servers() -> list[Panel]:
         ),
         Rows(
             "Versions", "Version of each process.",
-            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record|rebalancer|load_watcher|pods|extender)_build_info"})', "processes", "short")],
+            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record|rebalancer|load_watcher|pods|extender|evictor)_build_info"})', "processes", "short")],
             by="job", width=8, height=6,
         ),
     ]  # fmt: skip
@@ -458,5 +460,40 @@ def _processes() -> list[Panel]:
         Lines(
             "Since the start", "Age of the youngest process of each job; a sawtooth shows one that is started again and again.",
             [('min by (job) (time() - process_start_time_seconds{job=~"windward-.*"})', "{{job}}")], "s", width=6,
+        ),
+    ]  # fmt: skip
+
+
+def _evictor() -> list[Panel]:
+    return [
+        Figures(
+            "Evictor well", "1 while all evictors can ask Redis, a scorer and the API server.",
+            [("min(windward_evictor_up)", "evictor")], "short", width=4, height=6,
+            words={"1": ("yes", "green"), "0": ("no", "red")}, graph=False, empty=NO_EVICTOR,
+        ),
+        Lines(
+            "Evictions", "A second: pods evicted, and dry runs where there is no --apply.",
+            [
+                ("sum(rate(windward_evictor_evicted_total[$__rate_interval]))", "evicted"),
+                ("sum(rate(windward_evictor_dry_runs_total[$__rate_interval]))", "dry runs"),
+            ],
+            "ops", width=5, height=6, empty=NO_EVICTOR,
+        ),
+        Lines(
+            "Declined proposals", "A second, by reason; budget: a PodDisruptionBudget.",
+            rates("windward_evictor_declined_total", "reason"), "ops", width=5, height=6, empty=NO_EVICTOR,
+        ),
+        Lines(
+            "Replacements", "A second: to the held target, elsewhere, or not seen while it was held; and how many pods got the held node from the extender.",
+            [
+                *rates("windward_evictor_replaced_total", "where"),
+                ("sum(rate(windward_extender_steered_total[$__rate_interval]))", "steered by the extender"),
+            ],
+            "ops", width=5, height=6, empty=NO_EVICTOR,
+        ),
+        Lines(
+            "Open and waiting", "Evicted pods whose replacement was not seen yet, and proposals that wait, by reason.",
+            [("sum(windward_evictor_open)", "open"), ("sum by (reason) (windward_evictor_waiting)", "{{reason}}")],
+            "short", width=5, height=6, empty=NO_EVICTOR,
         ),
     ]  # fmt: skip

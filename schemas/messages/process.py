@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-KINDS = ("stream", "scorer", "exporter", "record", "rebalancer", "load-watcher", "pods", "extender")
+KINDS = ("stream", "scorer", "exporter", "record", "rebalancer", "load-watcher", "pods", "extender", "evictor")
 """The processes that write heartbeats, as their commands are called; agents have no Redis."""
 
 BEAT_S = 5.0

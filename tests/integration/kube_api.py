@@ -44,6 +44,9 @@ class KubeApi(ThreadingHTTPServer):
         self.refuses = 0
         """The status by which each binding is refused; 0: they are done."""
         self.bindings: list[Body] = []
+        self.refuses_evictions = 0
+        """The status by which each eviction is refused; 0: they are done."""
+        self.evictions: list[Body] = []
 
     @property
     def url(self) -> str:
@@ -138,6 +141,20 @@ class KubeApi(ThreadingHTTPServer):
             pod["spec"]["nodeName"] = binding["target"]["name"]
             return 201
 
+    def evict(self, name: str, eviction: Body) -> int:
+        """Begin to delete a pod of the uid that is given, unless it is a dry run; return the status."""
+        with self.changed:
+            self.evictions.append(eviction)
+            pod, options = self.named(name), eviction["deleteOptions"]
+            if self.refuses_evictions or pod is None:
+                return self.refuses_evictions or 404
+            if pod["metadata"]["uid"] != options["preconditions"]["uid"]:
+                return 409
+            if options.get("dryRun") != ["All"]:
+                pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+                self._note(pod["metadata"]["uid"], pod)
+            return 201
+
     def page(self, continued: str, limit: int) -> Body:
         """Return a page of the version that its list began with."""
         with self.changed:
@@ -181,7 +198,8 @@ class _Call(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        status = self.server.bind(self.path.split("/")[-2], body)
+        act = self.server.evict if self.path.endswith("/eviction") else self.server.bind
+        status = act(self.path.split("/")[-2], body)
         self._answer(status, {"kind": "Status", "code": status})
 
     def _answer(self, status: int, body: Body) -> None:

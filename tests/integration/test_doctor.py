@@ -116,7 +116,7 @@ def test_frozen_and_killed_processes_are_named(
 ) -> None:
     """Within 30 s; a healthy stack is 0, before and after; a process that is started again is not missed."""
     pids, doctor, addresses = stack
-    assert set(pids) == {*KINDS, "fleet", "agent"} - {"pods", "extender"}
+    assert set(pids) == {*KINDS, "fleet", "agent"} - {"pods", "extender", "evictor"}
     wait_until(lambda: doctor()[0] == 0, 20, "a healthy stack is healthy")
     beside = [
         sys.executable, "-P", "-m", "ops.cli.main", "exporter", "--metrics-port", str(free_port()),

@@ -21,6 +21,7 @@ from schemas.messages.operator import OperatorFacts
 from schemas.resources import RESOURCES
 from schemas.tables.learned import ChanceBin, Chances
 from schemas.tables.window_table import decode_table
+from scorer.kubernetes.evictor.metrics import Metrics as EvictorMetrics
 from scorer.kubernetes.extender.metrics import Metrics as ExtenderMetrics
 from scorer.kubernetes.load_watcher.metrics import Metrics as LoadWatcherMetrics
 from scorer.kubernetes.pods.metrics import Metrics as PodsMetrics
@@ -73,6 +74,7 @@ def exposed_metrics() -> frozenset[str]:
             *(RecordMetrics("1").registry, RebalancerMetrics("1").registry, LoadWatcherMetrics("1").registry),
             PodsMetrics("1").registry,
             ExtenderMetrics("1").registry,
+            EvictorMetrics("1").registry,
         )
         for family in each.collect()
         for sample in family.samples

@@ -39,6 +39,7 @@ NOT_RUN = {
     "windward rebalance --rounds": "takes minutes: tests/integration/test_rebalancer.py",
     "windward exporter": "runs until it is stopped: tests/integration/test_exporter.py",
     "windward load-watcher": "runs until it is stopped: tests/integration/test_load_watcher.py",
+    "windward evictor": "runs until it is stopped: tests/integration/test_evictor.py",
     "windward extender": "runs until it is stopped: tests/integration/test_extender.py",
     "windward pods": "runs until it is stopped: tests/integration/test_pods.py",
     "windward record": "runs until it is stopped: tests/integration/test_record.py",

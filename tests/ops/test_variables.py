@@ -24,6 +24,7 @@ PROCESSES = (
     "load-watcher",
     "pods",
     "extender",
+    "evictor",
 )
 """The commands that run until they are stopped; each of the others is one call."""
 

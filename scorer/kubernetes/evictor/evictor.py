@@ -34,6 +34,7 @@ from scorer.kubernetes.evictor.proposals import Proposals
 from scorer.kubernetes.evictor.rules import WAITS, EvictedPod, Rates, why_not
 from scorer.kubernetes.holds import REPLACES, hold
 from scorer.kubernetes.pods_request import CLUSTER, Reading, request_of
+from scorer.ledger.record.instance import LIVE
 from scorer.wire import AWAY
 
 log = logging.getLogger("windward.evictor")
@@ -149,7 +150,7 @@ class Evictor:
                 waits[why] += 1
                 continue
             rows = self._scorer.instances(id=move.instance).instances
-            if not rows or rows[0].labels.get(CLUSTER) != self._how.reading.cluster:
+            if not rows or rows[0].state not in LIVE or rows[0].labels.get(CLUSTER) != self._how.reading.cluster:
                 self._pass_over(move)
                 continue
             if why := self._rates.why_wait(rows[0].kind, self._clock()):
