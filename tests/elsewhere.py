@@ -111,6 +111,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/scorer/commands/shared/test_request.py",
     ),
     "scorer.kubernetes": ("tests/scorer/kubernetes/test_pods_difference.py",),
+    "scorer.kubernetes.evictor": ("tests/integration/test_evictor.py",),
     "scorer.kubernetes.extender": ("tests/scorer/kubernetes/extender/test_extender.py",),
     "scorer.kubernetes.load_watcher": ("tests/integration/test_load_watcher.py",),
     "scorer.kubernetes.pods": ("tests/integration/test_pods.py",),

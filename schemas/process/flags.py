@@ -24,8 +24,8 @@ LAST_GROUPS = ("output", "ledger", "Redis", "Kafka", "logs")
 """The groups that many commands share; a command's own settings come before them."""
 
 OF_PROCESSES = frozenset({
-    "backfill_s", "classes", "cores", "dry_run", "every", "interval_s", "labels", "machine", "machines", "machines_max",
-    "once",
+    "apply", "backfill_s", "classes", "cores", "dry_run", "every", "interval_s", "labels", "machine", "machines",
+    "machines_max", "once",
 })  # fmt: skip
 """Names that mean something of a process in a variable, and something else of one call."""
 

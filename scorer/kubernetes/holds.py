@@ -1,6 +1,6 @@
 """What holds a node for the pod that will replace an evicted one. Pure.
 
-The evictor reserves the target of a move under an id that follows from the cluster and the pod's kind, so the extender
+The evictor reserves the target of a move under an id that follows from the cluster and the pod's kind. So the extender
 finds it by the new pod alone, and no kind is evicted twice at a time. The label ``replaces`` names the evicted pod.
 
 Chosen over the move's own reservation (``update --move``), which ends with the evicted pod: that of a StatefulSet has

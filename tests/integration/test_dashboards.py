@@ -40,6 +40,7 @@ from streams.worker.topics import TopicSettings
 from tests.fresh import all_fresh
 from tests.integration.extender_process import extender, order
 from tests.integration.kube_api import KubeApi, kube_api
+from tests.integration.test_evictor import evictor
 from tests.ops.metrics import exposed_metrics
 
 pytestmark = [
@@ -110,10 +111,12 @@ def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
         Stack(settings, environ) as stack,
         Client(stack.redis_url, timeout_s=20) as client,
         asked_extender(stack),
+        evictor(stack.redis_url, Names("windward"), api.url) as evictors,
     ):
         assert stack.prometheus is not None
         with redis.Redis.from_url(stack.redis_url) as server:  # what chances came true takes half an hour to be seen
             server.set(Names("windward").learned, msgspec.json.encode(Learned(chances=CHANCES)))
+        scrape(stack, "windward-evictor", int(evictors.rpartition(":")[2]), OURS)
         found = Run(Prometheus(stack.prometheus.url), stack.redis_url, time.time())
         wait_until(lambda: all_fresh(client, MACHINES), 90, "each machine is known by a recent sample")
         wait_until(lambda: usable(client.rank(cpu=1)), 90, "the fleet can be used")
@@ -383,9 +386,9 @@ def test_every_process_is_scraped_without_a_warning(run: Run) -> None:
     """All targets are up: each kind of process, and two scorers and exporters."""
     targets = run.prometheus.get("targets")["activeTargets"]
     assert sorted(each["labels"]["job"] for each in targets) == [
-        "windward-agent", "windward-exporter", "windward-exporter", "windward-extender", "windward-load-watcher",
-        "windward-pods", "windward-rebalancer", "windward-record", "windward-scorer", "windward-scorer",
-        "windward-stream",
+        "windward-agent", "windward-evictor", "windward-exporter", "windward-exporter", "windward-extender",
+        "windward-load-watcher", "windward-pods", "windward-rebalancer", "windward-record", "windward-scorer",
+        "windward-scorer", "windward-stream",
     ]  # fmt: skip
     assert [each["lastError"] for each in targets if each["health"] != "up"] == []
 

@@ -59,13 +59,13 @@ class Scene:
         self.client.place(id=uid, machine=node, cpu=1, memory="1Gi", kind=KIND, labels=labels)
         self.client.confirm(uid)
 
-    def propose(self, uid: str, target: str = "n3") -> None:
-        """Propose to move it from the first node, as the rebalancer does."""
+    def propose(self, uid: str, target: str = "n3", source: str = "n0") -> None:
+        """Propose to move it, as the rebalancer does."""
         now_s = time.time()
         row = self.client.instances(id=uid).instances[0]
         move = MoveProposal(
             id=f"1-{uid}", fence=1, at=now_s, expires_at=now_s + 600, instance=uid, generation=row.generation,
-            source="n0", target=target, gain=0.1,
+            source=source, target=target, gain=0.1,
         )  # fmt: skip
         self.server.lpush(self.names.moves_waiting, write_proposal(move))
 

@@ -32,6 +32,8 @@ from tests.in_process import run_command
 from tests.integration.extender_process import ask, extender, order
 from tests.integration.kube_api import kube_api
 from tests.integration.pipeline import Pipeline, await_condition, make_samples
+from tests.integration.test_evictor import Scene as Evicting
+from tests.integration.test_evictor import evictor
 from tests.integration.test_load_watcher import load_watcher, nodes
 from tests.integration.test_pods import pods_process
 from tests.integration.test_rebalancer import Fleet
@@ -41,7 +43,11 @@ from tests.window_tables import publish, window_table
 pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
-USERS = ("stream", "scorer", "deployer", "operator", "exporter", "record", "rebalancer", "mover", "pods", "extender")
+USERS = (
+    "stream", "scorer", "deployer", "operator", "exporter", "record", "rebalancer", "mover", "pods", "extender",
+    "evictor",
+)  # fmt: skip
+WITHOUT_WINDOWS = ("deployer", "record", "mover", "pods", "evictor")
 NAMES = Names()
 SHARED = {"load-watcher": "exporter"}
 """Processes that have no user of their own, and whose they use."""
@@ -119,7 +125,7 @@ def test_usage_by_instance_is_where_users_of_the_windows_may_go(server: int, adm
     for user in USERS:
         with redis.Redis.from_url(url(server), username=user, password=password(user)) as client:
             for allowed, act in (("stream", lambda: client.set(key, b"x")), (None, lambda: client.get(key))):
-                if user == allowed or (allowed is None and user not in ("deployer", "record", "mover", "pods")):
+                if user == allowed or (allowed is None and user not in WITHOUT_WINDOWS):
                     act()
                 else:
                     with pytest.raises(redis.exceptions.NoPermissionError):
@@ -363,6 +369,24 @@ def test_an_extender_has_a_user_of_its_own(server: int, admin: redis.Redis, monk
     assert denied(admin) == []
 
 
+def test_an_evictor_has_a_user_of_its_own(server: int, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes proposals, puts queries, and nothing that it does is refused."""
+    with scorer(server), deployer(server) as client, kube_api() as api:
+        scene = Evicting(url(server), NAMES, api, client, admin)
+        scene.run("a", "m1")
+        scene.propose("a", "m2", source="m1")
+        with monkeypatch.context() as patched:
+            for name, value in environment("evictor").items():
+                patched.setenv(name, value)
+            with evictor(url(server), NAMES, api.url, "--apply"):
+                eventually(lambda: scene.held() == ["m2"])
+                eventually(lambda: admin.hlen(NAMES.processes("evictor")))
+                scene.client.release("a")
+                scene.run("b", "m3")
+                eventually(lambda: scene.lists() == (0, 0))
+    assert denied(admin) == []
+
+
 def test_pods_are_followed_by_a_user_of_their_own(
     server: int, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -452,9 +476,9 @@ WRITERS = {
     NAMES.windows(0): {"stream"}, NAMES.state(0): {"stream"}, NAMES.operator: {"operator", "scorer"},
     NAMES.nodes: {"pods"}, NAMES.operator_version: {"operator", "scorer", "pods"},
     NAMES.operator_queries: {"operator", "scorer"}, NAMES.acted("drain", "x"): {"scorer"},
-    NAMES.moves_waiting: {"operator", "rebalancer", "mover", "scorer"},
-    NAMES.queries: {"deployer", "operator", "mover", "scorer"}, NAMES.decisions: {"scorer"},
-    NAMES.moves_fence: {"rebalancer"}, NAMES.reply("x"): {"scorer", "deployer", "operator", "mover"},
+    NAMES.moves_waiting: {"operator", "rebalancer", "mover", "scorer", "evictor"},
+    NAMES.queries: {"deployer", "operator", "mover", "scorer", "evictor"}, NAMES.decisions: {"scorer"},
+    NAMES.moves_fence: {"rebalancer"}, NAMES.reply("x"): {"scorer", "deployer", "operator", "mover", "evictor"},
     NAMES.ledger_marker: {"scorer", "operator"}, "foreign": set(), "other:v1:{ledger}:instances": set(),
 }  # fmt: skip
 """Who may change what; callers and the scorer take off the lists of queries and answers, which is a write."""

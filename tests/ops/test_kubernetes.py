@@ -13,6 +13,7 @@ from ops.cli.main import COMMANDS
 from ops.exporter.settings import ExporterSettings
 from ops.record.settings import RecordSettings
 from schemas.process.settings import load_settings
+from scorer.kubernetes.evictor.settings import EvictorSettings
 from scorer.kubernetes.extender.settings import ExtenderSettings
 from scorer.kubernetes.load_watcher.settings import LoadWatcherSettings
 from scorer.kubernetes.pods.settings import PodsSettings
@@ -162,6 +163,28 @@ def test_the_extender_that_binds_may_read_a_pod_and_bind_it() -> None:
     assert pod(patch)["serviceAccountName"] == account["metadata"]["name"]
     for version in VERSIONS:
         for each in (account, role, binding):
+            kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_the_evictor_may_read_a_pod_and_evict_it() -> None:
+    """By the component alone, and by dry run until that is changed; its settings are settings of the command."""
+    folder = FOLDER / "evictor"
+    component = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    account, role, binding, workload = (
+        one for name in component["resources"] for one in yaml.safe_load_all((folder / name).read_text())
+    )
+    assert [(one["resources"], one["verbs"]) for one in role["rules"]] == [
+        (["pods"], ["get"]), (["pods/eviction"], ["create"]),
+    ]  # fmt: skip
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert [one["name"] for one in binding["subjects"]] == [account["metadata"]["name"]]
+    spec = pod(workload)
+    (container,) = spec["containers"]
+    assert (spec["serviceAccountName"], container["args"]) == (account["metadata"]["name"], ["evictor"])
+    environ = {one["name"]: one["value"] for one in container["env"] if not one["name"].endswith("_FILE")}
+    assert not load_settings(EvictorSettings, "evictor", [], environ).apply
+    for version in VERSIONS:
+        for each in (account, role, binding, workload):
             kubernetes_validate.validate(each, version, strict=True)
 
 
