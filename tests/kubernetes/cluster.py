@@ -111,8 +111,22 @@ class Cluster:
         """Make a pod of one container."""
         container = {"name": "c", "image": "none", "resources": {"requests": requests, "limits": limits}}
         whole = {"containers": [container], "automountServiceAccountToken": False, **spec}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": whole}
+        self.make_owned(name, "", whole)
+
+    def make_owned(self, name: str, owner: str, spec: dict[str, Any]) -> None:
+        """Make a pod as the controller of a StatefulSet makes it: with its labels; of nobody where it has no name."""
+        metadata: dict[str, Any] = {"name": name}
+        if owner:
+            about = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": owner, "controller": True}
+            metadata |= {"ownerReferences": [about], "labels": {"app": owner}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
         self._call("POST", "/api/v1/namespaces/default/pods", pod)
+
+    def make_budget(self, owner: str, least: int) -> None:
+        """Let an owner never have fewer pods than these."""
+        spec = {"minAvailable": least, "selector": {"matchLabels": {"app": owner}}}
+        budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": owner}, "spec": spec}
+        self._call("POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
 
     def node_of(self, pod: str) -> str:
         """Return the node of a pod, once it is bound."""
@@ -124,8 +138,8 @@ class Cluster:
         wait_until(lambda: bool(node()), 60, f"pod {pod} is bound")
         return node()
 
-    def end_pod(self, pod: str, phase: str) -> None:
-        """Let a pod end, as its kubelet would say."""
+    def set_phase(self, pod: str, phase: str) -> None:
+        """Let a pod run, or end, as its kubelet would say."""
         self._call("PATCH", f"{_PODS}/{pod}/status", {"status": {"phase": phase}})
 
     def resize_pod(self, pod: str, requests: dict[str, str]) -> None:
@@ -140,6 +154,14 @@ class Cluster:
     def delete_pod(self, pod: str) -> None:
         """Delete a pod at once: there is no kubelet to wait for."""
         self._call("DELETE", f"{_PODS}/{pod}?gracePeriodSeconds=0")
+
+    def uid_of(self, pod: str) -> str:
+        """Return the uid of a pod."""
+        return str(self._call("GET", f"{_PODS}/{pod}")["metadata"]["uid"])
+
+    def is_ending(self, pod: str) -> bool:
+        """Return whether a pod is being deleted."""
+        return "deletionTimestamp" in self._call("GET", f"{_PODS}/{pod}")["metadata"]
 
     def running(self) -> dict[str, tuple[str, str]]:
         """Return node and cores, as they are written, of the bound pods that have not ended, by uid."""

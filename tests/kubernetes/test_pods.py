@@ -86,8 +86,8 @@ def test_the_ledger_has_what_the_api_server_has(scene: Scene) -> None:
         cluster.node_of("p19")
         assert scene.settled()
         assert len(cluster.running()) == 20
-        cluster.end_pod("p0", "Succeeded")
-        cluster.end_pod("p1", "Failed")
+        cluster.set_phase("p0", "Succeeded")
+        cluster.set_phase("p1", "Failed")
         cluster.delete_pod("p2")
         cluster.resize_pod("p3", {"cpu": "700m", "memory": "1Gi"})
         assert scene.settled()
