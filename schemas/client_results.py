@@ -104,7 +104,7 @@ def _typed(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"Sequence[{_typed(schema['items'])}]"
     if schema.get("type") == "object":
-        return f"Mapping[str, {_typed(schema['additionalProperties'])}]"
+        return f"Mapping[str, {_typed(schema['additionalProperties']) if 'additionalProperties' in schema else 'Any'}]"
     return _SIMPLE[schema["type"]]
 
 

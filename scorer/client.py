@@ -346,6 +346,7 @@ class RebalanceFields(TypedDict, total=False):
     profile: str
     moves_max: int | None
     same: Sequence[str] | None
+    settings: Mapping[str, Any]
 
 
 class MachinesFields(TypedDict, total=False):
@@ -801,6 +802,10 @@ class RebalanceMove(Result, kw_only=True):
     copy_bytes: float = 0.0
     copy_s: float = 0.0
     reason: str
+    overload: dict[str, list[float]] = {}
+    """By ``source`` and ``target``: the expected overload before and after the move."""
+    utilization: dict[str, dict[str, list[float | None]]] = {}
+    """The same of the utilization, by resource; null where it is not known."""
 
 
 class RebalanceResult(Result, kw_only=True):
@@ -809,6 +814,10 @@ class RebalanceResult(Result, kw_only=True):
     rule: str
     objective: str
     profile: str
+    machines: int = 0
+    """Machines of the fleet that it was planned on."""
+    instances: int = 0
+    """Instances of that fleet."""
     at: float
     movable: int
     """Instances that might have been moved."""

@@ -192,6 +192,8 @@ class Rebalance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """At most so many moves; null: as the profile says."""
     same: Annotated[tuple[Name, ...], Meta(max_length=64)] | None = None
     """Labels whose value source and target must share; null: as the profile says."""
+    settings: Annotated[dict[str, Any], Meta(max_length=64)] = {}
+    """Other settings of ``[rebalance]``, by name, in place of the profile's."""
 
 
 class Health(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

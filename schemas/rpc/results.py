@@ -366,6 +366,10 @@ class RebalanceMove(msgspec.Struct, frozen=True, kw_only=True):
     copy_bytes: float = 0.0
     copy_s: float = 0.0
     reason: str
+    overload: dict[str, list[float]] = {}
+    """By ``source`` and ``target``: the expected overload before and after the move."""
+    utilization: dict[str, dict[str, list[float | None]]] = {}
+    """The same of the utilization, by resource; null where it is not known."""
 
 
 class RebalanceResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -374,6 +378,10 @@ class RebalanceResult(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     objective: str
     profile: str
+    machines: int = 0
+    """Machines of the fleet that it was planned on."""
+    instances: int = 0
+    """Instances of that fleet."""
     at: float
     movable: int
     """Instances that might have been moved."""

@@ -38,10 +38,14 @@ else:
     )
 
 
+def given(settings: Any) -> dict[str, Any]:
+    """Return the settings that are given, by name."""
+    return {field.name: value for field in _FIELDS if (value := getattr(settings, field.name)) is not None}
+
+
 def balanced(profile: Profile, settings: Any) -> Profile:
     """Return the profile with the settings that are given in place of its own; raises SettingsError naming one."""
-    given = {field.name: value for field in _FIELDS if (value := getattr(settings, field.name)) is not None}
     try:
-        return dataclasses.replace(profile, rebalance=profile.rebalance.with_given(given))
+        return dataclasses.replace(profile, rebalance=profile.rebalance.with_given(given(settings)))
     except ValueError as error:
         raise SettingsError(f"{error}; profile {profile.name}, and what is given") from None

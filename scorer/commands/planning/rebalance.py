@@ -1,6 +1,7 @@
 """``windward rebalance``: which instances should move, and why; in the running fleet, or in that of a file.
 
-It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`). Nothing is moved. With ``--apply`` a scorer
+A scorer makes the plan; without one, or for several rounds, this process does (`scorer.commands.shared.by_scorer`).
+Nothing is moved. With ``--apply`` a scorer
 reserves the targets (`carry_out`). After a refused move those that depend on it are dropped, since the plan
 counted on it; the others are tried. When the command is interrupted, the reservations expire.
 
@@ -19,18 +20,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from schemas.process.settings import SettingsError, load_settings, setting
-from scorer.commands.planning.balance_settings import BalanceSettings, balanced
+from scorer.commands.planning.balance_settings import BalanceSettings, balanced, given
 from scorer.commands.planning.rebalance_view import plan_answer, show
 from scorer.commands.shared import ask
+from scorer.commands.shared.by_scorer import planned_by_scorer
 from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
 
 if TYPE_CHECKING:
+    from schemas.rpc.results import RebalanceResult
     from scorer.client import Moving
     from scorer.commands.planning.carry_out import Calls, Outcome
-    from scorer.planning.balance.by_overload import Plan
     from scorer.planning.wanted.steps import Step
-    from scorer.ranking.fleet_state import FleetState
-    from scorer.ranking.profiles.profile import Profile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +80,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _rebalance(settings: RebalanceSettings) -> int:
-    profile = balanced(chosen_profile(settings.profile, settings.profiles), settings)
-    if settings.rounds > 1 and profile.rebalance.rounds_over >= settings.rounds:
-        raise SettingsError(
-            f"rounds: a machine gives after more than {profile.rebalance.rounds_over} rounds (rounds_over); "
-            f"give --rounds {profile.rebalance.rounds_over + 1} or more, or --rounds-over 1"
-        )
-    plan, fleet = planned(settings, profile)
-    answer = plan_answer(plan, profile, fleet)
+    answer = plan_answer(_by_scorer(settings) or _here(settings))
     if settings.apply:
         from scorer.commands.planning.announce import announce
         from scorer.commands.planning.carry_out import Calls
@@ -102,18 +95,36 @@ def _rebalance(settings: RebalanceSettings) -> int:
     return _code(answer) if settings.apply else ask.OK
 
 
-def planned(settings: RebalanceSettings, profile: Profile) -> tuple[Plan, FleetState]:
-    """Return the plan of the last round, and the fleet that it is for; raises one of `scorer.wire.AWAY`."""
+def _by_scorer(settings: RebalanceSettings) -> RebalanceResult | None:
+    """Return the plan that a scorer makes; None where the command has to make it by itself."""
+    from schemas.rpc.results import RebalanceResult
+
+    if settings.rounds > 1:
+        return None
+    own = given(settings)
+    asked: dict[str, Any] = {name: own.pop(name) for name in ("moves_max", "same") if name in own}
+    return planned_by_scorer(settings, settings.profile, RebalanceResult, "rebalance", {**asked, "settings": own})
+
+
+def _here(settings: RebalanceSettings) -> RebalanceResult:
+    """Return the plan of the last round, made by this process; raises one of `scorer.wire.AWAY`."""
     from scorer.planning.balance.advice import advice
     from scorer.planning.balance.rounds import Rounds, condition_of
+    from scorer.planning.balance.told import told
 
+    profile = balanced(chosen_profile(settings.profile, settings.profiles), settings)
+    if settings.rounds > 1 and profile.rebalance.rounds_over >= settings.rounds:
+        raise SettingsError(
+            f"rounds: a machine gives after more than {profile.rebalance.rounds_over} rounds (rounds_over); "
+            f"give --rounds {profile.rebalance.rounds_over + 1} or more, or --rounds-over 1"
+        )
     rounds = Rounds(condition_of(profile.rebalance, settings.every)) if settings.rounds > 1 else None
     for left in range(settings.rounds, 0, -1):
-        fleet = settings.fleet()
-        plan = advice(fleet.inputs(profile), rounds=rounds)
+        inputs = settings.fleet().inputs(profile)
+        plan = advice(inputs, rounds=rounds)
         if left > 1:
             time.sleep(settings.every)
-    return plan, fleet
+    return told(plan, inputs)
 
 
 def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> list[tuple[Step, Moving]]:

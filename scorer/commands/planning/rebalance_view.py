@@ -9,14 +9,10 @@ from typing import TYPE_CHECKING, Any
 from schemas.process.tables import Column, Screen, table
 from schemas.values.durations import duration
 from scorer.commands.shared.show import ON_THE_LIST, counted, ratio, time_of
-from scorer.commands.shared.whole_fleet import basis, basis_in_words
+from scorer.commands.shared.whole_fleet import basis_in_words
 
 if TYPE_CHECKING:
-    from scorer.ledger.record.instance import Instance
-    from scorer.planning.balance.by_overload import Plan
-    from scorer.planning.balance.moves import Step
-    from scorer.ranking.fleet_state import FleetState
-    from scorer.ranking.profiles.profile import Profile
+    from schemas.rpc.results import RebalanceMove, RebalanceResult
 
 _FLEET_WORDS = {
     "overload": "expected load above the limit, in machines of mean size",
@@ -26,82 +22,68 @@ _FLEET_WORDS = {
 }
 
 
-def plan_answer(plan: Plan, profile: Profile, fleet: FleetState) -> dict[str, Any]:
+def plan_answer(found: RebalanceResult) -> dict[str, Any]:
     """Return the plan, JSON-ready; utilization and overload are pairs: before, after.
 
     An instance that should leave and for which there is no machine has null as its target.
     """
-    moves = [_move(instance, step, plan) for instance, step in zip(plan.instances, plan.steps, strict=True)]
-    moves += [
-        {"id": one.id, "generation": one.generation, "source": one.machine, "target": None, "reason": reason}
-        for one, reason in plan.unplaced
-    ]
+    moves = [_move(one) for one in found.moves]
     return {
-        "rule": profile.rebalance.rule,
-        "objective": profile.rebalance.objective,
-        **basis(fleet, profile),
-        "at": fleet.now_s,
-        "movable": plan.movable,
-        "measured": plan.measured,
-        "moved_in_hour": plan.in_hour,
-        "hour_max": plan.hour_max,
+        "rule": found.rule,
+        "objective": found.objective,
+        "profile": found.profile,
+        "machines": found.machines,
+        "instances": found.instances,
+        "at": found.at,
+        "movable": found.movable,
+        "measured": found.measured,
+        "moved_in_hour": found.moved_in_hour,
+        "hour_max": found.hour_max,
         "moves": moves,
-        "concerned": concerned(plan),
-        "totals": {name: list(pair) for name, pair in plan.totals.items()},
-        "std": {name: list(pair) for name, pair in plan.spread.items()},
-        "copy": {"bytes": sum(s.copy_bytes for s in plan.steps), "seconds": sum(s.copy_s for s in plan.steps)},
-    }
-
-
-def _move(instance: Instance, step: Step, plan: Plan) -> dict[str, Any]:
-    loads = {
-        side: {name: [float(x) for x in step.utilization[at, :, k]] for k, name in enumerate(plan.resources)}
-        for at, side in enumerate(("source", "target"))
-    }
-    return {
-        "id": instance.id,
-        "generation": instance.generation,
-        "source": instance.machine,
-        "target": plan.machines[step.target],
-        "gain": step.gain,
-        "cost": step.cost,
-        "overload": {
-            "source": [step.source_before, step.source_after],
-            "target": [step.target_before, step.target_after],
+        "concerned": concerned(moves),
+        "totals": found.totals,
+        "std": found.std,
+        "copy": {
+            "bytes": sum(one.copy_bytes for one in found.moves), "seconds": sum(one.copy_s for one in found.moves),
         },
-        "utilization": loads,
-        "copy": {"bytes": step.copy_bytes, "seconds": step.copy_s},
-        "reason": step.reason or _why(loads["source"]),
+    }  # fmt: skip
+
+
+def _move(one: RebalanceMove) -> dict[str, Any]:
+    about = {"id": one.id, "generation": one.generation, "source": one.source, "target": one.target}
+    if one.target is None:
+        return {**about, "reason": one.reason}
+    return {
+        **about,
+        "gain": one.gain,
+        "cost": one.cost,
+        "overload": one.overload,
+        "utilization": one.utilization,
+        "copy": {"bytes": one.copy_bytes, "seconds": one.copy_s},
+        "reason": one.reason,
     }
 
 
-def concerned(plan: Plan) -> list[dict[str, Any]]:
+def concerned(moves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return each source and target machine before its first step and after its last, in the order of the plan."""
-    found: dict[int, dict[str, Any]] = {}
-    for step in plan.steps:
-        sides = (
-            (step.source, 0, "gives", step.source_before, step.source_after),
-            (step.target, 1, "takes", step.target_before, step.target_after),
-        )
-        for place, side, what, before, after in sides:
-            utilization = step.utilization[side]
+    found: dict[str, dict[str, Any]] = {}
+    for move in moves:
+        if move["target"] is None:
+            continue
+        for side, what in (("source", "gives"), ("target", "takes")):
+            (before, after), utilization = move["overload"][side], move["utilization"][side]
             machine = found.setdefault(
-                place,
+                move[side],
                 {
-                    "machine": plan.machines[place], "gives": 0, "takes": 0, "overload": [before, after],
-                    "utilization": {name: [float(utilization[0, k]), 0.0] for k, name in enumerate(plan.resources)},
+                    "machine": move[side], "gives": 0, "takes": 0, "overload": [before, after],
+                    "utilization": {name: [pair[0], 0.0] for name, pair in utilization.items()},
                 },
             )  # fmt: skip
             machine[what] += 1
             machine["overload"][1] = after
-            for k, name in enumerate(plan.resources):
-                machine["utilization"][name][1] = float(utilization[1, k])
+            for name, pair in utilization.items():
+                machine["utilization"][name][1] = pair[1]
     return list(found.values())
-
-
-def _why(loads: Mapping[str, Sequence[float]]) -> str:
-    name, (before, after) = max(loads.items(), key=lambda item: item[1][0] - item[1][1])
-    return f"{name} of the source {ratio(before)} -> {ratio(after)}"
 
 
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
@@ -185,7 +167,7 @@ def _time(seconds: float) -> str:
     return duration(math.ceil(seconds)) if seconds >= 1 else "<1s"
 
 
-def _pair(loads: Mapping[str, Sequence[float]]) -> str:
+def _pair(loads: Mapping[str, Sequence[float | None]]) -> str:
     """Return the resource that changes the most, before and after."""
-    name, (before, after) = max(loads.items(), key=lambda item: abs(item[1][0] - item[1][1]))
+    name, (before, after) = max(loads.items(), key=lambda item: abs((item[1][0] or 0.0) - (item[1][1] or 0.0)))
     return f"{name} {ratio(before)} -> {ratio(after)}"

@@ -54,13 +54,18 @@ def planned_by_scorer(
 def by_scorer(
     settings: ClientSettings, server: redis.Redis, kind: type[_Kind], method: str, params: dict[str, Any]
 ) -> _Kind | None:
-    """Return what a scorer answers; None where no scorer runs, or where it refuses.
+    """Return what a scorer answers; None where no scorer runs, where it refuses, or where it may not be asked.
 
     ``server``: a connection to the server of the queries, which has the scorers' heartbeats.
     """
+    from redis.exceptions import NoPermissionError
+
     from schemas.messages.process import read_processes, running
 
-    fields: Any = server.hgetall(settings.names.processes("scorer"))
+    try:
+        fields: Any = server.hgetall(settings.names.processes("scorer"))
+    except NoPermissionError:  # a user that may read the fleet, and put no query
+        return None
     if not running(read_processes(fields), time.time()):
         return None
     try:

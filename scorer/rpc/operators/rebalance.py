@@ -8,60 +8,53 @@ copy of the ledger. The longest step takes 13 to 24 ms with 5,000 machines and 1
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, get_type_hints
+
+import msgspec
 
 from schemas.rpc.parameters import Rebalance
 from schemas.rpc.request import InvalidRequest
-from schemas.rpc.results import RebalanceMove, RebalanceResult
+from schemas.rpc.results import RebalanceResult
+from schemas.values.errors import field_error
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.choosing.trial import settle
 from scorer.planning.balance.advice import advice_steps
-from scorer.planning.balance.by_overload import Plan
-from scorer.planning.balance.proposals import why
+from scorer.planning.balance.told import told
+from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.parameters import read_params
 from scorer.rpc.operators.moment import moment
+
+_OWN = ("moves_max", "same")
+"""Settings that are parameters of their own."""
+_TYPES = {name: kind for name, kind in get_type_hints(Rebalancing).items() if name not in (*_OWN, "name")}
 
 
 def rebalance(params: dict[str, Any], current: Current) -> Steps[RebalanceResult]:
     """Return the moves of one plan."""
     asked: Rebalance = read_params(Rebalance, params)
     yield  # there may be no room for a long answer: nothing is planned before
-    given = {name: value for name in ("moves_max", "same") if (value := getattr(asked, name)) is not None}
+    given = {name: value for name in _OWN if (value := getattr(asked, name)) is not None}
     profile = current.profiles.choose(asked.profile)
     try:
-        profile = dataclasses.replace(profile, rebalance=profile.rebalance.with_given(given))
+        profile = dataclasses.replace(profile, rebalance=profile.rebalance.with_given(_typed(asked.settings) | given))
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
     inputs = yield from moment(current, profile)
     yield
     yield from settle(inputs)
     plan = yield from advice_steps(inputs)
-    return RebalanceResult(
-        rule=profile.rebalance.rule,
-        objective=profile.rebalance.objective,
-        profile=profile.name,
-        at=inputs.now_s,
-        movable=plan.movable,
-        measured=plan.measured,
-        moved_in_hour=plan.in_hour,
-        hour_max=plan.hour_max,
-        moves=_moves(plan),
-        totals={name: list(pair) for name, pair in plan.totals.items()},
-        std={name: list(pair) for name, pair in plan.spread.items()},
-    )
+    return told(plan, inputs)
 
 
-def _moves(plan: Plan) -> list[RebalanceMove]:
-    moves = [
-        RebalanceMove(
-            id=one.id, generation=one.generation, source=one.machine, target=plan.machines[step.target],
-            gain=step.gain, cost=step.cost, copy_bytes=step.copy_bytes, copy_s=step.copy_s,
-            reason=why(step),
-        )
-        for one, step in zip(plan.instances, plan.steps, strict=True)
-    ]  # fmt: skip
-    return moves + [
-        RebalanceMove(id=one.id, generation=one.generation, source=one.machine, target=None, reason=reason)
-        for one, reason in plan.unplaced
-    ]
+def _typed(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings of ``[rebalance]`` with their types; raises ValueError naming one."""
+    found = {}
+    for name, value in settings.items():
+        if name not in _TYPES:
+            raise ValueError(f"settings: no setting {name!r}; there are {', '.join(sorted(_TYPES))}")
+        try:
+            found[name] = msgspec.convert(value, _TYPES[name])
+        except msgspec.ValidationError as error:
+            raise ValueError(f"settings.{name}: {field_error(error)}") from None
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -57,7 +58,24 @@ def test_settings_in_place_of_the_profiles(scorer: Scorer) -> None:
     assert len(told(scorer.ask("rebalance", profile="koordinator", moves_max=1))) == 1
     assert told(scorer.ask("rebalance"))
     assert told(scorer.ask("rebalance", same=["machine"])) == []
+    assert told(scorer.ask("rebalance", settings={"gain_min": 1.0})) == []
+    assert scorer.ask("rebalance", settings={"objective": "variance"})["objective"] == "variance"
     assert scorer.service.current.profiles.choose("koordinator").rebalance == before, "the profile itself stays"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"gain_min": "much"}, "settings.gain_min: expected a number, got text"),
+        ({"gain_min": 2}, "gain_min: expected a number from 0 to 1"),
+        ({"gain": 0.1}, "settings: no setting 'gain'; there are classes, cluster_max"),
+        ({"moves_max": 10**6}, "settings: no setting 'moves_max'"),
+    ],
+)
+def test_settings_that_are_refused(scorer: Scorer, settings: dict[str, Any], said: str) -> None:
+    """Each by its name; what is a parameter of its own has its own bound."""
+    with pytest.raises(InvalidRequest, match=re.escape(said)):
+        scorer.ask("rebalance", settings=settings)
 
 
 def test_it_is_planned_on_the_ledger_of_one_moment(scorer: Scorer) -> None:
