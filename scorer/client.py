@@ -346,7 +346,7 @@ class RebalanceFields(TypedDict, total=False):
     profile: str
     moves_max: int | None
     same: Sequence[str] | None
-    settings: Mapping[str, Any]
+    settings: Mapping[str, int | float | bool | str | Sequence[str] | Mapping[str, int | float]]
 
 
 class MachinesFields(TypedDict, total=False):

@@ -184,6 +184,17 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Give each step the record of its instance, by which the step can be undone."""
 
 
+Number = int | float
+Setting = (
+    Number
+    | bool
+    | Name
+    | Annotated[tuple[Name, ...], Meta(max_length=64)]
+    | Annotated[dict[Name, Number], Meta(max_length=64)]
+)
+"""A setting of a profile's table: a number, yes or no, a word, words, or numbers by name."""
+
+
 class Rebalance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The parameters of ``rebalance``; the other settings are those of the profile's ``[rebalance]``."""
 
@@ -192,7 +203,7 @@ class Rebalance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """At most so many moves; null: as the profile says."""
     same: Annotated[tuple[Name, ...], Meta(max_length=64)] | None = None
     """Labels whose value source and target must share; null: as the profile says."""
-    settings: Annotated[dict[str, Any], Meta(max_length=64)] = {}
+    settings: Annotated[dict[Name, Setting], Meta(max_length=64)] = {}
     """Other settings of ``[rebalance]``, by name, in place of the profile's."""
 
 
