@@ -93,7 +93,8 @@ class Cluster:
         configuration = {
             "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False}, "percentageOfNodesToScore": 100, "profiles": profiles,
-            "clientConnection": {"kubeconfig": str(self._folder / "kubeconfig")}, "extenders": list(extenders),
+            "clientConnection": {"kubeconfig": str(self._folder / "kubeconfig"), "qps": 5000, "burst": 5000},
+            "extenders": list(extenders),
         }  # fmt: skip
         (self._folder / f"{name}.json").write_text(json.dumps(configuration))
         port = free_port()
