@@ -33,6 +33,8 @@ _PATHS = {
     "NetworkPolicy": f"/apis/networking.k8s.io/v1/namespaces/{_NAMESPACE}/networkpolicies",
     "ServiceAccount": f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts",
     "ClusterRole": f"{_RIGHTS}/clusterroles",
+    "Role": f"{_RIGHTS}/namespaces/{_NAMESPACE}/roles",
+    "RoleBinding": f"{_RIGHTS}/namespaces/{_NAMESPACE}/rolebindings",
     "ClusterRoleBinding": f"{_RIGHTS}/clusterrolebindings",
 }
 _UNVERIFIED = ssl._create_unverified_context()
@@ -184,7 +186,9 @@ class Cluster:
 
     def try_to_make(self, one: dict[str, Any]) -> None:
         """Have the server check an object, validated strictly, and keep nothing."""
-        self._call("POST", f"{_PATHS[one['kind']]}?fieldValidation=Strict&dryRun=All", one)
+        namespace = one["metadata"].get("namespace", _NAMESPACE)
+        path = _PATHS[one["kind"]].replace(f"namespaces/{_NAMESPACE}", f"namespaces/{namespace}")
+        self._call("POST", f"{path}?fieldValidation=Strict&dryRun=All", one)
 
     def flags_of(self, account: str) -> list[str]:
         """Return the flags by which a process is a service account, which has a token of its own."""

@@ -188,6 +188,30 @@ def test_the_evictor_may_read_a_pod_and_evict_it() -> None:
             kubernetes_validate.validate(each, version, strict=True)
 
 
+def test_the_second_scheduler_is_configured_as_the_page_says() -> None:
+    """It has the rights of Kubernetes' own scheduler, the lease that its configuration names, and files that it has."""
+    folder = FOLDER / "second-scheduler"
+    component = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    objects = [one for name in component["resources"] for one in yaml.safe_load_all((folder / name).read_text())]
+    (text,) = (one["data"]["config.yaml"] for one in objects if one["kind"] == "ConfigMap")
+    assert f"```yaml\n{text}```" in (ROOT / "docs/kubernetes.md").read_text()
+    configuration = yaml.safe_load(text)
+    lease = configuration["leaderElection"]
+    (role,) = (one for one in objects if one["kind"] == "Role")
+    assert role["metadata"]["namespace"] == lease["resourceNamespace"]
+    assert role["rules"][1]["resourceNames"] == [lease["resourceName"]]
+    roles = {one["roleRef"]["name"] for one in objects if one["kind"].endswith("Binding")}
+    assert roles >= {"system:kube-scheduler", "system:volume-scheduler", role["metadata"]["name"]}
+    (workload,) = (one for one in objects if one["kind"] == "Deployment")
+    (container,) = pod(workload)["containers"]
+    mounts = {one["mountPath"] for one in container["volumeMounts"]}
+    assert {str(Path(file).parent) for file in configuration["extenders"][0]["tlsConfig"].values()} <= mounts
+    assert str(Path(container["args"][0].partition("=")[2]).parent) in mounts
+    for version in VERSIONS:
+        for each in objects:
+            kubernetes_validate.validate(each, version, strict=True)
+
+
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_process_takes_the_settings_it_is_given(name: str, tmp_path: Path) -> None:
     """Every variable is a setting of that command, with a value that it takes."""
