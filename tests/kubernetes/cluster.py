@@ -79,23 +79,28 @@ class Cluster:
         self._parts.close()
 
     def schedule(
-        self, profiles: list[dict[str, Any]], extenders: Sequence[dict[str, Any]] = (), name: str = "scheduler"
-    ) -> None:
-        """Start a scheduler with these profiles and extenders, in place of one of this name that runs."""
+        self, profiles: list[dict[str, Any]], extenders: Sequence[dict[str, Any]] = (), name: str = "scheduler",
+        account: str = "", election: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """Start a scheduler with these profiles and extenders, in place of one of this name that runs.
+
+        ``account``: the service account whose rights it has; "": all. ``election``: of the one that leads.
+        """
         parts = self._schedulers.setdefault(name, ExitStack())
         parts.close()
         authority = str(self._folder / "certificates/apiserver.crt")
         cluster = {"server": f"https://{LOOPBACK}:{self._port}", "certificate-authority": authority}
+        token = Path(self.flags_of(account)[-1]).read_text() if account else _TOKEN
         kubeconfig = {
             "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": {"token": _TOKEN}}],
+            "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": {"token": token}}],
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
         }  # fmt: skip
-        (self._folder / "kubeconfig").write_text(json.dumps(kubeconfig))
+        (self._folder / f"{name}.kubeconfig").write_text(json.dumps(kubeconfig))
         configuration = {
             "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
-            "leaderElection": {"leaderElect": False}, "percentageOfNodesToScore": 100, "profiles": profiles,
-            "clientConnection": {"kubeconfig": str(self._folder / "kubeconfig"), "qps": 5000, "burst": 5000},
+            "leaderElection": election or {"leaderElect": False}, "percentageOfNodesToScore": 100, "profiles": profiles,
+            "clientConnection": {"kubeconfig": str(self._folder / f"{name}.kubeconfig"), "qps": 5000, "burst": 5000},
             "extenders": list(extenders),
         }  # fmt: skip
         (self._folder / f"{name}.json").write_text(json.dumps(configuration))
@@ -182,13 +187,11 @@ class Cluster:
         self._call("POST", "/api/v1/namespaces", namespace)
         for manifest in manifests:
             for each in yaml.safe_load_all(manifest.read_text()):
-                self._call("POST", f"{_PATHS[each['kind']]}?fieldValidation=Strict", each)
+                self._call("POST", f"{_path(each)}?fieldValidation=Strict", each)
 
     def try_to_make(self, one: dict[str, Any]) -> None:
         """Have the server check an object, validated strictly, and keep nothing."""
-        namespace = one["metadata"].get("namespace", _NAMESPACE)
-        path = _PATHS[one["kind"]].replace(f"namespaces/{_NAMESPACE}", f"namespaces/{namespace}")
-        self._call("POST", f"{path}?fieldValidation=Strict&dryRun=All", one)
+        self._call("POST", f"{_path(one)}?fieldValidation=Strict&dryRun=All", one)
 
     def flags_of(self, account: str) -> list[str]:
         """Return the flags by which a process is a service account, which has a token of its own."""
@@ -224,3 +227,9 @@ class Cluster:
             text = answer.read()
         assert answer.status < 300, (method, path, text)
         return json.loads(text)
+
+
+def _path(one: dict[str, Any]) -> str:
+    """Return where objects like this one are."""
+    namespace = one["metadata"].get("namespace", _NAMESPACE)
+    return _PATHS[one["kind"]].replace(f"namespaces/{_NAMESPACE}", f"namespaces/{namespace}")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ops.stack.servers.process import LOOPBACK
 from schemas.names import Names
@@ -114,3 +115,14 @@ def test_by_mode_bind_the_ledger_has_what_is_bound(cluster: Cluster, valkey: Val
         held = {one.id: one.machine for one in ledger.all_instances().values()}
         assert held == {uid: node for uid, (node, _) in cluster.running().items()}
     ledger.wire.close()
+
+
+def test_the_second_scheduler_has_the_rights_it_needs(cluster: Cluster) -> None:
+    """By the component's account, lease and profile it leads, and binds a pod."""
+    folder = MANIFESTS / "second-scheduler"
+    cluster.apply(folder / "rights.yaml")
+    text = next(yaml.safe_load_all((folder / "scheduler.yaml").read_text()))["data"]["config.yaml"]
+    asked = yaml.safe_load(text)
+    cluster.schedule(asked["profiles"], account="windward-scheduler", election=asked["leaderElection"])
+    cluster.make_pod("p", REQUESTS, {}, schedulerName="windward")
+    assert cluster.node_of("p") in LOAD
