@@ -139,7 +139,7 @@ def requests_of(pod: Pod) -> dict[str, float]:
     now = {each.name: each for some in (said.init_container_statuses, said.container_statuses) for each in some or ()}
 
     def of(one: Container) -> dict[str, float]:
-        asked, status = _read(one.resources and one.resources.requests), now.get(one.name)
+        asked, status = _read(one.resources.requests if one.resources else None), now.get(one.name)
         if status is None or status.resources is None:
             return asked
         has = _most(_read(status.resources.requests), _read(status.allocated_resources))
@@ -154,16 +154,16 @@ def requests_of(pod: Pod) -> dict[str, float]:
             starting = _most(starting, sidecars)
         else:
             starting = _most(starting, _sum([sidecars, of(one)]))
-    whole = _read(pod.spec.resources and pod.spec.resources.requests)
+    whole = _read(pod.spec.resources.requests if pod.spec.resources else None)
     return _sum([_most(_sum([running, sidecars]), starting) | whole, _read(pod.spec.overhead)])
 
 
 def limits_of(pod: Pod) -> dict[str, float]:
     """Return the limits of a pod: of the whole pod, or the sum where every running container has one."""
     sidecars = [one for one in pod.spec.init_containers or () if one.restart_policy == "Always"]
-    each = [_read(one.resources and one.resources.limits) for one in (*(pod.spec.containers or ()), *sidecars)]
+    each = [_read(one.resources.limits if one.resources else None) for one in (*(pod.spec.containers or ()), *sidecars)]
     everywhere = set[str]().union(*each[:1]).intersection(*each)
-    whole = _read(pod.spec.resources and pod.spec.resources.limits)
+    whole = _read(pod.spec.resources.limits if pod.spec.resources else None)
     found = {name: amount for name, amount in _sum(each).items() if name in everywhere} | whole
     overhead = _read(pod.spec.overhead)
     return {name: amount + overhead.get(name, 0.0) for name, amount in found.items()}
