@@ -99,11 +99,15 @@ def tainted(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
         what, colon, effect = argument.rpartition(":")
         key, _, value = what.partition("=")
         if not colon or not key or effect not in ("refuse", "avoid"):
+            effect = {"NoSchedule": "refuse", "NoExecute": "refuse", "PreferNoSchedule": "avoid"}.get(effect, effect)
             hint = did_you_mean(effect, ["refuse", "avoid"]) if colon and key else ""
             raise SettingsError(f"{argument!r} is neither KEY[=VALUE]:refuse, KEY[=VALUE]:avoid nor KEY-{hint}")
         taints = [taint for taint in taints if taint["key"] != key]
         taints.append({"key": key, "value": value, "effect": effect})
     return facts | {"taints": taints}
+
+
+_AS_IN = """; as in `windward machines set NAME '{"thresholds": {"cpu": 0.8}}'`"""
 
 
 def replaced(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
@@ -117,9 +121,9 @@ def replaced(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
     try:
         given = json.loads(" ".join(arguments))
     except ValueError as error:
-        raise SettingsError(f"the last argument is not JSON: {error}") from None
+        raise SettingsError(f"the last argument is not JSON: {error}{_AS_IN}") from None
     if not isinstance(given, dict):
-        raise SettingsError("the last argument: expected a JSON object")
+        raise SettingsError(f"the last argument: expected a JSON object{_AS_IN}")
     return facts | {name: _without_nulls(facts.get(name), value) for name, value in given.items()}
 
 

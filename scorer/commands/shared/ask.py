@@ -99,6 +99,16 @@ def read_machine(settings: ClientSettings, name: str, profile: str = "") -> Mach
     raise WindwardError("NOT_FOUND", f"no machine {name!r}{hint}")
 
 
+def no_such_machine(settings: ClientSettings, name: str | None) -> list[str]:
+    """Return a warning where an answer has no machine since that which was asked for does not exist."""
+    try:
+        if name is not None:
+            read_machine(settings, name)
+    except WindwardError as error:
+        return [error.message] if error.code == "NOT_FOUND" else []
+    return []
+
+
 def ask(
     settings: ClientSettings, kind: type[_Kind], method: str, params: dict[str, Any], show: Show[_Kind]
 ) -> tuple[int, _Kind | None]:

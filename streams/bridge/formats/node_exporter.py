@@ -45,7 +45,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
 }
 """By resource the metrics without which it is left out."""
 IDLE_S, CORES, SCRAPED_AT = "idle_s", "cores", "scraped_at"
-"""What a query computes beside the metrics: idle time and number of the cores, and when a target was scraped, epoch s."""
+"""What a query computes beside the metrics: idle time and number of the cores, and the time of a scrape, epoch s."""
 
 _LINE = re.compile(rf"^({'|'.join(METRICS)})(?:\{{(.*)\}})?[ \t]+(\S+)(?:[ \t]+-?\d+)?[ \t\r]*$".encode(), re.MULTILINE)
 _LABEL = re.compile(rb'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -172,8 +172,8 @@ def query_of(selector: str) -> str:
     all eight modes of 64 cores take four times as long (2.42, busy machine). The answer has 4 kB a machine with four
     interfaces and disks: 20 MB for 5,000, where the samples of each core were 450 to 690.
 
-    ``without`` keeps all labels of a target: one that is scraped by two jobs is two targets, and its cores are not added
-    up. One query, since Prometheus commits a scrape as a whole: of two, the second might see a newer one.
+    ``without`` keeps all labels of a target: one that is scraped by two jobs is two targets, and its cores are not
+    added up. One query, since Prometheus commits a scrape as a whole: of two, the second might see a newer one.
     """
     more = f",{selector}" if selector else ""
     others = "|".join(name for name in METRICS if name != CPU)

@@ -7,7 +7,8 @@
 
 A counter that is lower than before, or has a later start, was reset. Its value is then taken as the increase, which
 leaves out what was counted between the last reading and the reset. Busy time above the total is no reading: one counter
-went back alone. Idle time that was reset is none either: the time while the machine was away is not known. An interface of unknown speed is left out, as by Windward's agent.
+went back alone. Idle time that was reset is none either: how long the machine was away is not known. An interface
+of unknown speed is left out, as by Windward's agent.
 """
 
 from __future__ import annotations

@@ -71,13 +71,23 @@ def test_a_file_that_holds_no_request_is_refused(tmp_path: Path) -> None:
 def test_every_resource_has_its_flag(resource: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`place`, `rank` and `update` know the resources there are."""
     for kind in (PlaceSettings, RankSettings):
-        assert sent(f"--{resource}", "3", kind=kind) == {resource: "3"}
+        assert sent(f"--{resource}", "3G", kind=kind) == {resource: "3G"}
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(
         ask, "ask", lambda _settings, _kind, _method, params, _show: (asked.append(params), (0, None))[1]
     )
-    update(["one", f"--{resource}", "3"], {})
-    assert asked == [{"id": "one", "dry_run": False, "move": False, "cancel_move": False, resource: "3"}]
+    update(["one", f"--{resource}", "3G"], {})
+    assert asked == [{"id": "one", "dry_run": False, "move": False, "cancel_move": False, resource: "3G"}]
+
+
+def test_memory_without_a_unit_is_refused() -> None:
+    """Ten bytes are never meant; what is written in whole bytes is."""
+    for kind in (PlaceSettings, RankSettings):
+        with pytest.raises(SettingsError, match="memory: 10 is 10 bytes; did you mean 10G or 10M"):
+            sent("--memory", "10", kind=kind)
+        assert sent("--memory", "8589934592", kind=kind) == {"memory": "8589934592"}
+    with pytest.raises(SettingsError, match="memory: 10 is 10 bytes"):
+        update(["one", "--memory", "10"], {})
 
 
 @pytest.mark.parametrize("kind", [PlaceSettings, RankSettings, UpdateSettings])
