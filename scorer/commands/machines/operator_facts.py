@@ -142,10 +142,11 @@ def in_words(facts: Mapping[str, Any]) -> str:
     ('cordoned, label disk=ssd', "no operators' rules")
     """
     words = ["cordoned"] * bool(facts.get("cordon"))
+    words += ["being drained"] * bool(facts.get("cordon") and facts.get("drain"))
     words += [f"label {key}={value}" for key, value in facts.get("labels", {}).items()]
     for taint in facts.get("taints", ()):
         value = f"={taint['value']}" if taint.get("value") else ""
         words.append(f"taint {taint['key']}{value}:{taint.get('effect', 'refuse')}")
-    known = ("cordon", "labels", "taints")
+    known = ("cordon", "drain", "labels", "taints")
     words += [f"{name} {json.dumps(value)}" for name, value in facts.items() if name not in known]
     return ", ".join(words) or "no operators' rules"
