@@ -122,9 +122,16 @@ def ask(
 
 
 def tell(settings: ClientSettings, answer: _Told, show: Show[_Told], indent: int | None = None) -> None:
-    """Print an answer as JSON or as ``show`` puts it."""
+    """Print an answer as JSON or as ``show`` puts it; nothing for an empty list of names.
+
+    Raises SystemExit when its reader has left: a pipe that broke is no server that is away.
+    """
     plain = msgspec.to_builtins(answer) if settings.json else None
-    print(json.dumps(plain, indent=indent) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
+    text = json.dumps(plain, indent=indent) if settings.json else show(answer, screen(wide=settings.wide))
+    try:
+        print(text, end="\n" if text else "", flush=True)  # noqa: T201
+    except BrokenPipeError:
+        raise SystemExit(FAILED) from None
 
 
 def report(error: WindwardError, command: str, settings: ClientSettings | None = None) -> int:

@@ -157,3 +157,23 @@ def test_a_ranking_without_explanation_or_warnings_is_a_table_and_the_summary() 
     found = answer()
     assert found.machines is None
     assert ranking(found) == f"{candidates(found)}\n1/1 feasible"
+
+
+def test_an_empty_list_of_names_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that a script counts none."""
+    ask.tell(RankSettings(), [], lambda _, __: "")
+    assert capsys.readouterr().out == ""
+    ask.tell(RankSettings(), ["a"], lambda found, _: "\n".join(found))
+    assert capsys.readouterr().out == "a\n"
+
+
+def test_a_reader_that_left_is_no_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken pipe is an OSError, as that of a server is: it ends the command, and nothing is said of Redis."""
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("builtins.print", broken)
+    with pytest.raises(SystemExit) as left:
+        ask.run(RankSettings(), "rank", lambda settings: ask.tell(settings, ["a"], lambda _, __: "a") or 0)
+    assert isinstance(left.value.__context__, BrokenPipeError)
