@@ -65,13 +65,13 @@ class NodeList(_Body, frozen=True):
     """One page of nodes."""
 
     metadata: ListMeta = ListMeta()
-    items: tuple[Node, ...] = ()
+    items: tuple[Node, ...] | None = None
 
 
 read_nodes = msgspec.json.Decoder(NodeList).decode
-"""Return the page in an answer. Raises msgspec.DecodeError."""
+"""Return the page in an answer. Raises one of `scorer.kubernetes.pods_body.UNREADABLE`."""
 read_node = msgspec.json.Decoder(Node).decode
-"""Return the node in a body. Raises msgspec.DecodeError."""
+"""Return the node in a body. Raises one of `scorer.kubernetes.pods_body.UNREADABLE`."""
 
 
 def rules_of(node: Node, cluster: str) -> OperatorFacts:

@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from scorer.kubernetes.nodes_body import Node, read_node, read_nodes
-from scorer.kubernetes.pods_body import ListMeta, Pod, read_list, read_pod
+from scorer.kubernetes.pods_body import UNREADABLE, ListMeta, Pod, read_list, read_pod
 
 PAGE = 500
 """Objects a page of a list."""
@@ -59,8 +59,8 @@ class Page(Protocol[Shown_co]):
         """Its version, and where it goes on."""
 
     @property
-    def items(self) -> tuple[Shown_co, ...]:
-        """Its objects."""
+    def items(self) -> tuple[Shown_co, ...] | None:
+        """Its objects; None: there are none."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class ApiServer:
             (body,) = self._lines(of.path, query, self.silent_s, whole=True)
             try:
                 page = of.read_list(body)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except UNREADABLE as error:
                 raise ApiError(f"a list that cannot be read: {error}") from None
             yield page
             if not page.metadata.continue_:
@@ -122,7 +122,7 @@ class ApiServer:
             try:
                 event = _read_event(line)
                 one = of.read_one(event.object) if event.type != "ERROR" else None
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except UNREADABLE as error:
                 raise ApiError(f"an event that cannot be read: {error}") from None
             if one is None:
                 raise ApiError(f"the watch ended: {bytes(event.object)[:200]!r}")

@@ -11,13 +11,18 @@ import msgspec
 
 from schemas.values.quantity import parse_quantity
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What is raised for a body that cannot be read."""
 Amounts = dict[str, str | float]
 """Quantities by resource name, as they are written."""
 CONFIG_HASH = "kubernetes.io/config.hash"
+NIC = "windward.io/nic"
+"""The extended resource that says what a pod asks of the network."""
+_COUNTED = ("cpu", "memory", NIC)
 
 
 class _Body(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A part of a body; fields that are not read are passed over."""
+    """A part of a body; fields that are not read are passed over. A list in Go that has nothing in it may be null."""
 
 
 class Owner(_Body, frozen=True):
@@ -25,7 +30,7 @@ class Owner(_Body, frozen=True):
 
     kind: str = ""
     name: str = ""
-    controller: bool = False
+    controller: bool | None = None
 
 
 class Meta(_Body, frozen=True):
@@ -37,7 +42,7 @@ class Meta(_Body, frozen=True):
     resource_version: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    owner_references: tuple[Owner, ...] = ()
+    owner_references: tuple[Owner, ...] | None = None
 
 
 class Amounted(_Body, frozen=True):
@@ -51,7 +56,7 @@ class Container(_Body, frozen=True):
     """A container; one that starts first and goes on running (``restart_policy`` Always) is a sidecar."""
 
     name: str = ""
-    resources: Amounted = Amounted()
+    resources: Amounted | None = None
     restart_policy: str = ""
 
 
@@ -62,8 +67,8 @@ class Spec(_Body, frozen=True):
     priority: int | None = None
     priority_class_name: str = ""
     scheduler_name: str = ""
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
+    containers: tuple[Container, ...] | None = None
+    init_containers: tuple[Container, ...] | None = None
     overhead: Amounts | None = None
     resources: Amounted | None = None
 
@@ -89,9 +94,9 @@ class Status(_Body, frozen=True):
     phase: str = ""
     qos_class: str = ""
     start_time: str | None = None
-    conditions: tuple[Condition, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    conditions: tuple[Condition, ...] | None = None
+    container_statuses: tuple[ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[ContainerStatus, ...] | None = None
 
 
 class Pod(_Body, frozen=True):
@@ -113,36 +118,37 @@ class PodList(_Body, frozen=True):
     """One page of pods."""
 
     metadata: ListMeta = ListMeta()
-    items: tuple[Pod, ...] = ()
+    items: tuple[Pod, ...] | None = None
 
 
 read_list = msgspec.json.Decoder(PodList).decode
-"""Return the page in an answer. Raises msgspec.DecodeError."""
+"""Return the page in an answer. Raises one of `UNREADABLE`."""
 read_pod = msgspec.json.Decoder(Pod).decode
-"""Return the pod in a body. Raises msgspec.DecodeError."""
+"""Return the pod in a body. Raises one of `UNREADABLE`."""
 
 
 def requests_of(pod: Pod) -> dict[str, float]:
-    """Return what a pod requests in all, as kube-scheduler counts it; a resource that is named nowhere is left out.
+    """Return what a pod requests in all of cores, memory and network, as kube-scheduler counts; only what is named.
 
     The larger of what runs together (containers and sidecars) and of each other init container with the sidecars
     started before it, and the overhead; what is said of the whole pod is taken for its containers. A container that is
     resized counts with the larger of what it has and asks for; with what it has, if its node can never give it more.
     """
-    infeasible = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in pod.status.conditions)
-    now = {each.name: each for each in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
+    said = pod.status
+    infeasible = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in said.conditions or ())
+    now = {each.name: each for some in (said.init_container_statuses, said.container_statuses) for each in some or ()}
 
     def of(one: Container) -> dict[str, float]:
-        asked, status = _read(one.resources.requests), now.get(one.name)
+        asked, status = _read(one.resources.requests if one.resources else None), now.get(one.name)
         if status is None or status.resources is None:
             return asked
         has = _most(_read(status.resources.requests), _read(status.allocated_resources))
         return has if infeasible else _most(asked, has)
 
-    running = _sum([of(one) for one in pod.spec.containers])
+    running = _sum([of(one) for one in pod.spec.containers or ()])
     sidecars: dict[str, float] = {}
     starting: dict[str, float] = {}
-    for one in pod.spec.init_containers:
+    for one in pod.spec.init_containers or ():
         if one.restart_policy == "Always":
             sidecars = _sum([sidecars, of(one)])
             starting = _most(starting, sidecars)
@@ -154,8 +160,8 @@ def requests_of(pod: Pod) -> dict[str, float]:
 
 def limits_of(pod: Pod) -> dict[str, float]:
     """Return the limits of a pod: of the whole pod, or the sum where every running container has one."""
-    sidecars = [one for one in pod.spec.init_containers if one.restart_policy == "Always"]
-    each = [_read(one.resources.limits) for one in (*pod.spec.containers, *sidecars)]
+    sidecars = [one for one in pod.spec.init_containers or () if one.restart_policy == "Always"]
+    each = [_read(one.resources.limits if one.resources else None) for one in (*(pod.spec.containers or ()), *sidecars)]
     everywhere = set[str]().union(*each[:1]).intersection(*each)
     whole = _read(pod.spec.resources.limits if pod.spec.resources else None)
     found = {name: amount for name, amount in _sum(each).items() if name in everywhere} | whole
@@ -164,7 +170,7 @@ def limits_of(pod: Pod) -> dict[str, float]:
 
 
 def _read(amounts: Amounts | None) -> dict[str, float]:
-    return {name: parse_quantity(amount) for name, amount in amounts.items()} if amounts else {}
+    return {name: parse_quantity(amounts[name]) for name in _COUNTED if name in amounts} if amounts else {}
 
 
 def _sum(some: Sequence[Mapping[str, float]]) -> dict[str, float]:

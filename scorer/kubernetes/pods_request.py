@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.rpc.request import NAME_LENGTH_MAX, InvalidRequest, Request, read_request
-from scorer.kubernetes.pods_body import Pod, limits_of, requests_of
+from scorer.kubernetes.pods_body import NIC, Pod, limits_of, requests_of
 
 CLUSTER = "kubernetes"
 """The label that says which cluster an instance is of."""
@@ -51,8 +51,8 @@ def request_of(pod: Pod, instance_id: str, how: Reading) -> Request:
         "limits": {name: amount for name, amount in limits_of(pod).items() if name in _COUNTED},
         **{name: asked[name] for name in _COUNTED if name in asked},
     }
-    if f"{OURS}nic" in asked:
-        params["nic"] = asked[f"{OURS}nic"]
+    if NIC in asked:
+        params["nic"] = asked[NIC]
     try:
         return read_request(params | _annotated(pod, how))
     except InvalidRequest:
@@ -72,7 +72,7 @@ def class_of(pod: Pod, how: Reading) -> str:
 def kind_of(pod: Pod) -> str:
     """Return what is learned under: namespace and owner, without what each roll-out or run has of its own."""
     about = pod.metadata
-    owner = next((one for one in about.owner_references if one.controller), None)
+    owner = next((one for one in about.owner_references or () if one.controller), None)
     if owner is None:
         return ""
     name = owner.name

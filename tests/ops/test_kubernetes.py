@@ -60,11 +60,12 @@ def test_the_schema_refuses_a_mistake() -> None:
 
 
 def test_every_file_is_applied() -> None:
-    """The customization lists all files of the folder, and all objects are in the namespace."""
+    """The customization lists all files of the folder; all objects are in the namespace, and none is moved there."""
     assert {path.name for path in FOLDER.glob("*.yaml")} == {"kustomization.yaml", *CUSTOMIZATION["resources"]}
     for each in OBJECTS.values():
         if each["kind"] not in ("Namespace", "ClusterRole", "ClusterRoleBinding"):
-            assert each["metadata"]["namespace"] == CUSTOMIZATION["namespace"]
+            assert each["metadata"]["namespace"] == "windward"
+    assert "namespace" not in CUSTOMIZATION
 
 
 def test_the_agent_is_on_every_node_and_the_rest_by_number() -> None:

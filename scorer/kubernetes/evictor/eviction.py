@@ -11,6 +11,7 @@ import msgspec
 
 from scorer.kubernetes.api_calls import Answer, Calls, NoAnswer, pod_path
 from scorer.kubernetes.evictor.rules import EvictedPod, read_evicted_pod
+from scorer.kubernetes.pods_body import UNREADABLE
 
 BUDGET_STATUS = (http.client.TOO_MANY_REQUESTS, http.client.INTERNAL_SERVER_ERROR)
 """A budget allows none now; two budgets match the pod."""
@@ -37,7 +38,7 @@ class Evictions:
             if answer.status != http.client.OK:
                 raise CannotAsk(answer.said)
             return read_evicted_pod(answer.body)
-        except (NoAnswer, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (NoAnswer, *UNREADABLE) as error:
             raise CannotAsk(str(error)) from None
 
     def evict(self, pod: EvictedPod, *, dry_run: bool) -> Answer:

@@ -40,7 +40,7 @@ class _Meta(Meta, frozen=True):
 
 
 class _Spec(Spec, frozen=True):
-    volumes: tuple[_Volume, ...] = ()
+    volumes: tuple[_Volume, ...] | None = None
 
 
 class EvictedPod(Pod, frozen=True):
@@ -51,7 +51,7 @@ class EvictedPod(Pod, frozen=True):
 
 
 read_evicted_pod = msgspec.json.Decoder(EvictedPod).decode
-"""Return the pod in a body. Raises msgspec.DecodeError."""
+"""Return the pod in a body. Raises one of `UNREADABLE`."""
 
 
 def why_not(pod: EvictedPod, uid: str, source: str, namespaces: Collection[str]) -> str:
@@ -60,8 +60,8 @@ def why_not(pod: EvictedPod, uid: str, source: str, namespaces: Collection[str])
     ``namespaces``: those that are left alone.
     """
     about, notes = pod.metadata, pod.metadata.annotations or {}
-    controller = next((one.kind for one in about.owner_references if one.controller), "")
-    local = any(one.empty_dir is not None or one.host_path is not None for one in pod.spec.volumes)
+    controller = next((one.kind for one in about.owner_references or () if one.controller), "")
+    local = any(one.empty_dir is not None or one.host_path is not None for one in pod.spec.volumes or ())
     reasons = {
         "gone": about.uid != uid,
         "elsewhere": pod.spec.node_name != source,

@@ -25,7 +25,7 @@ from schemas.rpc.request import Request
 from scorer.kubernetes.api_calls import Calls, NoAnswer, pod_path
 from scorer.kubernetes.extender.protocol import ExtenderBindingArgs
 from scorer.kubernetes.pods_api import ApiServer
-from scorer.kubernetes.pods_body import Pod, read_pod
+from scorer.kubernetes.pods_body import UNREADABLE, Pod, read_pod
 from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Outcome, UnknownFormat, Wanted
@@ -123,7 +123,7 @@ class Binder:
         try:
             status, body = self._call("GET", args)
             pod = read_pod(body) if status == http.client.OK else Pod()
-        except (NoAnswer, msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (NoAnswer, *UNREADABLE) as error:
             raise Refused("api", f"the API server has not answered: {error}") from None
         if status == http.client.NOT_FOUND or (status == http.client.OK and pod.metadata.uid != args.pod_uid):
             raise Refused("pod", "it is gone")

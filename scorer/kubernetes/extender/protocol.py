@@ -59,7 +59,7 @@ class ExtenderBindingResult(_Body, frozen=True, omit_defaults=True):
 
 
 read_args = msgspec.json.Decoder(ExtenderArgs).decode
-"""Return the question in a body. Raises msgspec.DecodeError."""
+"""Return the question in a body. Raises one of `scorer.kubernetes.pods_body.UNREADABLE`."""
 read_binding = msgspec.json.Decoder(ExtenderBindingArgs).decode
-"""Return the binding in a body. Raises msgspec.DecodeError."""
+"""Return the binding in a body. Raises one of `scorer.kubernetes.pods_body.UNREADABLE`."""
 encode = msgspec.json.Encoder().encode

@@ -19,8 +19,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import msgspec
-
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.kubernetes.extender.answer import kept, scored
 from scorer.kubernetes.extender.binding import Binder, Refused
@@ -39,6 +37,7 @@ from scorer.kubernetes.extender.protocol import (
     read_binding,
 )
 from scorer.kubernetes.holds import hold_id
+from scorer.kubernetes.pods_body import UNREADABLE
 from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Wanted
@@ -71,6 +70,7 @@ class Verbs:
     scheduler_names: Sequence[str] = ()
     binder: Binder | None = None
     clock: Callable[[], float] = time.time
+    _told: bool = False
     _pending: Pending = field(default_factory=Pending)
     _binds: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(BINDS_MAX))
 
@@ -82,7 +82,7 @@ class Verbs:
         """Return the nodes that are kept; all where no answer can be made, or filtering is not the mode."""
         try:
             args, every = read_args(body), ExtenderFilterResult(error=NOT_NAMED)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             args, every = ExtenderArgs(), ExtenderFilterResult(error=f"not a question: {error}")
         if args.node_names is not None:
             every = ExtenderFilterResult(args.node_names)
@@ -113,7 +113,7 @@ class Verbs:
     def _prioritize(self, body: bytes, began_s: float) -> list[HostPriority]:
         try:
             args = read_args(body)
-        except msgspec.DecodeError:
+        except UNREADABLE:
             raise Neutral("refused") from None
         request, names = self._request(args), args.node_names or []
         return self._on_ranking(request, began_s, lambda ranking, held: self._scores(request, names, ranking, held))
@@ -124,6 +124,9 @@ class Verbs:
 
     def _request(self, args: ExtenderArgs) -> Request:
         if args.node_names is None:
+            if not self._told:  # prioritize has no field for an error
+                log.warning("extender.not_named", extra={"values": {"error": NOT_NAMED}})
+            self._told = True
             raise Neutral("refused")
         if self.scheduler_names and args.pod.spec.scheduler_name not in self.scheduler_names:
             raise Neutral("other")
@@ -137,8 +140,10 @@ class Verbs:
             return ExtenderBindingResult(f"the extender's mode is {self.mode}: its entry must have no bindVerb")
         try:
             args = read_binding(body)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             return ExtenderBindingResult(f"not a binding: {error}")
+        if not (args.pod_name and args.pod_namespace and args.pod_uid and args.node):
+            return ExtenderBindingResult("not a binding: PodName, PodNamespace, PodUID and Node are required")
         if not self._binds.acquire(timeout=DEADLINE_S):
             self.metrics.refused.labels("busy").inc()
             raise Neutral("late")

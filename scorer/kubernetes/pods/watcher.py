@@ -171,7 +171,7 @@ class PodsWatcher:
         """Take what the cluster says of its nodes; return the version of the list."""
         pages = list(self._api.pages(NODES))
         self._keep()
-        self._nodes.listed(node for page in pages for node in page.items)
+        self._nodes.listed(node for page in pages for node in page.items or ())
         self._nodes.write()
         return pages[-1].metadata.resource_version
 
@@ -182,8 +182,9 @@ class PodsWatcher:
         try:
             listing = Listing(self._instances(), self._how)
             for page in self._api.pages(PODS):
-                self._write(listing.page(page.items, self._records(page.items)), self._keep())
-                pods, version = pods + len(page.items), page.metadata.resource_version
+                items = page.items or ()
+                self._write(listing.page(items, self._records(items)), self._keep())
+                pods, version = pods + len(items), page.metadata.resource_version
             gone = sorted(listing.gone)
             for first in range(0, len(gone), PAGE):
                 ended = self._ledger.live(gone[first : first + PAGE]).values()

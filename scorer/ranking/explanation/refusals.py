@@ -60,9 +60,9 @@ class _Told(NamedTuple):
 def _touched(ranking: Ranking, position: int) -> bool:
     """Return whether a refused machine changed since a position, or a filter depends on other machines."""
     changed = ranking.machines.fleet.seats.changed_since(position)
-    if changed is None or any(plugins.looks_at_fleet(verdict.filter) for verdict in ranking.verdicts):
+    if any(plugins.looks_at_fleet(verdict.filter) for verdict in ranking.verdicts):
         return True
-    return bool(changed) and not bool(ranking.feasible[changed].all())
+    return not bool(ranking.feasible[changed].all())
 
 
 def _refusals(ranking: Ranking) -> list[Refusal]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 from streams.agent.instances.counters import NO_PROCESS, Counters
@@ -75,12 +77,20 @@ def io_bytes(text: str) -> dict[str, int]:
 
 
 def pids(path: Path) -> list[int]:
-    """Return the processes of a group itself, or of the first group below it that has any. Raises OSError."""
+    """Return the processes of a group itself, or of the first group below it that has any. Raises OSError.
+
+    Kinds of entries come with the listing: to ask for each of a group's 40 files took 1.5 ms a pod.
+    """
     found = [int(pid) for pid in (path / "cgroup.procs").read_text().split()]
     if found:
         return found
-    below = (pids(child) for child in sorted(path.iterdir()) if (child / "cgroup.procs").is_file())
-    return next((some for some in below if some), [])
+    with os.scandir(path) as entries:
+        children = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    for child in children:
+        with suppress(FileNotFoundError):
+            if found := pids(path / child):
+                return found
+    return []
 
 
 def _field(text: str, name: str) -> int | None:

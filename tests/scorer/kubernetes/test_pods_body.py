@@ -40,6 +40,12 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, float]]] = [
     ("growing", {"containers": [container("2")]}, {"containerStatuses": [RESIZED]}, {"cpu": 2.0}),
     ("shrinking", {"containers": [container("0.5")]}, {"containerStatuses": [RESIZED]}, {"cpu": 1.5}),
     ("it can never grow", {"containers": [container("9")]}, {"containerStatuses": [RESIZED]} | NEVER, {"cpu": 1.5}),
+    ("what else is requested counts nowhere, however it is written",
+     {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1", "hugepages-2Mi": "1Gi", "x.com/gpu": "?"}}}]},
+     {}, {"cpu": 1.0}),
+    ("lists and parts that are null", {"containers": [container("1"), {"name": "b", "resources": None}],
+                                       "initContainers": None, "resources": None},
+     {"conditions": None, "containerStatuses": None}, {"cpu": 1.0}),
     ("small and large units", {"containers": [container("100000000n", "1E")]}, {}, {"cpu": 0.1, "memory": 1e18}),
 ]  # fmt: skip
 
@@ -59,6 +65,7 @@ def test_limits_are_known_where_every_container_has_one() -> None:
     spec["resources"] = {"limits": {"memory": "8Gi"}}
     assert limits_of(read_pod(msgspec.json.encode({"spec": spec}))) == {"cpu": 4.0, "memory": 8 * GI}
     assert limits_of(read_pod(b"{}")) == {}
+    assert limits_of(read_pod(b'{"spec":{"containers":null}}')) == {}
 
 
 def test_a_page_says_where_it_ends() -> None:
@@ -66,4 +73,4 @@ def test_a_page_says_where_it_ends() -> None:
     page = read_list(b'{"metadata":{"resourceVersion":"7","continue":"abc"},"items":[{"metadata":{"uid":"u"}}]}')
     assert (page.metadata.resource_version, page.metadata.continue_) == ("7", "abc")
     assert [pod.metadata.uid for pod in page.items] == ["u"]
-    assert read_list(b'{"metadata":{"resourceVersion":"7"},"items":[]}').metadata.continue_ == ""
+    assert read_list(b'{"metadata":{"resourceVersion":"7"},"items":null}').metadata.continue_ == ""

@@ -10,6 +10,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from scorer.kubernetes.extender.binding import Binder
 from scorer.kubernetes.extender.fleet import FollowedFleet
 from scorer.kubernetes.extender.metrics import Metrics
 from scorer.kubernetes.extender.protocol import ExtenderFilterResult
@@ -136,3 +137,27 @@ def test_the_replacement_of_an_evicted_pod_gets_its_target() -> None:
         assert sorted(order()) == sorted(expected)
         scene.fleet.given.ledger.forget(name)
     assert scene.metrics.steered.collect()[0].samples[0].value == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"null", b'{"Pod":null}', b'{"NodeNames":["\xff"]}', b'{"NodeNames":[1]}', b'{"x":' + b"[" * 99_999],
+)
+def test_a_body_that_cannot_be_read(body: bytes) -> None:
+    """Is answered: nothing is scored, and what is filtered or bound has an error, by which the scheduler goes on."""
+    scene = Scene()
+    scene.verbs.mode = "bind"
+    scene.verbs.binder = cast("Binder", object())
+    assert scene.verbs.prioritize(body) == []
+    assert scene.verbs.filter(body).error.startswith("not a question")
+    assert scene.verbs.bind(body).error.startswith("not a binding")
+    assert scene.counted() == {"refused": 1}
+
+
+def test_whole_nodes_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The setting is named in the log, as prioritize has no field for an error."""
+    scene = Scene()
+    body = msgspec.json.encode({"Pod": POD, "Nodes": {"items": []}})
+    assert [scene.verbs.prioritize(body), scene.verbs.prioritize(body)] == [[], []]
+    assert "nodeCacheCapable" in scene.verbs.filter(body).error
+    assert [record.message for record in caplog.records] == ["extender.not_named"]
