@@ -58,6 +58,12 @@ class Verdict:
         """The machines as the filter saw them."""
         return self.seen.owned_by(self.placed.owner)
 
+    def take(self, rows: Integers) -> Machines:
+        """Return some of them, as the filter saw them."""
+        machines = self.seen.take(rows)
+        machines.owner = self.placed.owner
+        return machines
+
 
 @dataclass(eq=False)
 class ScoreTerm:

@@ -23,9 +23,11 @@ from numpy.typing import NDArray
 from schemas.resources import RESOURCES
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.machines.owner import Owner
+from scorer.snapshot.arrays import at_rows
 
 SCORER = Owner("columns")
 """The owner of all columns."""
+_SUMS = (SCORER, "sums")
 
 _R = len(RESOURCES)
 Of = Callable[..., Any]
@@ -44,7 +46,7 @@ class Fixed:
         values = fixed.get(own)
         if values is None:
             values = fixed[own] = self.of(machines.whole, *args)
-        return values if machines.rows is None else values[..., machines.picked]
+        return values if machines.picked is None else at_rows(values, machines.picked)
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,12 @@ class Part:
         """Return [R, n]."""
         if machines.copies is not None and self.instead is not None:
             return self.instead(machines)
-        sums = machines.fleet.shelf.column((SCORER, "sums"), self.sums, machines)
-        return _with_copies(machines, sums[self.place * _R : (self.place + 1) * _R], self.each, args)
+        sums, rows = machines.made(_SUMS, self._sums), slice(self.place * _R, (self.place + 1) * _R)
+        return sums[rows] if machines.copies is None else _of_copies(machines, sums[rows], self.each, args)
+
+    def _sums(self, machines: Machines) -> Any:
+        sums = machines.fleet.shelf.column(_SUMS, self.sums, machines)
+        return sums if machines.picked is None else at_rows(sums, machines.picked)
 
 
 @dataclass(frozen=True)
@@ -109,9 +115,12 @@ class Overall:
 
 def _with_copies(machines: Machines, values: NDArray[Any], each: Of | None, args: tuple[Any, ...]) -> Any:
     """Return the rows of a [..., M] column with each copy's share added."""
-    if machines.rows is None:
+    if machines.picked is None:
         return values
-    picked = values[..., machines.picked]
+    return _of_copies(machines, at_rows(values, machines.picked), each, args)
+
+
+def _of_copies(machines: Machines, picked: NDArray[Any], each: Of | None, args: tuple[Any, ...]) -> Any:
     if machines.copies is None or each is None:
         return picked
     share = each(machines, *args)

@@ -100,7 +100,7 @@ def debit(machines: Machines) -> Floats:
     if not machines.fleet.debits:
         return np.zeros((_R, len(machines)))
     found: Floats = np.maximum(machines.measured_mean + machines.credit - machines.mean, 0.0)
-    return np.where(machines.of_instances > 0, 0.0, found)
+    return found if machines.fleet.mean_of == "window" else np.where(machines.of_instances > 0, 0.0, found)
 
 
 def picked(machines: Machines, name: str) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,14 +10,21 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.rpc.results import Candidate
+from schemas.values.numbers import finite
 from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines.owner import Owner
 from scorer.ranking.profiles import plugins
 from scorer.ranking.ranking import Ranking
-from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.arrays import Integers
 
-_SHOWN = ("mean", "std", "credit", "debit", "promised", "allocatable", "utilization", "request")
+_TERMS = Owner("terms")
+_READ = (
+    "measured_mean", "std", "deviation", "allocatable", "inverse_allocatable",
+    "window_s", "coverage", "warming", "seen_at",
+)  # fmt: skip
+"""What scores and the explanation read of each machine that is shown."""
 _BY_RESOURCE = ("shown_mean", "std", "credit", "debit", "allocated", "allocatable", "utilization")
-_FACTS = ("window_s", "coverage", "age_s", "count")
+_FACTS = ("window_s", "coverage", "age_s", "warming", "count")
 
 
 def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
@@ -25,60 +33,68 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
         return []
     index = np.array(rows, np.int64)
     machines = ranking.machines.take(index)
-    of_instances = machines.of_instances.tolist() if machines.fleet.mean_of == "instances" else None
-    columns = np.concatenate([machines.column(name) for name in _BY_RESOURCE])
-    resources = _plain(columns.reshape(len(_BY_RESOURCE), len(RESOURCES), -1).transpose(2, 1, 0))
-    given = (ranking.total, *(term.raw for term in ranking.terms))
-    facts = [*(machines.column(name) for name in _FACTS), *(column.take(index) for column in given)]
-    facts_of = _plain(np.array(facts).T)
-    feasible, warming = ranking.feasible.take(index).tolist(), machines.warming.tolist()
+    machines.owner = _TERMS
+    machines.read_together("read", _READ)
     of_terms = _machines_of_terms(ranking, machines, index)
-    amounts = machines.amounts.tolist()
+    of_instances = machines.of_instances.tolist() if machines.fleet.mean_of == "instances" else None
+    facts = zip(*(machines.column(name).tolist() for name in _FACTS), strict=True)
+    totals = zip(*(each.take(index).tolist() for each in (ranking.feasible, ranking.total)), strict=True)
+    raws = [term.raw.take(index).tolist() for term in ranking.terms]
+    amounts, all_names = machines.amounts.tolist(), machines.roster.names
     names = _names([term.weighted.score.name for term in ranking.terms])
     found = []
-    for position in range(len(rows)):
-        window_s, coverage, age_s, count, total, *raws = facts_of[position]
-        scores = {}
+    for position, (row, (feasible, total), (window_s, coverage, age_s, warming, count)) in enumerate(
+        zip(rows, totals, facts, strict=True)
+    ):
+        scores: dict[str, dict[str, Any]] = {}
         risk = None
-        for name, term, seen, raw in zip(names, ranking.terms, of_terms, raws, strict=True):
+        for name, term, seen, of_term in zip(names, ranking.terms, of_terms, raws, strict=True):
+            seen.owner = term.weighted.owner
             details = plugins.detail(term.weighted.score, ranking.request, seen, position)
-            value = raw * term.slope + term.start if feasible[position] and raw is not None else None
+            raw = finite(of_term[position])
+            value = raw * term.slope + term.start if feasible and raw is not None else None
             scores[name] = {"value": value, "raw": raw, "weight": term.weighted.weight, **details}
             risk = details.get("risk", risk)
-        shown = {
-            name: dict(zip(_SHOWN, (*of_resource, amount), strict=True))
-            for name, of_resource, amount in zip(RESOURCES, resources[position], amounts, strict=True)
-        }
+        columns = [machines.plain(name, position) for name in _BY_RESOURCE]
+        shown = {name: _shown(*_plain(of)) for name, *of in zip(RESOURCES, *columns, amounts, strict=True)}
         if of_instances is not None:
             for place, name in enumerate(RESOURCES):
                 shown[name]["of_instances"] = of_instances[place][position]
         found.append(
             Candidate(
-                machine=machines.name(position),
-                score=total if feasible[position] else None,
+                machine=all_names[row],
+                score=finite(total) if feasible else None,
                 risk=risk,
                 scores=scores,
                 resources=shown,
-                window_s=window_s,
-                coverage=coverage,
-                warming=warming[position],
-                age_s=age_s,
+                window_s=finite(window_s),
+                coverage=finite(coverage),
+                warming=warming,
+                age_s=finite(age_s),
                 instances=int(count),
             )
         )
     return found
 
 
+def _shown(
+    mean: float | None, std: float | None, credit: float | None, debit: float | None, promised: float | None,
+    allocatable: float | None, utilization: float | None, request: float | None,
+) -> dict[str, float | None]:  # fmt: skip
+    """Return one resource of a machine as an answer shows it."""
+    return {
+        "mean": mean, "std": std, "credit": credit, "debit": debit, "promised": promised, "allocatable": allocatable,
+        "utilization": utilization, "request": request,
+    }  # fmt: skip
+
+
 def _machines_of_terms(ranking: Ranking, machines: Machines, index: Integers) -> list[Machines]:
     """Return these machines as each score saw them; those that see the same fleet share what is made of it."""
     taken = {id(machines.fleet): machines}
-    found = []
     for term in ranking.terms:
-        here = taken.setdefault(id(term.seen.fleet), machines)
-        if here.fleet is not term.seen.fleet:
-            here = taken[id(term.seen.fleet)] = term.seen.take(index)
-        found.append(here.owned_by(term.weighted.owner))
-    return found
+        if id(term.seen.fleet) not in taken:
+            taken[id(term.seen.fleet)] = term.seen.take(index)
+    return [taken[id(term.seen.fleet)] for term in ranking.terms]
 
 
 def _names(names: list[str]) -> list[str]:
@@ -112,10 +128,6 @@ def verdicts(ranking: Ranking, rows: Sequence[int]) -> list[list[dict[str, Any]]
     return found
 
 
-def _plain(values: Floats) -> Any:
-    """Return an array as lists of plain numbers, None where they are not finite."""
-    if np.isfinite(values).all():
-        return values.tolist()
-    plain = values.astype(object)
-    plain[~np.isfinite(values)] = None
-    return plain.tolist()
+def _plain(values: Sequence[float]) -> Sequence[float | None]:
+    """Return the numbers, None for one that is not finite."""
+    return values if math.isfinite(sum(values)) else [finite(value) for value in values]

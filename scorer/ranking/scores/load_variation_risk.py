@@ -169,7 +169,8 @@ class LoadVariationRisk(Plugin):
 
     def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the risk by resource."""
-        risks = machines.once("risks", lambda: self.risks(machines))[:, position].tolist()
+        of_all: list[list[float]] = machines.once("risks", lambda: list(self.risks(machines).T.tolist()))
+        risks = of_all[position]
         shown = {name: risk if math.isfinite(risk) else None for name, risk in zip(self.resources, risks, strict=True)}
         return {"risk": max((risk for risk in shown.values() if risk is not None), default=None), "risks": shown}
 
