@@ -86,8 +86,8 @@ def page() -> str:
         "Each score gives 0 to 100. *Raw* is the score's own value; some are spread over the feasible machines "
         "(`min-max`); the total is the mean by weight.",
         _scored(ranking),
-        "The first score is the growth of the expected load above 90 %. It goes with a chance: how likely each machine "
-        "is to be more than 90 % full with the instance.",
+        "The first score is the growth of the expected load above 80 %. It goes with a chance: how likely each machine "
+        "is to be more than 80 % full with the instance.",
         _likely(ranking, answer),
         "## 7. The best is reserved",
         f"`{answer.machine}` has the highest total, {number(answer.score)}. A script in Redis compares the limits "

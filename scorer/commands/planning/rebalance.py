@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 class RebalanceSettings(FleetSettings, BalanceSettings):
     """Say which instances should move away from overloaded machines; it moves nothing itself.
 
-    With rule `overload` each move reduces the expected load above 90 % of a machine, given the moves before it. With
+    With rule `overload` each move reduces the expected load above 80 % of a machine, given the moves before it. With
     `thresholds` instances leave machines above --high while there is room on machines below --low, as with
     Koordinator's descheduler. An instance with the label movable=false stays. --same names labels that source and
     target must share, in addition to the rules of the instances' requests.

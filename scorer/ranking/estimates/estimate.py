@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -49,6 +49,9 @@ class Estimate:
                     raise ValueError(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
                 if not 0 <= value < float("inf"):
                     raise ValueError(f"{name}.{resource}: expected a number of zero or more, got {value}")
+
+    by_reports: ClassVar[bool] = False
+    """Whether the credit of an instance goes by what its agent reports, where it does."""
 
     @property
     def chances(self) -> Chances | None:

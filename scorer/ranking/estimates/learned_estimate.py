@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -39,6 +40,8 @@ class LearnedEstimate(Estimate):
     gives for a resource, and the profile's default where no amount is asked. With a base other than the request nothing
     is learned, and the estimate is unchanged.
     """
+
+    by_reports: ClassVar[bool] = True
 
     version: int = 0
     factors: tuple[tuple[str, float], ...] = ()

@@ -81,7 +81,7 @@ def test_before_and_after(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     assert answer["std"]["cpu"][1] < answer["std"]["cpu"][0]
     assert answer["moves"][0]["copy"] == answer["copy"] == {"bytes": 8e9, "seconds": 128.0}
     shown = run(capsys)
-    assert "a1           1      0  0.0266 -> 0.0002  95% -> 76%" in shown
+    assert "a1           1      0  0.0683 -> 0.0053  95% -> 76%" in shown
     assert "standard deviation by resource: cpu 27.6% -> 14.1%" in shown
     path.unlink()
     run(capsys, "--gain-min", "1", "--plot", str(path))

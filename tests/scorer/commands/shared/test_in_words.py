@@ -31,9 +31,9 @@ def test_a_deployer_reads_what_is_expected_and_how_likely_it_is_too_full() -> No
     """Expected use with its source, how full before and after, credit, the chance of more than the limit."""
     found = answer(cpu=2, memory=10, expected={"cpu": 0.5})
     text = "\n".join(in_words(found))
-    chance = found.candidates[0].scores["expected_overload"]["chance_above_90_percent"]["cpu"]
+    chance = found.candidates[0].scores["expected_overload"]["chance_above_80_percent"]["cpu"]
     assert text.startswith("m, with the instance:\n  cpu     expected use 0.50 of 2.00 asked (as the request says)\n")
-    assert f"chance of more than 90%: {100 * chance:.1f}%" in text
+    assert f"chance of more than 80%: {100 * chance:.1f}%" in text
     assert "of that is credit" in text
     assert "expected use 10 of 10 asked (all that is asked)" in text
 

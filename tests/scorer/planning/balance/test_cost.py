@@ -31,7 +31,7 @@ def hot(**instance: Any) -> FleetState:
         machine(
             name, 10, 1e13, capacity={"nic": NIC}, usage={"cpu": {"mean": mean, "std": 0.5}, "memory": 1e9, "nic": 0}
         )
-        for name, mean in (("hot", 9.6), ("cold", 1.0))
+        for name, mean in (("hot", 9.0), ("cold", 0.5))
     ]
     return fleet(*machines, instances=[{"id": "i", "machine": "hot", "cpu": 3, "memory": GIB, **instance}])
 

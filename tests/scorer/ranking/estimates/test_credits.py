@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.tables.learned import Learned
 from scorer.ledger.record.instance import copy_with
 from scorer.ranking.profiles.profile import LoadModel
+from scorer.snapshot.snapshot import Snapshot
 from tests.scorer.fleets import fleet, machine, see
 
 HOUR = {"windows_s": [300, 900, 3600]}
@@ -175,3 +178,37 @@ def test_a_credit_only_falls_with_time(ago_s: float, more_s: float) -> None:
     """As the window's end moves on a credit never rises, and lies between nothing and all."""
     first, later = credit("window", placed_ago_s=ago_s), credit("window", placed_ago_s=ago_s + more_s)
     assert 0 <= later <= first + 1e-9 <= 4 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("what", "instance", "cpu", "memory"),
+    [
+        ("not reported", {}, 0.75 * 2.0, 0.75 * 4.0),
+        ("reported for as long as it runs", {"usage_since_s": 900.0}, 0.75 * (0.4 * 2.0 + 0.6 * 7.0), 0.75 * 4.0),
+        ("reported since ten minutes", {"usage_since_s": 600.0}, 0.75 * (0.5 * 2.0 + 0.5 * 7.0), 0.75 * 4.0),
+        ("reported before it came here", {"usage_since_s": 9e4}, 0.75 * (0.4 * 2.0 + 0.6 * 7.0), 0.75 * 4.0),
+        ("an earlier instance of its id", {"usage_age_s": 901.0, "usage_since_s": 60.0}, 0.75 * 2.0, 0.75 * 4.0),
+        ("no report for a long time", {"usage_age_s": 601.0, "usage_since_s": 60.0}, 0.75 * 2.0, 0.75 * 4.0),
+        ("its use was said", {"usage_since_s": 600.0, "expected": {"cpu": 1}}, 0.75 * 1.0, 0.75 * 4.0),
+        ("not started", {"usage_since_s": 600.0, "started": False}, 2.0, 4.0),
+    ],
+)
+def test_what_is_reported_of_an_instance_stands_for_its_estimate(
+    what: str, instance: dict[str, Any], cpu: float, memory: float
+) -> None:
+    """By a profile that learns: half of it after ten minutes of reports since the start; memory stays expected."""
+    usage = {} if what == "not reported" else {"usage": {"cpu": 7, "memory": 1}}
+    placed = {"id": "i", "machine": "m", "cpu": 4, "memory": 8, "placed_ago_s": 900, **usage, **instance}
+    offline = fleet(machine("m", usage={"cpu": 0, "memory": 0}), instances=[placed], **HOUR)
+    offline = replace(offline, snapshot=with_learned(offline.snapshot))
+    seen = see(offline, None, LoadModel(window=3600, credits="window", learned=True))
+    assert seen.mean[:2, 0] == pytest.approx([cpu, memory])
+    plain = see(offline, None, LoadModel(window=3600, credits="window"))
+    assert plain.mean[0, 0] == pytest.approx(
+        (1.0 if "expected" in instance else 4.0) * (1.0 if "started" in instance else 0.75)
+    )
+
+
+def with_learned(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot of a fleet whose instances use half of what they ask."""
+    return snapshot.with_use(Learned(version=1, factors={"cpu": 0.5, "memory": 0.5}), snapshot.usages, None)
