@@ -15,6 +15,9 @@ few cases drawn toward p, made to rise with p, and linear between the bins' mean
 It changes what is stated, and no order of machines. It does so for scores with the same limit and spread alone.
 
 Rejected: a line between the logits of p and f. Two numbers cannot say that 0.05 is right and 0.35 is not.
+Rejected, too, on worlds of six families with 4,000 to 40,000 cases each: a prior of 20 cases, after which 20 of 81 bins of
+500 cases in a family were wrong, and 9 of 77 with one of 2 (what is stated is too high nearly everywhere); finer bins; a
+prior by what came true in the bins beside.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ AHEAD_S = 1_800.0
 HALF_LIFE_S = 3 * 86_400.0
 EDGES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Of the bins of p."""
-CASES_PRIOR = 20.0
+CASES_PRIOR = 2.0
 LOOKS_PART = 0.5
 """A machine counts when it had fresh data at this part of the looks, at least."""
 

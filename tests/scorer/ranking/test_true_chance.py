@@ -137,9 +137,9 @@ def test_corrected_chances_come_true(truth: Callable[[Any], Any]) -> None:
 
 
 def test_few_cases_say_little() -> None:
-    """A single case above the limit moves a chance of 0.2 by 0.8 of one part in the prior and one."""
-    bins = with_cases(None, Cases(stated(), {"cpu": (np.array([0.2]), np.array([1.0]))}), NOW).bins["cpu"]
-    assert corrected(bins, 0.2) == pytest.approx(0.2 + 0.8 / (CASES_PRIOR + 1))
+    """A single case that was above the limit for two fifths of the time moves 0.25 by a part of the difference."""
+    bins = with_cases(None, Cases(stated(), {"cpu": (np.array([0.25]), np.array([0.4]))}), NOW).bins["cpu"]
+    assert corrected(bins, 0.25) == pytest.approx(0.25 + 0.15 / (CASES_PRIOR + 1))
 
 
 def test_older_cases_count_less_and_those_of_another_spread_not() -> None:
