@@ -15,9 +15,9 @@ few cases drawn toward p, made to rise with p, and linear between the bins' mean
 It changes what is stated, and no order of machines. It does so for scores with the same limit and spread alone.
 
 Rejected: a line between the logits of p and f. Two numbers cannot say that 0.05 is right and 0.35 is not.
-Rejected, too, on 120 worlds of six families: a prior of 20 cases, after which 20 of 81 bins with 500 cases of a family
-were wrong, and 9 of 77 with one of 2 (what is stated is too high nearly everywhere); finer bins; a prior by what came
-true in the bins beside.
+Rejected, too, on 120 worlds of six families: a prior of 20 cases, as what is stated is too high nearly everywhere.
+Of 81 bins with 500 cases of a family 20 were wrong with it, and 9 of 77 with a prior of 2. Finer bins, and a prior
+by what came true in the bins beside, gained nothing more.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ for 0.77; with moves of 2 % an hour (9 worlds) 0.46 for 0.51. Half the weight af
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -40,9 +41,8 @@ from schemas.resources import MEMORY, RESOURCES
 from scorer.classes.class_usage import measured_usage
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.estimates.estimate import Estimate
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
-from scorer.snapshot.usage_columns import AGE_MAX_S
 from scorer.snapshot.windows import ChosenWindows
 
 CreditModel = Literal["window", "trimaran-60s", "koordinator-pending", "none"]
@@ -53,6 +53,8 @@ PEAK_S = 60
 """A day's peak is the highest mean of so many seconds."""
 HALF_S = 600.0
 """After so long a measurement has the same weight as the expectation."""
+MANY = 1_000
+"""Of so many instances those that matter are picked first."""
 
 
 def absorbed(placed: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows) -> tuple[Floats, Floats]:
@@ -119,11 +121,38 @@ class Credits:
                 return expected
             share, _ = absorbed(placed, self.snapshot, windows)
             if self.estimate.by_reports and self.snapshot.usages:
-                expected = _as_measured(expected, placed, self.snapshot, share)
+                expected = self._as_measured(expected, placed, share)
             return expected * (1.0 - share)
         if self.model == "koordinator-pending" and self.snapshot.usages:
             expected = np.maximum(expected - np.nan_to_num(measured_usage(self.snapshot, placed)), 0.0)
         return np.where(pending(self.model, placed, self.snapshot), expected, 0.0)
+
+    def _as_measured(self, expected: Floats, placed: PlacedInstances, share: Floats) -> Floats:
+        """Return [R, K]: the expected usage, nearer to the measured one the longer an instance was reported.
+
+        Of many instances only those that the window does not show whole. Reports until the start are of an earlier
+        instance with the same id, so they give no weight.
+        """
+        at, since, mean = self._reports
+        few = placed.rows.size < MANY
+        young: slice | Integers = slice(None) if few else np.flatnonzero((share < 1.0).any(axis=0))
+        rows = self.snapshot.usages.columns.index.rows(placed.pairs[young])
+        begun = placed.started_at[young]
+        age_s = np.maximum(at[rows] - np.maximum(since[rows], np.where(begun > 0, begun, np.inf)), 0.0)
+        apart = mean[:, rows] - expected[:, young]
+        apart[np.isnan(apart) | ~np.isnan(placed.expected[:, young])] = 0.0
+        apart *= age_s / (age_s + HALF_S)
+        found = expected.copy()
+        found[:, young] += apart
+        return found
+
+    @cached_property
+    def _reports(self) -> tuple[Floats, Floats, Floats]:
+        """End and begin of the reports of each pair, and its mean [R, pairs]; NaN of memory. The last place is none."""
+        columns = self.snapshot.usages.columns
+        mean = np.concatenate([columns.mean, np.full((len(RESOURCES), 1), np.nan)], axis=1)
+        mean[MEMORY] = np.nan
+        return np.append(columns.at, 0.0), np.append(columns.since, np.inf), mean
 
     def percentile(self, placed: PlacedInstances, windows: ChosenWindows, quantile: float) -> Floats:
         """Return [R, K]: what each instance adds to a percentile (0-1) of the usage; quantile 1 is the maximum."""
@@ -151,24 +180,3 @@ class Credits:
         minute_shown = started + PEAK_S <= np.fmin(day.end_s, snapshot.column("end")[placed.rows])
         shown = np.where(np.isnan(peak_at), minute_shown, started <= peak_at) | (started < day.start_s)
         return np.where((started > 0) & shown, 0.0, expected)
-
-
-def _as_measured(expected: Floats, placed: PlacedInstances, snapshot: Snapshot, share: Floats) -> Floats:
-    """Return [R, K]: the expected usage, nearer to the measured one the longer an instance was reported.
-
-    Only of instances that a window does not show whole (``share`` [R, K]): of others nothing is credited. Reports until
-    the start are of an earlier instance with the same id.
-    """
-    young = np.flatnonzero((placed.started_at > 0) & (share < 1.0).any(axis=0))
-    columns = snapshot.usages.columns
-    rows = columns.index.rows(placed.pairs[young])
-    at, started = columns.take(columns.at, rows), placed.started_at[young]
-    own = (at > started) & (at >= snapshot.column("at")[placed.rows[young]] - AGE_MAX_S)
-    rows = np.where(own, rows, -1)
-    measured, age_s = columns.take(columns.mean, rows), at - np.maximum(columns.take(columns.since, rows), started)
-    known = np.isfinite(measured) & np.isnan(placed.expected[:, young])
-    known[MEMORY] = False
-    found, part = expected.copy(), age_s / (age_s + HALF_S)
-    before = expected[:, young]
-    found[:, young] = np.where(known, before + part * (measured - before), before)
-    return found
