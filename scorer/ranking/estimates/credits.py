@@ -41,6 +41,7 @@ from schemas.resources import MEMORY, RESOURCES
 from scorer.classes.class_usage import measured_usage
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.estimates.estimate import Estimate
+from scorer.ranking.estimates.measured_use import USE_MAX
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.windows import ChosenWindows
@@ -130,8 +131,9 @@ class Credits:
     def _as_measured(self, expected: Floats, placed: PlacedInstances, share: Floats) -> Floats:
         """Return [R, K]: the expected usage, nearer to the measured one the longer an instance was reported.
 
-        Of many instances only those that the window does not show whole. Reports until the start are of an earlier
-        instance with the same id, so they give no weight.
+        It counts as `USE_MAX` times what is asked at most, whatever an agent says. Of many instances only those that
+        the window does not show whole are looked at. Reports until the start are of an earlier instance with the same
+        id, so they give no weight.
         """
         at, since, mean = self._reports
         few = placed.rows.size < MANY
@@ -139,7 +141,7 @@ class Credits:
         rows = self.snapshot.usages.columns.index.rows(placed.pairs[young])
         begun = placed.started_at[young]
         age_s = np.maximum(at[rows] - np.maximum(since[rows], np.where(begun > 0, begun, np.inf)), 0.0)
-        apart = mean[:, rows] - expected[:, young]
+        apart = np.minimum(mean[:, rows], USE_MAX * placed.amounts[:, young]) - expected[:, young]
         apart[np.isnan(apart) | ~np.isnan(placed.expected[:, young])] = 0.0
         apart *= age_s / (age_s + HALF_S)
         found = expected.copy()

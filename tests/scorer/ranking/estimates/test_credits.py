@@ -189,6 +189,7 @@ def test_a_credit_only_falls_with_time(ago_s: float, more_s: float) -> None:
         ("reported before it came here", {"usage_since_s": 9e4}, 0.75 * (0.4 * 2.0 + 0.6 * 7.0), 0.75 * 4.0),
         ("an earlier instance of its id", {"usage_age_s": 901.0, "usage_since_s": 60.0}, 0.75 * 2.0, 0.75 * 4.0),
         ("its use was said", {"usage_since_s": 600.0, "expected": {"cpu": 1}}, 0.75 * 1.0, 0.75 * 4.0),
+        ("a lie", {"usage_since_s": 600.0, "usage": {"cpu": 1e9}}, 0.75 * (0.5 * 2.0 + 0.5 * 4 * 4.0), 0.75 * 4.0),
         ("not started", {"usage_since_s": 600.0, "started": False}, 2.0, 4.0),
     ],
 )
