@@ -39,6 +39,7 @@ COLUMNS: Mapping[str, Column] = {
     "allocatable": Fixed(lambda m: m.fleet.snapshot.allocatable),  # what may be used: the one basis; NaN where unknown
     "inverse_allocatable": Fixed(lambda m: m.fleet.snapshot.inverse_allocatable),  # NaN where unknown or 0
     # ---- allocated, [R, n] or [n]
+    "sums": Placed(load.sums),  # [4 R, n] all of `load.SUMS`, without copies
     "allocated": Part(load.sums, 0, lambda m: m.requested_instance.amounts),  # sum of the amounts
     "allocated_of": Placed(promises.allocated_of, promises.allocated_of_each),  # by some priority classes
     "requested_or": Placed(promises.requested_or, lambda m, cpu, memory: m.requested_instance.amounts_or(cpu, memory)),
