@@ -191,13 +191,6 @@ class Machines:
             found = self._made[key] = self.fleet.columns[name].read(self, key, args)
         return found
 
-    def made(self, key: Hashable, make: Callable[[Machines], NDArray[Any]]) -> NDArray[Any]:
-        """Return ``make(self)``, made once for this request and these rows; shared by all owners."""
-        found: NDArray[Any] | None = self._made.get(key)
-        if found is None:
-            found = self._made[key] = make(self)
-        return found
-
     def read_plain(self, key: Hashable, names: Sequence[str]) -> None:
         """Read some columns that follow from the snapshot alone as plain numbers, for `plain`; the key is of the names.
 
