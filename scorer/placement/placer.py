@@ -241,9 +241,8 @@ class Placing:
     ) -> Steps[dict[int, Wanted]]:
         """Return the instances to reserve, by position; one without a machine is noted as missing.
 
-        ``more``: so many like these come next.
-
-        It is still sent to the script, without candidates: its id may be known to the ledger.
+        It is still sent to the script, without candidates: its id may be known to the ledger. ``more``: so many alike
+        instances come in the next parts.
         """
         view = inputs.ledger
         fresh = [position for position in pending if placement.asked[position].id not in view.instances]

@@ -16,7 +16,7 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
@@ -108,7 +108,10 @@ class Page:
 
 @dataclass(eq=False)
 class Lacks:
-    """Tells once of each target which resources are left out, and counts its scrapes without them."""
+    """Tells once of each target which resources are left out, and counts its scrapes without them.
+
+    Keeps only targets that lack something.
+    """
 
     counts: Counter[str]
     nic_speed_given: bool = False
@@ -118,9 +121,14 @@ class Lacks:
         """Look at one scrape; what is missing is logged when it is other than before."""
         found = missing(values, self.nic_speed_given)
         self.counts["incomplete"] += bool(found)
-        if found != self._told.get(target, {}):
-            self._told[target] = found
+        if found != self._told.pop(target, {}):
             log.warning("bridge.target.incomplete", extra={"values": {"target": target, "missing": found}})
+        if found:
+            self._told[target] = found
+
+    def forget_all_but(self, targets: Container[str]) -> None:
+        """Drop the targets that are gone."""
+        self._told = {target: found for target, found in self._told.items() if target in targets}
 
 
 @dataclass(eq=False)
@@ -268,4 +276,5 @@ class Asker:
                 self._lacks.look(one.target, one.values)
                 found += points(one.machine, one.at, one.values, one.target)
         self._seen = {one.target: one.at for one in scrapes}
+        self._lacks.forget_all_but(self._seen)
         return found

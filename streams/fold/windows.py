@@ -13,8 +13,8 @@ All windows share the sums about one slot, the newest that is filled (`streams.f
 ring holds all of it, so there the order of the slots is of no importance and whole rows are copied. Shorter windows
 are read from these copies, newest slot first.
 
-Measured by row of four resources, 32 rows at once: SORT us in sorting, which no other way beat (partition by four ranks
-costs five times as much), the rest ALL.
+Measured by row of four resources, three windows, 32 rows at once: 27 us, of which sorting takes 8. To partition by the
+ranks of the percentiles takes longer than to sort. Merged segment by segment, as before, a row took 46 us.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class Reuse:
     def plan(self, requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = (), more: int = 0) -> Plan:
         """Return the plan of a batch: from the kept ranking, or a new one. Raises what `plan` raises.
 
-        ``more``: so many alike ones come after it, for which filters and scores are asked now.
+        ``more``: so many alike instances come in the next parts; filters and scores are asked for them now.
         """
         asked, count = without_id(requests[0]), len(requests)
         unfit = _unfit(requests, held) or ("ties_drawn" if inputs.profile.ties == "draw" else None)

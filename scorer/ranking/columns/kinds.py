@@ -27,7 +27,6 @@ from scorer.snapshot.arrays import at_rows
 
 SCORER = Owner("columns")
 """The owner of all columns."""
-_SUMS = (SCORER, "sums")
 
 _R = len(RESOURCES)
 Of = Callable[..., Any]
@@ -65,9 +64,8 @@ class Placed:
 
 @dataclass(frozen=True)
 class Part:
-    """One of the sums that every placement changes, which are made together."""
+    """One of the sums that every placement changes, which are made together: a slice of the column ``sums``."""
 
-    sums: Of
     place: int
     each: Of | None = None
     instead: Of | None = None
@@ -77,12 +75,8 @@ class Part:
         """Return [R, n]."""
         if machines.copies is not None and self.instead is not None:
             return self.instead(machines)
-        sums, rows = machines.made(_SUMS, self._sums), slice(self.place * _R, (self.place + 1) * _R)
-        return sums[rows] if machines.copies is None else _of_copies(machines, sums[rows], self.each, args)
-
-    def _sums(self, machines: Machines) -> Any:
-        sums = machines.fleet.shelf.column(_SUMS, self.sums, machines)
-        return sums if machines.picked is None else at_rows(sums, machines.picked)
+        values = machines.column("sums")[self.place * _R : (self.place + 1) * _R]
+        return values if machines.copies is None else _of_copies(machines, values, self.each, args)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 import msgspec
@@ -37,12 +36,12 @@ def refusals(ranking: Ranking) -> list[Refusal]:
     ledger = shelf.seats.ledger
     told = (request, int(ranking.machines.now_s), ranking.feasible.tobytes())
     last: _Told | None = shelf.fixed.get(_LAST)
-    again = last is not None and last.profile is ranking.profile and last.ledger is ledger and last.told == told
-    if last is None or not again or _touched(ranking, last.position):
-        last = _Told(ranking.profile, told, ledger, 0, _refusals(ranking))
-    shelf.fixed[_LAST] = last._replace(position=shelf.seats.position)
-    ranking.said[_LAST] = last.found
-    return last.found
+    same = last is not None and last.profile is ranking.profile and last.ledger is ledger and last.told == told
+    again = last is not None and same and not _touched(ranking, last.position)
+    found = last.found if last is not None and again else _refusals(ranking)
+    shelf.fixed[_LAST] = _Told(ranking.profile, told, ledger, shelf.seats.position, found)
+    ranking.said[_LAST] = found
+    return found
 
 
 class _Told(NamedTuple):
@@ -67,7 +66,7 @@ def _touched(ranking: Ranking, position: int) -> bool:
 
 def _refusals(ranking: Ranking) -> list[Refusal]:
     left, count = ranking.machines.all_true, len(ranking.machines)
-    found: Counter[tuple[str, str]] = Counter()
+    found: dict[tuple[str, str], int] = {}
     for verdict in ranking.verdicts:
         if count == ranking.feasible_count:
             break  # the filters that follow refuse no other machine
@@ -78,10 +77,10 @@ def _refusals(ranking: Ranking) -> list[Refusal]:
             if plugins.has_reasons(each):
                 (rows,) = (left > now).nonzero()  # a truth is more than no truth: left so far, and not allowed
                 why = by_reason(each, ranking.request, verdict.take(rows), verdict.allowed[rows])
-                for reason, machines in why.items():
-                    found[each.name, reason] += machines
             else:
-                found[each.name, each.reason] += before - count
+                why = {each.reason: before - count}
+            for reason, machines in why.items():
+                found[each.name, reason] = found.get((each.name, reason), 0) + machines
             left = now
     order = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     return [Refusal(filter=name, reason=reason, machines=count) for (name, reason), count in order]

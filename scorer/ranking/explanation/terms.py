@@ -11,20 +11,18 @@ import numpy as np
 from schemas.resources import RESOURCES
 from schemas.rpc.results import Candidate
 from schemas.values.numbers import finite
+from scorer.ranking.columns.load import SUMS, debit_of
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.machines.owner import Owner
 from scorer.ranking.profiles import plugins
-from scorer.ranking.ranking import Ranking
+from scorer.ranking.ranking import Ranking, ScoreTerm
 from scorer.snapshot.arrays import Integers
 
 _TERMS = Owner("terms")
 _READ = (
-    "measured_mean", "std", "deviation", "allocatable", "inverse_allocatable",
-    "window_s", "coverage", "warming", "seen_at",
+    "measured_mean", "std", "allocatable", "inverse_allocatable", "window_s", "coverage", "warming", "seen_at",
 )  # fmt: skip
 """What scores and the explanation read of each machine that is shown."""
-_BY_RESOURCE = ("shown_mean", "std", "credit", "debit", "allocated", "allocatable", "utilization")
-_FACTS = ("window_s", "coverage", "age_s", "warming", "count")
 
 
 def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
@@ -34,47 +32,56 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
     index = np.array(rows, np.int64)
     machines = ranking.machines.take(index)
     machines.owner = _TERMS
-    machines.read_together("read", _READ)
-    of_terms = _machines_of_terms(ranking, machines, index)
-    of_instances = machines.of_instances.tolist() if machines.fleet.mean_of == "instances" else None
-    facts = zip(*(machines.column(name).tolist() for name in _FACTS), strict=True)
-    totals = zip(*(each.take(index).tolist() for each in (ranking.feasible, ranking.total)), strict=True)
-    raws = [term.raw.take(index).tolist() for term in ranking.terms]
-    amounts, all_names = machines.amounts.tolist(), machines.roster.names
-    names = _names([term.weighted.score.name for term in ranking.terms])
+    machines.read_plain("read", _READ)
+    sums, size = machines.column("sums").T.tolist(), len(RESOURCES)
+    for place, name in enumerate(SUMS):
+        machines.keep_plain(name, [of[place * size : (place + 1) * size] for of in sums])
+    of_terms = _terms_of(ranking, machines, index)
+    totals, feasible = ranking.total.take(index).tolist(), ranking.feasible.take(index).tolist()
+    amounts, names, plain = machines.amounts.tolist(), machines.roster.names, machines.plain
     found = []
-    for position, (row, (feasible, total), (window_s, coverage, age_s, warming, count)) in enumerate(
-        zip(rows, totals, facts, strict=True)
-    ):
+    for position, row in enumerate(rows):
         scores: dict[str, dict[str, Any]] = {}
         risk = None
-        for name, term, seen, of_term in zip(names, ranking.terms, of_terms, raws, strict=True):
+        for name, term, seen, raws in of_terms:
             seen.owner = term.weighted.owner
             details = plugins.detail(term.weighted.score, ranking.request, seen, position)
-            raw = finite(of_term[position])
-            value = raw * term.slope + term.start if feasible and raw is not None else None
+            raw = finite(raws[position])
+            value = raw * term.slope + term.start if feasible[position] and raw is not None else None
             scores[name] = {"value": value, "raw": raw, "weight": term.weighted.weight, **details}
             risk = details.get("risk", risk)
-        columns = [machines.plain(name, position) for name in _BY_RESOURCE]
-        shown = {name: _shown(*_plain(of)) for name, *of in zip(RESOURCES, *columns, amounts, strict=True)}
-        if of_instances is not None:
-            for place, name in enumerate(RESOURCES):
-                shown[name]["of_instances"] = of_instances[place][position]
         found.append(
             Candidate(
-                machine=all_names[row],
-                score=finite(total) if feasible else None,
+                machine=names[row],
+                score=finite(totals[position]) if feasible[position] else None,
                 risk=risk,
                 scores=scores,
-                resources=shown,
-                window_s=finite(window_s),
-                coverage=finite(coverage),
-                warming=warming,
-                age_s=finite(age_s),
-                instances=int(count),
+                resources=_resources(machines, position, amounts),
+                window_s=finite(plain("window_s", position)),
+                coverage=finite(plain("coverage", position)),
+                warming=plain("warming", position),
+                age_s=finite(machines.now_s - plain("seen_at", position)),
+                instances=int(plain("count", position)),
             )
         )
     return found
+
+
+def _resources(machines: Machines, position: int, amounts: Sequence[float]) -> dict[str, dict[str, float | None]]:
+    """Return what an answer shows of a machine by resource."""
+    plain, fleet = machines.plain, machines.fleet
+    if fleet.mean_of == "window" and fleet.debits:
+        measured, credit, mean = (plain(name, position) for name in ("measured_mean", "credit", "mean"))
+        debit = [debit_of(*each, max) for each in zip(measured, credit, mean, strict=True)]
+    else:
+        measured, credit, debit = (plain(name, position) for name in ("shown_mean", "credit", "debit"))
+    others = (plain(name, position) for name in ("allocated", "allocatable", "utilization"))
+    each_resource = zip(measured, plain("std", position), credit, debit, *others, amounts, strict=True)
+    shown = {name: _shown(*_plain(of)) for name, of in zip(RESOURCES, each_resource, strict=True)}
+    if fleet.mean_of == "instances":
+        for name, share in zip(RESOURCES, plain("of_instances", position), strict=True):
+            shown[name]["of_instances"] = share
+    return shown
 
 
 def _shown(
@@ -88,13 +95,22 @@ def _shown(
     }  # fmt: skip
 
 
-def _machines_of_terms(ranking: Ranking, machines: Machines, index: Integers) -> list[Machines]:
-    """Return these machines as each score saw them; those that see the same fleet share what is made of it."""
+def _terms_of(
+    ranking: Ranking, machines: Machines, index: Integers
+) -> list[tuple[str, ScoreTerm, Machines, list[float]]]:
+    """Return each term with its name, these machines as its score saw them, and its raw values of them.
+
+    Scores that see the same fleet share what is made of it.
+    """
     taken = {id(machines.fleet): machines}
     for term in ranking.terms:
         if id(term.seen.fleet) not in taken:
             taken[id(term.seen.fleet)] = term.seen.take(index)
-    return [taken[id(term.seen.fleet)] for term in ranking.terms]
+    names = _names([term.weighted.score.name for term in ranking.terms])
+    return [
+        (name, term, taken[id(term.seen.fleet)], term.raw.take(index).tolist())
+        for name, term in zip(names, ranking.terms, strict=True)
+    ]
 
 
 def _names(names: list[str]) -> list[str]:

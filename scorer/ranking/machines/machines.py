@@ -191,21 +191,20 @@ class Machines:
             found = self._made[key] = self.fleet.columns[name].read(self, key, args)
         return found
 
-    def made(self, key: Hashable, make: Callable[[Machines], NDArray[Any]]) -> NDArray[Any]:
-        """Return ``make(self)``, made once for this request and these rows; shared by all owners."""
-        found: NDArray[Any] | None = self._made.get(key)
-        if found is None:
-            found = self._made[key] = make(self)
-        return found
+    def read_plain(self, key: Hashable, names: Sequence[str]) -> None:
+        """Read some columns that follow from the snapshot alone as plain numbers, for `plain`; the key is of the names.
 
-    def read_together(self, key: Hashable, names: Sequence[str]) -> None:
-        """Read some columns that follow from the snapshot alone: together in half the time; the key is of these names.
-
-        To look up a column takes longer than to pick a few machines of it.
+        To look up a column takes longer than to pick a few machines of it, so the columns are looked up together.
         """
         columns: Sequence[NDArray[Any]] = self.of_snapshot(key, lambda m: [m.column(name) for name in names])
+        row = int(self.rows[0]) if self.rows is not None and self.rows.size == 1 else None
         for name, column in zip(names, columns, strict=True):
-            self._made[name] = self._pick(column)
+            values = self._pick(column).T.tolist() if row is None else [column[..., row].tolist()]
+            self._made["plain", name] = values
+
+    def keep_plain(self, name: str, values: Sequence[Any]) -> None:
+        """Keep what was read of a column already, one entry a machine, for `plain`."""
+        self._made["plain", name] = values
 
     def of_resources(self, picked: slice | Sequence[int], name: str, *args: Any) -> Floats:
         """Return [..., K, n]: some resources of a column that is kept; of few machines, not first all of its resources.
@@ -266,13 +265,12 @@ class Machines:
         copied = self.copies is not None and facets <= self.requested_instance.facets
         return copied or bool(self.fleet.seats.ledger.holders(facets))
 
-    def plain(self, name: str, position: int) -> list[float]:
-        """Return one machine's [R] values of a column as plain numbers, for `detail`: faster than many small arrays."""
+    def plain(self, name: str, position: int) -> Any:
+        """Return one machine's values of a column, [R] or one, as plain numbers: faster than many small arrays."""
         key = ("plain", name)
         if key not in self._made:
             self._made[key] = self.column(name).T.tolist()
-        found: list[float] = self._made[key][position]
-        return found
+        return self._made[key][position]
 
     # ---- values kept between decisions
 
@@ -352,6 +350,10 @@ class Machines:
         machines = Machines(self.fleet, self.request, self.now_s, rows, owner)
         machines.copies, machines._feasible, machines._whole = copies, self._feasible, self._whole
         machines.requested_instance = self.requested_instance
+        made, known = machines.__dict__, self.__dict__
+        for name in ("amounts", "expected"):  # of the requested instance: to look one up anew takes 2 us
+            if name in known:
+                made[name] = known[name]
         return machines
 
     @property
