@@ -31,7 +31,6 @@ for 0.77; with moves of 2 % an hour (9 worlds) 0.46 for 0.51. Half the weight af
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -135,26 +134,20 @@ class Credits:
         the window does not show whole are looked at. Reports until the start are of an earlier instance with the same
         id, so they give no weight.
         """
-        at, since, mean = self._reports
+        columns = self.snapshot.usages.columns
         few = placed.rows.size < MANY
         young: slice | Integers = slice(None) if few else np.flatnonzero((share < 1.0).any(axis=0))
-        rows = self.snapshot.usages.columns.index.rows(placed.pairs[young])
+        rows = columns.index.rows(placed.pairs[young])
         begun = placed.started_at[young]
-        age_s = np.maximum(at[rows] - np.maximum(since[rows], np.where(begun > 0, begun, np.inf)), 0.0)
-        apart = np.minimum(mean[:, rows], USE_MAX * placed.amounts[:, young]) - expected[:, young]
+        first = np.maximum(columns.take(columns.since, rows), np.where(begun > 0, begun, np.inf))
+        age_s = np.fmax(columns.take(columns.at, rows) - first, 0.0)
+        apart = np.minimum(columns.take(columns.mean, rows), USE_MAX * placed.amounts[:, young]) - expected[:, young]
+        apart[MEMORY] = 0.0
         apart[np.isnan(apart) | ~np.isnan(placed.expected[:, young])] = 0.0
         apart *= age_s / (age_s + HALF_S)
         found = expected.copy()
         found[:, young] += apart
         return found
-
-    @cached_property
-    def _reports(self) -> tuple[Floats, Floats, Floats]:
-        """End and begin of the reports of each pair, and its mean [R, pairs]; NaN of memory. The last place is none."""
-        columns = self.snapshot.usages.columns
-        mean = np.concatenate([columns.mean, np.full((len(RESOURCES), 1), np.nan)], axis=1)
-        mean[MEMORY] = np.nan
-        return np.append(columns.at, 0.0), np.append(columns.since, np.inf), mean
 
     def percentile(self, placed: PlacedInstances, windows: ChosenWindows, quantile: float) -> Floats:
         """Return [R, K]: what each instance adds to a percentile (0-1) of the usage; quantile 1 is the maximum."""
