@@ -60,13 +60,13 @@ def consolidated(axes: Any) -> None:
         ],
     })  # fmt: skip
     found = consolidate(2, fleet.inputs(load_profiles().choose()))
-    _moves(axes, found.drained, use, cores)
+    _moves(axes, found.drained, use, cores, limit=0.8)
     for one in found.machines:
         axes.text(list(use).index(one.machine), use[one.machine] + 1, "emptied", ha="center", color=ORANGE, fontsize=8)
 
 
-def _moves(axes: Any, found: Drained, use: Mapping[str, float], cores: Mapping[str, float]) -> None:
-    """Cores in use of each machine, what leaves it and what comes to it."""
+def _moves(axes: Any, found: Drained, use: Mapping[str, float], cores: Mapping[str, float], limit: float = 0.9) -> None:
+    """Cores in use of each machine, what leaves it and what comes to it; ``limit``: up to which share targets are filled."""
     left = {name: sum(cores[one.instance.id] for one in found.moves if one.instance.machine == name) for name in use}
     names, top = list(use), {name: used - left[name] for name, used in use.items()}
     axes.bar(names, list(top.values()), color=BLUE, alpha=SOLID, label="stays")
@@ -78,8 +78,8 @@ def _moves(axes: Any, found: Drained, use: Mapping[str, float], cores: Mapping[s
         block(axes, target, top[target], cores[name], f"{number}. {name}", GREEN, label=labels[1])
         leaves[source] += cores[name]
         top[target] += cores[name]
-    axes.axhline(0.9 * CORES, color=ORANGE, linestyle=":", linewidth=1)
-    axes.text(len(names) - 0.55, 0.9 * CORES + 0.4, "90 %", ha="right", fontsize=7)
+    axes.axhline(limit * CORES, color=ORANGE, linestyle=":", linewidth=1)
+    axes.text(len(names) - 0.55, limit * CORES + 0.4, f"{100 * limit:.0f} %", ha="right", fontsize=7)
     named(axes, "", "cores in use", 36, legend="upper center", columns=3)
 
 
