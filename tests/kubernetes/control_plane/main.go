@@ -1,6 +1,6 @@
 // A Kubernetes control plane in one binary, its scheduler with the plugins of Trimaran as they are published.
 //
-//	control-plane etcd|apiserver|scheduler FLAGS
+//	control-plane etcd|apiserver|controller-manager|scheduler|kubectl FLAGS
 package main
 
 import (
@@ -9,7 +9,9 @@ import (
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	manager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubectl "k8s.io/kubectl/pkg/cmd"
 
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
@@ -30,6 +32,10 @@ func main() {
 		etcdmain.Main(os.Args)
 	case "apiserver":
 		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
+	case "kubectl":
+		os.Exit(cli.Run(kubectl.NewDefaultKubectlCommand()))
+	case "controller-manager":
+		os.Exit(cli.Run(manager.NewControllerManagerCommand()))
 	case "scheduler":
 		os.Exit(cli.Run(scheduler.NewSchedulerCommand(
 			scheduler.WithPlugin(variation.Name, variation.New),
