@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from schemas.process.settings import SettingsError, load_settings
 from schemas.process.signals import handle_signals
 from schemas.process.version import product_version
 from scorer.background.checker import Checker
+from scorer.background.drainer import Drainer
 from scorer.background.heartbeat import Heartbeat
 from scorer.background.learner import Learner
 from scorer.background.refresher import Refresher
@@ -157,6 +159,10 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
         Sweeper(ledger_on(Wire(ledger_arguments)), metrics, None if same_server else clock),
         checker,
     ]
+    own = deque[bytes]()
+    if settings.drain_s:
+        drains = ledger_on(Wire(ledger_arguments))
+        background.append(Drainer(drains, Wire(arguments), settings.names, settings.scorer, settings.drain_s, own))
     if settings.learn_s:
         learns = ledger_on(Wire(ledger_arguments))
         background.append(Learner(learns, Wire(arguments), lambda: latest.snapshot, in_force, metrics, settings))
@@ -164,7 +170,7 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
         settings, current, ledger, OperatorRules(wire, settings.names), lambda: checker.found,
         lambda: clock.ahead_s, lambda: checker.server.unsafe,
     )  # fmt: skip
-    return Parts(wire, Rpc(wire, service, metrics, settings, clock), current, refresher, clock, tuple(background))
+    return Parts(wire, Rpc(wire, service, metrics, settings, clock, own), current, refresher, clock, tuple(background))
 
 
 if __name__ == "__main__":

@@ -205,6 +205,16 @@ class TolerationFields(TypedDict, total=False):
     effect: Literal["avoid", "refuse"] | None
 
 
+class DrainingFields(TypedDict, total=False):
+    """How a machine is being emptied: as by ``drain``, again until it is empty or no longer cordoned."""
+
+    ttl_s: Required[float]
+    """How long each move may take."""
+    profile: str
+    same: Sequence[str]
+    force: bool
+
+
 class RequestFields(TypedDict, total=False):
     """One instance, or ``count`` identical ones. Everything is optional: an empty request is best effort."""
 
@@ -314,6 +324,7 @@ class CordonFields(TypedDict, total=False):
     selector: str
     ahead: bool
     dry_run: bool
+    drain: DrainingFields | None
 
 
 class DrainFields(TypedDict, total=False):
@@ -327,6 +338,7 @@ class DrainFields(TypedDict, total=False):
     force: bool
     apply: bool
     ttl_s: float
+    again: bool
 
 
 class PlanFields(TypedDict, total=False):
@@ -879,6 +891,8 @@ class HealthResult(Result, kw_only=True):
     instances: int
     ledger_change: int
     ledger_format: int = 0
+    ledger_epoch: str = ""
+    """By which ledgers are told apart: all scorers have the same."""
     ledger_refusal: str = ""
     ledger_check: dict[str, int] | None = None
     """What the last check of the ledger found, `at` when (epoch s); null where none is known."""

@@ -106,6 +106,9 @@ class ScorerSettings(LedgerSettings):
     attempts_max: Annotated[int, Meta(ge=1, le=1_000)] = setting(
         20, "how often a placement is tried again when other scorers changed its machines"
     )
+    drain_s: Annotated[float, Meta(ge=0, le=86_400)] = setting(
+        30.0, "how often what stays on machines that are being drained is planned again; 0: never"
+    )
     learn_s: Annotated[float, Meta(ge=0, le=86_400)] = setting(
         300.0, "time between two observations by the one scorer that learns; 0: this scorer never learns"
     )

@@ -31,7 +31,7 @@ COMMANDS = {
     "demo": ("ops.demo.command", "show the whole stack running, then stop"),
     "agent": ("streams.agent.__main__", "publish this machine's load"),
     "fleet": ("streams.load_generator.__main__", "publish the load of a simulated or recorded fleet"),
-    "bridge": ("streams.bridge.__main__", "publish what Telegraf or OpenTelemetry measures"),
+    "bridge": ("streams.bridge.__main__", "publish what Telegraf, OpenTelemetry or node_exporter measures"),
     "stream": ("streams.__main__", "fold samples into windows"),
     "fold": ("streams.fold_command", "print the windows of recorded samples"),
     "scorer": ("scorer.__main__", "answer placement queries"),

@@ -72,11 +72,9 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to en
         arguments = [*arguments[1:], "--help"]
     command, *rest = arguments
     if command not in COMMANDS:
-        from schemas.values.near import did_you_mean
+        from ops.cli.unknown import no_command
 
-        what = command.partition("=")[0] if command.startswith("-") else command
-        hint = did_you_mean(what, COMMANDS) or "; `windward --help` lists them"
-        print(f"windward: no command {what!r}{hint}", file=sys.stderr)  # noqa: T201
+        print(f"windward: {no_command(command)}", file=sys.stderr)  # noqa: T201
         return 2
     from schemas.process.failures import Failure, print_failure
     from schemas.process.settings import SettingsError

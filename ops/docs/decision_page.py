@@ -20,7 +20,7 @@ from scorer.ledger.view.view import instance_of
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
-from streams.fold.moments import merge
+from streams.fold.moments import about, pool
 
 FIRST, SECOND = (10, 7.5, 20.0), (10, 9.0, 45.0)
 """Two samples of one machine, each the moments (n, mean, m2) of ten readings of its CPU, in cores."""
@@ -68,7 +68,7 @@ def page() -> str:
         "## 2. Samples become a window",
         "Each sample fills a slot of ten seconds. A window merges the moments of its slots, so its mean and standard "
         "deviation are those of all readings, exactly:",
-        _moments(merge(*(np.array(float(x)) for x in (*FIRST, *SECOND)))),
+        _moments(_of_both()),
         "## 3. What is asked, and what is expected to be used",
         "Instances rarely use all that they ask. Scores use the *expected use*; limits never do. It is the one in the "
         "request (`--expected cpu=0.5`), else the *learned* one (`windward learned`), else what is asked. Here:",
@@ -98,6 +98,13 @@ def page() -> str:
         "```text\n" + "\n".join(in_words(answer)) + "\n```",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _of_both() -> tuple[Any, Any, Any]:
+    """Return the moments of both samples together."""
+    n, mean, m2 = np.array([FIRST, SECOND], np.float64).T
+    first, second = (each.sum() for each in about(mean[:1], n, mean, m2))
+    return n.sum(), *pool(mean[0], n.sum(), first, second)
 
 
 def _moments(*rows: Sequence[Any]) -> str:

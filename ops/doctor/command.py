@@ -37,6 +37,7 @@ from ops.doctor.findings import (
     Finding,
     capacity_findings,
     clock_findings,
+    ledger_findings,
     machine_findings,
     name_findings,
     process_findings,
@@ -384,7 +385,8 @@ class Inspection:
         except WindwardError as error:
             return [Finding("scorer", "error", error.message, "start `windward scorer`")]
         replicated = replication_findings(self._replicas, min(one.ledger_acknowledged_by for one in answers.values()))
-        return scorer_findings(next(iter(answers.values())), scorers, waiting) + replicated
+        apart = ledger_findings({name: one.ledger_epoch for name, one in answers.items()})
+        return scorer_findings(next(iter(answers.values())), scorers, waiting) + apart + replicated
 
     def _client(self) -> Client:
         settings = self._settings

@@ -254,6 +254,25 @@ def replication_findings(replicas: int | None, acknowledged_by: int) -> list[Fin
     return []
 
 
+def ledger_findings(epochs: Mapping[str, str]) -> list[Finding]:
+    """Return the finding on scorers that do not share a ledger, from the epoch of each one's; "" is not known.
+
+    >>> ledger_findings({"a": "e1", "b": "e1"}), ledger_findings({"a": "e1", "b": "e2", "c": "e1"})[0].found
+    ([], 'the scorers have 2 ledgers: b has another than a, c; each allocates the same room again')
+    """
+    scorers = defaultdict[str, list[str]](list)
+    for name, epoch in sorted(epochs.items()):
+        if epoch:
+            scorers[epoch].append(name)
+    if len(scorers) < 2:
+        return []
+    first, *others = sorted(scorers.values(), key=lambda names: (-len(names), names))
+    apart = some([name for names in others for name in names])
+    said = f"the scorers have {len(scorers)} ledgers: {apart} has another than {some(first)}"
+    do = "stop the odd one; give all scorers the same --ledger-url, --redis-url and prefix"
+    return [Finding("ledger", "error", f"{said}; each allocates the same room again", do)]
+
+
 def scorer_findings(health: HealthResult, scorers: int, waiting: int) -> list[Finding]:
     """Return the findings on a scorer, from its health and the queries that wait."""
     found = []

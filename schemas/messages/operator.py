@@ -2,7 +2,7 @@
 
 The entry ``*`` is the default of every machine. It is joined with the machine's own entry: ``labels``, ``capacity``,
 ``share``, ``ratio`` and ``reserve`` key by key, each group of thresholds as a whole. ``taints`` are added, ``cordon``
-holds if either entry has it. ``power`` is the machine's own if it has one.
+holds if either entry has it. ``power`` is the machine's own if it has one; ``drain`` is always its own.
 
 What a Kubernetes cluster says of its nodes has the same form, and is joined in below both.
 """
@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from schemas.resources import RESOURCES
+from schemas.rpc.draining import Draining
 from schemas.rpc.request import Quantity, Ratio
 from schemas.values.errors import field_error
 from schemas.values.quantity import parse_amount
@@ -61,6 +62,7 @@ class OperatorFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     prod_thresholds: Annotated[dict[str, Ratio], Meta(description="the same for usage by class prod")] = {}
     percentile_thresholds: Annotated[dict[str, Ratio], Meta(description="the same for a percentile of usage")] = {}
     power: PowerModel | None = None
+    drain: Draining | None = None
 
 
 class InvalidOperatorFacts(ValueError):
@@ -90,6 +92,23 @@ def read_operator_facts(value: Any) -> OperatorFacts:
         except ValueError as error:
             raise InvalidOperatorFacts(f"{name}: {error}") from None
     return msgspec.structs.replace(facts, **amounts)
+
+
+def drained(own: bytes | None, of_all: bytes | None) -> Draining | None:
+    """Return how a machine is being emptied, by its stored entry and that of all machines; None where it is not.
+
+    >>> drained(b'{"cordon":true,"drain":{"ttl_s":60}}', None)
+    Draining(ttl_s=60.0, profile='', same=(), force=False)
+    >>> drained(b'{"drain":{"ttl_s":60}}', None), drained(b'{"cordon":true}', None), drained(b"?", None)
+    (None, None, None)
+    """
+    entries = []
+    for raw in (own, of_all):
+        try:
+            entries.append(known_operator_facts(msgspec.json.decode(raw or b"{}"))[0])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            entries.append(OperatorFacts())
+    return entries[0].drain if any(entry.cordon for entry in entries) else None
 
 
 def known_operator_facts(value: Any) -> tuple[OperatorFacts, list[str]]:
@@ -160,6 +179,7 @@ def joined(lower: OperatorFacts | None, upper: OperatorFacts | None) -> Operator
     return OperatorFacts(
         taints=lower.taints + tuple(taint for taint in upper.taints if taint not in lower.taints),
         cordon=lower.cordon or upper.cordon,
+        drain=upper.drain,
         **{name: getattr(lower, name) | getattr(upper, name) for name in both},
         **{name: getattr(upper, name) or getattr(lower, name) for name in first},
     )

@@ -182,9 +182,11 @@ def refused(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
     from schemas.values.near import did_you_mean
 
     flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+    known = [word for action in parser._actions for word in action.option_strings]
     if not flags:
-        return f"arguments too many: {len(unknown)}; --help lists the settings"
-    hint = did_you_mean(flags[0], [word for action in parser._actions for word in action.option_strings])
+        behind = "a value goes behind its flag, such as --id" if "--id" in known else "a value goes behind its flag"
+        return f"arguments too many: {len(unknown)}: {behind}; --help lists the settings"
+    hint = did_you_mean(flags[0], [word for word in known if flags[0][:5] == "--no-" or word[:5] != "--no-"])
     return f"unrecognized arguments: {' '.join(flags)}{hint or '; --help lists the settings'}"
 
 

@@ -217,7 +217,10 @@ def _convert(field: dataclasses.Field[Any], value: Any, source: str, kind: Any) 
             value = _seconds(value)
         converted = msgspec.convert(value, kind, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
-        said = choices(plain)
+        said = choices(plain) or (choices(bare(typing.get_args(plain)[0])) if origin is tuple else "")
+        if origin is dict and typing.get_args(plain)[1] is float and isinstance(value, dict):
+            wrong = [f"{key}={text}" for key, text in value.items() if not _converts(text, float)]
+            said, got = "KEY=NUMBER", got and f", got {wrong[0]!r}"
         if isinstance(value, list) and (place := _ITEM.search(str(error))):
             error, item = msgspec.ValidationError(str(error)[: place.start()]), value[int(place[1])]
             got = got and f", got {item!r}"
@@ -228,6 +231,15 @@ def _convert(field: dataclasses.Field[Any], value: Any, source: str, kind: Any) 
     if isinstance(converted, float) and not math.isfinite(converted):
         raise SettingsError(f"{name}: expected a finite number{got} ({source})")
     return converted
+
+
+def _converts(value: Any, kind: Any) -> bool:
+    """Return whether a value can be converted."""
+    try:
+        msgspec.convert(value, kind, strict=False)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _path(kind: type[Any], value: Any) -> Any:

@@ -90,4 +90,5 @@ def _refuse_flags(argv: Sequence[str], verbs: Mapping[str, type]) -> None:
     for word in argv:
         name = word.partition("=")[0]
         if name.startswith("--") and name not in known:
-            raise SettingsError(f"unrecognized arguments: {name}{did_you_mean(name, known)}")
+            hint = did_you_mean(name, known) or "; --help lists the settings"
+            raise SettingsError(f"unrecognized arguments: {name}{hint}")

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from schemas.resources import RESOURCES
 from schemas.rpc import results
+from schemas.rpc.draining import Draining
 from schemas.rpc.request import (
     NAME_LENGTH_MAX,
     Affinities,
@@ -145,6 +146,8 @@ class Cordon(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     ahead: bool = False
     """Accept an unknown name: the machine is to come."""
     dry_run: bool = False
+    drain: Draining | None = None
+    """Of ``cordon``: a scorer plans the moves of what is there every 30 s, until the machines are uncordoned."""
 
 
 class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -166,6 +169,8 @@ class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Cordon the machines, and reserve the target of each move until it is confirmed there."""
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = 3_600.0
     """How long each move may take; then it ends by itself."""
+    again: bool = False
+    """With ``apply``: of these machines only those that are being drained already."""
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

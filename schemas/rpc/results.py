@@ -443,6 +443,8 @@ class HealthResult(msgspec.Struct, frozen=True, kw_only=True):
     instances: int
     ledger_change: int
     ledger_format: int = 0
+    ledger_epoch: str = ""
+    """By which ledgers are told apart: all scorers have the same."""
     ledger_refusal: str = ""
     ledger_check: dict[str, int] | None = None
     """What the last check of the ledger found, `at` when (epoch s); null where none is known."""

@@ -20,7 +20,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.continuation import without_id
-from scorer.placement.choosing.plan import Plan, by_kind
+from scorer.placement.choosing.plan import Parts, Plan, by_kind
 from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.offers.offer import as_of, candidates, expected_change
@@ -173,29 +173,19 @@ class Placing:
                 lost = sorted({*lost, *placement.missing})
                 placement.missing.clear()
             return lost
-        lost, first, size = [], 0, FIRST_STEP
-        pending = [position for kind in by_kind(placement.asked, pending) for position in kind]
-        while first < len(pending):
+        lost, size, parts = [], FIRST_STEP, Parts(by_kind(placement.asked, pending))
+        while parts:
             started = time.perf_counter()
-            part = pending[first : first + size]
-            planned = drain(self._plan(placement, part, inputs()))
+            part = parts.next(size)
+            planned = drain(self._plan(placement, part, inputs(), parts.alike))
             self._in_time(placement)
-            ahead = self._alike_after(placement, pending[first + size - 1 : first + 2 * size])
-            lost += drain(self._reserve(placement, planned, ahead))
-            first += size
+            lost += drain(self._reserve(placement, planned, min(parts.alike, size)))
             elapsed_s = time.perf_counter() - started
-            size = next_size(size, elapsed_s)
-            if first < len(pending):
+            if not parts.begins or elapsed_s > 2 * STEP_S:
+                size = next_size(size, len(part), elapsed_s)
+            if parts:
                 yield
         return lost
-
-    @staticmethod
-    def _alike_after(placement: Placement, positions: Sequence[int]) -> int:
-        """Return how many follow the first of these positions, if all are alike; alike ones stand together."""
-        if len(positions) < 2:
-            return 0
-        head, last = (without_id(placement.asked[position]) for position in (positions[0], positions[-1]))
-        return len(positions) - 1 if head == last else 0
 
     def _in_time(self, placement: Placement) -> None:
         """Raise Late after the deadline: the caller no longer waits."""
@@ -246,10 +236,13 @@ class Placing:
                 yield
         return lost
 
-    def _plan(self, placement: Placement, pending: list[int], inputs: RankingInputs) -> Steps[dict[int, Wanted]]:
+    def _plan(
+        self, placement: Placement, pending: list[int], inputs: RankingInputs, more: int = 0
+    ) -> Steps[dict[int, Wanted]]:
         """Return the instances to reserve, by position; one without a machine is noted as missing.
 
-        It is still sent to the script, without candidates: its id may be known to the ledger.
+        It is still sent to the script, without candidates: its id may be known to the ledger. ``more``: so many alike
+        instances come in the next parts.
         """
         view = inputs.ledger
         fresh = [position for position in pending if placement.asked[position].id not in view.instances]
@@ -259,7 +252,7 @@ class Placing:
         plan = None
         if fresh:
             asked = [placement.asked[p] for p in fresh]
-            plan = yield from self._reuse.plan_steps(asked, inputs, held)
+            plan = yield from self._reuse.plan_steps(asked, inputs, held, more)
         machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
         reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
         if plan and placement.ranking is None:
@@ -300,13 +293,13 @@ class Placing:
         return []
 
 
-def next_size(size: int, elapsed_s: float) -> int:
-    """Return the number of instances of the next step, when one of ``size`` took ``elapsed_s``.
+def next_size(size: int, placed: int, elapsed_s: float) -> int:
+    """Return the number of instances of the step after one of ``size``, which took ``elapsed_s`` for those it placed.
 
-    >>> next_size(8, 0.001), next_size(32, 0.016), next_size(8, 1.0)
-    (16, 16, 4)
+    >>> next_size(8, 8, 0.001), next_size(32, 32, 0.016), next_size(32, 8, 0.016), next_size(8, 8, 1.0)
+    (16, 16, 4, 4)
     """
-    return max(STEP_MIN, min(SCRIPT_INSTANCES_MAX, 2 * size, int(size * STEP_S / elapsed_s)))
+    return max(STEP_MIN, min(SCRIPT_INSTANCES_MAX, 2 * size, int(placed * STEP_S / elapsed_s)))
 
 
 def together(head: Request) -> str:

@@ -35,8 +35,9 @@ def at_least(values: Floats, count: int) -> float:
     blocks = values.size // _BLOCK
     if count > blocks:
         return float(np.partition(values, values.size - count)[values.size - count])
-    largest = values[: blocks * _BLOCK].reshape(_BLOCK, blocks).max(axis=0)
-    return float(np.partition(largest, blocks - count)[blocks - count])
+    largest = np.maximum.reduce(values[: blocks * _BLOCK].reshape(_BLOCK, blocks), axis=0)
+    largest.partition(blocks - count)
+    return float(largest[blocks - count])
 
 
 @dataclass(eq=False)
@@ -57,6 +58,12 @@ class Verdict:
     def machines(self) -> Machines:
         """The machines as the filter saw them."""
         return self.seen.owned_by(self.placed.owner)
+
+    def take(self, rows: Integers) -> Machines:
+        """Return some of them, as the filter saw them."""
+        machines = self.seen.take(rows)
+        machines.owner = self.placed.owner
+        return machines
 
 
 @dataclass(eq=False)
@@ -140,9 +147,9 @@ class Ranking:
         total = self.total
         if feasible_count < total.size:
             total = total.copy()
-            total[~feasible] = -np.inf
+            np.copyto(total, -np.inf, where=~feasible)
         if count < feasible_count:
-            rows = np.flatnonzero(total >= at_least(total, count) - TIE)
+            (rows,) = (total >= at_least(total, count) - TIE).nonzero()
         else:
             rows = np.flatnonzero(feasible)
         steps = np.rint(total[rows] / TIE)

@@ -14,7 +14,8 @@ step, and the queries that came meanwhile are answered first.
 
 Queries of operators (`schemas.rpc.parameters.OPERATORS`) wait on a list of their own, on which Redis lets operators
 alone push. One at most is taken in a turn, behind the command that waits for others. The empty list is looked at every
-`OPERATORS_S`: a busy scorer does not pay for it. An idle one takes an operator's query within `_BLOCK_S`.
+`OPERATORS_S`: a busy scorer does not pay for it. An idle one takes an operator's query within `_BLOCK_S`. What a
+scorer asks itself (`scorer.background.drainer`) is taken in the same place: it may push on no list of queries.
 
 Chosen over a stream with a consumer group: BLMOVE costs what BLPOP costs, XREADGROUP and XACK twice that.
 """
@@ -24,6 +25,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -62,9 +64,12 @@ class Rpc:
     """The loop of one scorer. `run` returns when ``stop`` is set and every taken query is answered or given back."""
 
     def __init__(
-        self, wire: Wire, service: Service, metrics: Metrics, settings: ScorerSettings, clock: ServerClock
-    ) -> None:
+        self, wire: Wire, service: Service, metrics: Metrics, settings: ScorerSettings, clock: ServerClock,
+        own: deque[bytes] | None = None,
+    ) -> None:  # fmt: skip
+        """``own``: where other threads of this scorer put queries of operators; what is lost there is asked again."""
         self._wire = wire
+        self._own = deque[bytes]() if own is None else own
         self._names = names = settings.names
         self._scorer = settings.scorer
         self._service = service
@@ -128,6 +133,8 @@ class Rpc:
             last = (self._take_of_operators,) if looks else ()
             got = self._wire.ask([*takes, self._length, *reads, *last], _BLOCK_S, prepare)
             of_operators = self._looked(got.pop()) if looks else None
+            if of_operators is None and self._own:
+                of_operators = self._own.popleft()
             taken = [raw for raw in got[: len(takes)] if isinstance(raw, bytes)]
             self._check(got[: len(takes)])
             self._adapt(len(taken), len(takes))

@@ -215,6 +215,7 @@ class ScorerService:
             instances=len(follower.view),
             ledger_change=follower.change,
             ledger_format=FORMAT,
+            ledger_epoch=follower.epoch,
             ledger_refusal=follower.refusal,
             ledger_check=self._checked(),
             ledger_unaccepted=self._marker.refusal,

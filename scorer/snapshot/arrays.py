@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,20 @@ from schemas.values.numbers import finite
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Integers = NDArray[np.int64]
+Array = TypeVar("Array", bound=NDArray[Any])
 
 ROUNDING = 1e-12
 """Relative slack, so that sums of floats meet a limit they equal; below a terabyte less than the ledger counts."""
+
+
+def at_rows(column: Array, rows: Integers | slice) -> Array:
+    """Return some machines of a column [..., M].
+
+    ``take`` needs a tenth of the time of an index, but copies the whole first where its memory is not in one piece.
+    """
+    if isinstance(rows, slice) or not column.flags.c_contiguous:
+        return cast(Array, column[..., rows])
+    return cast(Array, column.take(rows, axis=-1))
 
 
 def picking(rows: Sequence[int]) -> slice | list[int]:

@@ -58,6 +58,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         cores=settings.cores,
         excluded=settings.excluded,
         labels=settings.labels,
+        hand_over_s=max(3 * settings.every, 30.0),
         agent_version=f"bridge-{agent}-{product_version()}",
     )
     source = _scraped(settings) if agent == "node-exporter" else None
@@ -80,22 +81,36 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def _scraped(settings: BridgeSettings) -> Scraper | Asker:
     """Return what scrapes; raises SettingsError where nothing is named."""
     if settings.prometheus:
-        return Asker(settings.prometheus, settings.series, settings.machine_key, settings.every, settings.timeout_s)
+        return Asker(
+            settings.prometheus,
+            settings.series,
+            settings.machine_key,
+            settings.every,
+            settings.timeout_s,
+            nic_speed_given=settings.nic_speed is not None,
+        )
     targets = settings.targets
     if not targets:
         raise SettingsError("which node_exporters? Give --target, --targets-file or --prometheus")
-    return Scraper(targets, settings.every, settings.timeout_s)
+    return Scraper(targets, settings.every, settings.timeout_s, nic_speed_given=settings.nic_speed is not None)
 
 
 def scrape(source: Scraper | Asker, assembler: Assembler, publisher: Publisher, stop: threading.Event) -> None:
     """Scrape until told to stop; publish."""
     reported_s = time.monotonic()
+    told = set[tuple[str, str]]()
 
     def take(points: Sequence[Point]) -> None:
         nonlocal reported_s
         now_s = time.monotonic()
         done = assembler.take(points, now_s, time.time() + FUTURE_TOLERANCE_S)
         publish(publisher, done + assembler.flush(now_s))
+        for machine, (owner, other) in assembler.taken.items():
+            if (machine, other) not in told:
+                told.add((machine, other))
+                values = {"machine": machine, "read": owner, "left_out": other, "mend": "NAME=HOST:PORT, --machine-key"}
+                log.warning("bridge.name.taken", extra={"values": values})
+        assembler.taken.clear()
         if now_s - reported_s >= REPORT_S:
             reported_s = now_s
             log.info("bridge.counts", extra={"values": {**source.counts, **assembler.counts}})

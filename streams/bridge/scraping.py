@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import http.client
 import logging
+import math
 import queue
 import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
-from streams.bridge.formats.node_exporter import name_of, points, query_of, read_answer, read_page
+from streams.bridge.formats.node_exporter import Value, missing, name_of, points, query_of, read_answer, read_page
 from streams.bridge.formats.points import Point, UnreadableError
 
 log = logging.getLogger("windward.bridge")
@@ -30,9 +31,10 @@ PAUSES_MAX = 6
 """A target that fails is asked each interval, then each second one, and at last after so many."""
 PAGE_MAX = 16 << 20
 """The largest page that is read, bytes."""
-ANSWER_MAX = 1 << 30
-LOOK_BACK = 3
-"""Prometheus is asked for the samples of so many intervals, so that a late answer loses none."""
+ANSWER_MAX = 256 << 20
+"""The largest answer of Prometheus, bytes: 4 kB a machine with a few disks and interfaces."""
+Found = tuple[list[Value], list[Point]]
+"""What one scrape has: its values, and the points made of them."""
 _AWAY = (OSError, http.client.HTTPException)
 
 
@@ -105,18 +107,47 @@ class Page:
 
 
 @dataclass(eq=False)
+class Lacks:
+    """Tells once of each target which resources are left out, and counts its scrapes without them.
+
+    Keeps only targets that lack something.
+    """
+
+    counts: Counter[str]
+    nic_speed_given: bool = False
+    _told: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def look(self, target: str, values: Sequence[Value]) -> None:
+        """Look at one scrape; what is missing is logged when it is other than before."""
+        found = missing(values, self.nic_speed_given)
+        self.counts["incomplete"] += bool(found)
+        if found != self._told.pop(target, {}):
+            log.warning("bridge.target.incomplete", extra={"values": {"target": target, "missing": found}})
+        if found:
+            self._told[target] = found
+
+    def forget_all_but(self, targets: Container[str]) -> None:
+        """Drop the targets that are gone."""
+        self._told = {target: found for target, found in self._told.items() if target in targets}
+
+
+@dataclass(eq=False)
 class Scraper:
     """Asks targets in turn; their points come in the order in which they answer."""
 
     targets: Sequence[Target]
     every_s: float
     timeout_s: float
+    nic_speed_given: bool = False
     counts: Counter[str] = field(default_factory=Counter)
-    """Scrapes by result: read, away, unreadable, late."""
+    """Scrapes by result: read, away, unreadable, late; and incomplete: those read that leave a resource out."""
+
+    def __post_init__(self) -> None:
+        self._lacks = Lacks(self.counts, self.nic_speed_given)
 
     def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
         """Ask until told to stop; ``take`` is called in this thread."""
-        answers: queue.SimpleQueue[tuple[int, list[Point] | Exception]] = queue.SimpleQueue()
+        answers: queue.SimpleQueue[tuple[int, Found | Exception]] = queue.SimpleQueue()
         pages = [Page(target.url, self.timeout_s) for target in self.targets]
         now_s = time.monotonic()
         due = [now_s + self.every_s * (zlib.crc32(target.url.encode()) / 2**32) for target in self.targets]
@@ -152,7 +183,7 @@ class Scraper:
 
     def _gather(
         self,
-        answers: queue.SimpleQueue[tuple[int, list[Point] | Exception]],
+        answers: queue.SimpleQueue[tuple[int, Found | Exception]],
         until_s: float,
         asked: set[int],
         failing: dict[int, int],
@@ -175,11 +206,13 @@ class Scraper:
             self.counts["read"] += 1
             if failing.pop(number, 0):
                 log.info("bridge.target.back", extra={"values": {"target": url}})
-            take(found)
+            values, scraped = found
+            self._lacks.look(url, values)
+            take(scraped)
         take(())
 
     @staticmethod
-    def _scrape(target: Target, page: Page) -> list[Point]:
+    def _scrape(target: Target, page: Page) -> Found:
         begun_s = time.time()
         raw = page.get()
         at = (begun_s + time.time()) / 2
@@ -187,43 +220,61 @@ class Scraper:
         machine = target.name or name_of(values)
         if not machine:
             raise UnreadableError(f"{target.url}: no node_uname_info says the machine's name; give NAME=HOST:PORT")
-        return points(machine, at, values)
+        return values, points(machine, at, values, target.url)
 
 
 @dataclass(eq=False)
 class Asker:
-    """Asks Prometheus for all targets in one query."""
+    """Asks Prometheus for the newest scrape of all targets, in one query."""
 
     url: str
     selector: str
     machine_key: str
     every_s: float
     timeout_s: float
+    nic_speed_given: bool = False
     counts: Counter[str] = field(default_factory=Counter)
-    """Queries by result: read, away, unreadable; and nameless targets."""
+    """Queries by result: read, away, unreadable; and of targets: nameless, incomplete."""
+
+    def __post_init__(self) -> None:
+        self._lacks = Lacks(self.counts, self.nic_speed_given)
+        self._seen: dict[str, float] = {}
 
     def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
         """Ask until told to stop."""
-        page, seen = Page(f"{self.url.rstrip('/')}/api/v1/query", self.timeout_s, ANSWER_MAX), dict[str, float]()
-        form = urlencode({"query": query_of(self.selector, LOOK_BACK * self.every_s)})
+        page = Page(f"{self.url.rstrip('/')}/api/v1/query", self.timeout_s, ANSWER_MAX)
+        form = urlencode({"query": query_of(self.selector)})
         failing = False
         while not stop.is_set():
             begun_s = time.monotonic()
+            found = list[Point]()
             try:
-                found, nameless = read_answer(page.get(form), self.machine_key, seen)
+                found = self.read(page.get(form))
             except (*_AWAY, UnreadableError) as error:
                 self.counts["unreadable" if isinstance(error, UnreadableError) else "away"] += 1
                 if not failing:
                     values = {"prometheus": self.url, "error": str(error)[:200]}
                     log.warning("bridge.prometheus.failed", extra={"values": values})
-                failing, found = True, []
+                failing = True
             else:
                 if failing or not self.counts["read"]:
-                    machines = len({point.machine for point in found})
-                    log.info("bridge.prometheus.read", extra={"values": {"machines": machines, "nameless": nameless}})
+                    machines = len({one.machine for one in found})
+                    log.info("bridge.prometheus.read", extra={"values": {"machines": machines, **self.counts}})
                 self.counts["read"] += 1
-                self.counts["nameless"] += nameless
                 failing = False
             take(found)
             stop.wait(max(self.every_s - (time.monotonic() - begun_s), 0.0))
         page.close()
+
+    def read(self, answer: bytes) -> list[Point]:
+        """Return the points of the scrapes in an answer that were not read before; raises UnreadableError."""
+        found, seen, scrapes = list[Point](), self._seen, read_answer(answer, self.machine_key)
+        for one in scrapes:
+            if not one.machine:
+                self.counts["nameless"] += 1
+            elif one.at > seen.get(one.target, -math.inf):
+                self._lacks.look(one.target, one.values)
+                found += points(one.machine, one.at, one.values, one.target)
+        self._seen = {one.target: one.at for one in scrapes}
+        self._lacks.forget_all_but(self._seen)
+        return found

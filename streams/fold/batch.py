@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +19,8 @@ from streams.fold.ring import R, slot_of
 
 _ABSENT = Moments(n=1, mean=0.0, m2=0.0, max=0.0, capacity=float("inf"))
 """Stands in for a resource that a sample leaves out; capacity infinity marks it."""
+_FIGURES = ("n", "mean", "m2", "max", "capacity")
+_TIMES = ("at", "boot", "seq", "interval_s")
 
 
 @dataclass(frozen=True)
@@ -118,27 +123,31 @@ def _ahead(message: Message, time_s: float) -> tuple[str, float] | None:
 def to_batch(samples: Sequence[Sample], recorded_at: Sequence[float]) -> Batch:
     """Turn decoded samples into columns."""
     parts = [m if m is not None else _ABSENT for s in samples for m in moments(s)]
-    shape = (len(samples), R)
-    capacity = np.array([m.capacity for m in parts], np.float64).reshape(shape)
+    n, mean, m2, largest, capacity = _columns(_FIGURES, parts).reshape(len(_FIGURES), len(samples), R)
     absent = np.isinf(capacity)
-    n = np.array([m.n for m in parts], np.float64).reshape(shape)
     n[absent] = 0
     capacity[absent] = np.nan
-    at = np.array([s.at for s in samples], np.float64)
+    at, boot, seq, interval_s = _columns(_TIMES, samples)
     return Batch(
         machines=[s.machine for s in samples],
         at=at,
         slot=slot_of(at),
-        boot=np.array([s.boot for s in samples], np.float64),
-        seq=np.array([s.seq for s in samples], np.float64),
-        interval_s=np.array([s.interval_s for s in samples], np.float64),
+        boot=boot,
+        seq=seq,
+        interval_s=interval_s,
         recorded_at=np.asarray(recorded_at, np.float64),
         host=np.array([host_key(s.host_id) for s in samples], np.uint64),
         n=n,
-        mean=np.array([m.mean for m in parts], np.float64).reshape(shape),
-        m2=np.array([m.m2 for m in parts], np.float64).reshape(shape),
-        max=np.array([m.max for m in parts], np.float64).reshape(shape),
+        mean=mean,
+        m2=m2,
+        max=largest,
         capacity=capacity,
         classes=[(index, s) for index, s in enumerate(samples) if s.classes],
         reports=[(index, s.instance_report) for index, s in enumerate(samples) if s.instance_report is not None],
     )
+
+
+def _columns(names: tuple[str, ...], of: Sequence[Any]) -> NDArray[np.float64]:
+    """Return fields of some values as columns, [names, K]."""
+    flat = np.fromiter(chain.from_iterable(map(attrgetter(*names), of)), np.float64, len(of) * len(names))
+    return np.ascontiguousarray(flat.reshape(-1, len(names)).T)

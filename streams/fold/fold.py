@@ -88,8 +88,9 @@ def _fold_wave(
     order = index[np.argsort(all_rows[index], kind="stable")]
     rows, slots = all_rows[order], batch.slot[order]
     in_time = slots > _running_head(rows, slots, ring.head[rows]) - S
-    result.late += len(order) - int(in_time.sum())
-    order, rows, slots = order[in_time], rows[in_time], slots[in_time]
+    if not in_time.all():
+        result.late += len(order) - int(in_time.sum())
+        order, rows, slots = order[in_time], rows[in_time], slots[in_time]
     if not len(order):
         return
     _learn_delay(ring, rows, batch.at[order], batch.recorded_at[order])
@@ -108,20 +109,40 @@ def _fold_wave(
 
 def _running_head(rows: NDArray[np.intp], slots: NDArray[np.int64], head: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return each machine's head just before each sample; rows are sorted, equal rows in order of arrival."""
-    group = np.cumsum(np.r_[0, rows[1:] != rows[:-1]])
+    last = _last(rows)
+    if last.all():
+        return head
+    group: NDArray[np.int64] = np.cumsum(last) - last
     lift = group * np.int64(2**44)
     newest = np.maximum.accumulate(np.maximum(slots, head) + lift) - lift
-    before = np.r_[head[:1], newest[:-1]]
-    first = np.r_[True, rows[1:] != rows[:-1]]
-    return np.where(first, head, before)
+    running = head.copy()
+    followed = np.flatnonzero(~last)
+    running[followed + 1] = newest[followed]
+    return running
+
+
+def _last(groups: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Return which entries are the last of their group; equal ones are together."""
+    last = np.ones(len(groups), np.bool_)
+    np.not_equal(groups[1:], groups[:-1], out=last[:-1])
+    return last
+
+
+def _best(groups: NDArray[np.generic], *ranks: NDArray[np.generic]) -> NDArray[np.intp]:
+    """Return the index of the best entry of each group, by the ranks in turn; the groups are in any order."""
+    ordered = np.argsort(groups, kind="stable")
+    if _last(groups[ordered]).all():
+        return ordered
+    ordered = np.lexsort((*reversed(ranks), groups))
+    return ordered[_last(groups[ordered])]
 
 
 def _move_heads(ring: Ring, rows: NDArray[np.intp], slots: NDArray[np.int64], shift: int, result: Folded) -> None:
     """Move heads to the newest slots; first make the minutes that leave final and clear the slots in between."""
-    last = np.r_[rows[1:] != rows[:-1], True]
-    machines = rows[last]
-    starts = np.r_[0, np.flatnonzero(last)[:-1] + 1]
-    newest = np.maximum.reduceat(slots, starts)
+    last = np.flatnonzero(_last(rows))
+    machines, newest = rows[last], slots
+    if len(last) < len(rows):
+        newest = np.maximum.reduceat(slots, np.concatenate([[0], last[:-1] + 1]))
     moved = newest > ring.head[machines]
     machines, newest = machines[moved], newest[moved]
     if not len(machines):
@@ -152,8 +173,7 @@ def _set_slots(
     readings = batch.n[order].sum(axis=1)
     boot, seq = batch.boot[order], batch.seq[order]
     cells = rows * S + positions
-    ranked = np.lexsort((seq, boot, readings, cells))
-    best = ranked[np.r_[cells[ranked][1:] != cells[ranked][:-1], True]]
+    best = _best(cells, readings, boot, seq)
     at_row, at_position = rows[best], positions[best]
     stored = ring.n[at_row, :, at_position].sum(axis=1, dtype=np.float64)
     stored_boot, stored_seq = ring.slot_boot[at_row, at_position], ring.slot_seq[at_row, at_position]
@@ -196,9 +216,8 @@ def _set_classes(
 
 def _note_newest(ring: Ring, batch: Batch, order: NDArray[np.intp], rows: NDArray[np.intp]) -> None:
     """Take capacity, interval and boot from each machine's newest sample; ties go to the later boot and number."""
-    ranked = np.lexsort((batch.seq[order], batch.boot[order], batch.at[order], rows))
-    last = ranked[np.r_[rows[ranked][1:] != rows[ranked][:-1], True]]
-    source, row = order[last], rows[last]
+    best = _best(rows, batch.at[order], batch.boot[order], batch.seq[order])
+    source, row = order[best], rows[best]
     at, boot, seq = batch.at[source], batch.boot[source], batch.seq[source]
     newer = (at > ring.at[row]) | (
         (at == ring.at[row]) & ((boot > ring.boot[row]) | ((boot == ring.boot[row]) & (seq > ring.seq[row])))

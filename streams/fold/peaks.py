@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -53,6 +54,7 @@ class Zone:
     def _offset_s(self, at: float) -> float:
         return (datetime.fromtimestamp(at, ZoneInfo(self.name)).utcoffset() or timedelta()).total_seconds()
 
+    @lru_cache(maxsize=64)  # noqa: B019 - it keeps a few zones; a flush asks for the same moments again
     def days(self, at: float) -> tuple[float, float, float]:
         """Return the epoch starts of yesterday, of today and of tomorrow, around ``at``.
 
@@ -148,21 +150,45 @@ def day_peaks(ring: Ring, rows: NDArray[np.intp], zone: Zone) -> dict[str, NDArr
             ring.first_minute[rows] == -NO_SLOT, np.nan, np.maximum(ring.first_minute[rows], _oldest(ring, rows)) * 60.0
         ),
     }
-    days = _days_of(ring.head[rows], zone)
-    for (yesterday, today, tomorrow), members in days:
+    for (yesterday, today, tomorrow), members in _days_of(ring.head[rows], zone):
         chosen = rows[members]
-        shift = zone.shift_minutes(today)
+        values, starts, ends = _candidates(ring, chosen, zone.shift_minutes(today))
         columns["peak_day"][members] = today
         for name, begin, end in (("peak_today", today, tomorrow), ("peak_yesterday", yesterday, today)):
-            final, final_at = _final_peak(ring, chosen, begin, end, shift)
-            live, live_at = _ring_peak(ring, chosen, begin, end)
-            running, running_at = _running_minute(ring, chosen, begin, end)
-            known = np.fmax(final, live)
-            known_at = np.where(final >= np.nan_to_num(live, nan=-np.inf), final_at, live_at)
-            unknown = np.isnan(known)
-            columns[name][members] = np.where(unknown, running, known)
-            columns[f"{name}_s"][members] = np.where(unknown, running_at, known_at) - today
+            peak, at = _highest(values, (ends > begin) & (starts < end), starts)
+            if (unknown := np.isnan(peak)).any():
+                running, running_at = _running_minute(ring, chosen, begin, end)
+                peak, at = np.where(unknown, running, peak), np.where(unknown, running_at, at)
+            columns[name][members], columns[f"{name}_s"][members] = peak, at - today
     return columns
+
+
+def _candidates(
+    ring: Ring, rows: NDArray[np.intp], shift: int
+) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the final peak of each hour, then each minute that is over and not final: values [k, R, N], starts, ends.
+
+    Starts and ends are [k, N]. A minute that is not over ends before it starts, so it lies in no day.
+    """
+    hours = ring.peak_hour[rows, None] - (ring.peak_hour[rows, None] - np.arange(HOURS)) % HOURS
+    head = ring.head[rows, None] // MINUTE_SLOTS
+    minutes = head - (head - np.arange(RING_MINUTES)) % RING_MINUTES
+    over = minutes <= _last_whole_minute(ring, rows)[:, None]
+    values = np.concatenate([ring.peak.take(rows, axis=0), ring.minute.take(rows, axis=0)], axis=-1)
+    starts = np.concatenate([hours * 60 - shift, minutes], axis=-1) * 60.0
+    ends = starts + np.array([3600.0] * HOURS + [60.0] * RING_MINUTES)
+    ends[:, HOURS:][~over] = -np.inf
+    return values, starts, ends
+
+
+def _highest(
+    values: NDArray[np.float32], inside: NDArray[np.bool_], starts: NDArray[np.float64]
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Return the highest of the [k, R, N] values inside [k, N] and its start, the earliest of them; NaN without any."""
+    held = np.where(inside[:, None], values, np.float32(np.nan))
+    highest: NDArray[np.float32] = np.fmax.reduce(held, axis=-1)
+    at = np.where(held == highest[..., None], starts[:, None], np.inf).min(axis=-1)
+    return highest, np.where(np.isnan(highest), np.nan, at)
 
 
 def _last_whole_minute(ring: Ring, rows: NDArray[np.intp]) -> NDArray[np.int64]:
@@ -197,36 +223,3 @@ def _days_of(head: NDArray[np.int64], zone: Zone) -> list[tuple[tuple[float, flo
         groups.append((days, left[inside]))
         left = left[~inside]
     return groups
-
-
-def _final_peak(
-    ring: Ring, rows: NDArray[np.intp], begin: float, end: float, shift: int
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Return the highest final minute of the hours in [begin, end), and when its hour began, both [k, R]."""
-    hours = np.arange(int(begin // 60 + shift) // 60, -(-int(end // 60 + shift) // 60))
-    held = (hours > ring.peak_hour[rows, None] - HOURS) & (hours <= ring.peak_hour[rows, None])
-    values = ring.peak[rows[:, None], :, hours % HOURS]
-    values[~held] = np.nan
-    starts = np.broadcast_to((hours * 60.0 - shift) * 60.0, held.shape)
-    return _highest(np.moveaxis(values, 1, -1), starts)
-
-
-def _ring_peak(
-    ring: Ring, rows: NDArray[np.intp], begin: float, end: float
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Return the highest minute of [begin, end) that is over and not final yet, and when it began, both [k, R]."""
-    head_minute = ring.head[rows, None] // MINUTE_SLOTS
-    minutes = head_minute - (head_minute - np.arange(RING_MINUTES)) % RING_MINUTES
-    live = (minutes * 60 >= begin) & (minutes * 60 < end) & (minutes <= _last_whole_minute(ring, rows)[:, None])
-    values = np.where(live[:, None, :], ring.minute[rows], np.float32(np.nan))
-    return _highest(values, minutes * 60.0)
-
-
-def _highest(
-    values: NDArray[np.float32], starts: NDArray[np.float64]
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Return the highest of [k, R, N] values and the start [k, N] of the first of them; NaN where none is known."""
-    highest: NDArray[np.float32] = np.fmax.reduce(values, axis=-1, initial=np.float32(np.nan))
-    first = (values == highest[..., None]).argmax(axis=-1)
-    at = np.take_along_axis(starts, first, axis=-1)
-    return highest, np.where(np.isnan(highest), np.nan, at)

@@ -9,19 +9,25 @@ them (the moments of each slot keep the variance inside it):
     p_q  = the ceil(q k)-th smallest of the k filled slot means        numpy's ``inverted_cdf``
     coverage = filled slots / slots that the machine's interval can fill, at most 1
 
-The windows are nested, so each segment between two window lengths is pooled once and merged outwards.
+All windows share the sums about one slot, the newest that is filled (`streams.fold.moments`). A window as long as the
+ring holds all of it, so there the order of the slots is of no importance and whole rows are copied. Shorter windows
+are read from these copies, newest slot first.
+
+Measured by row of four resources, three windows, 32 rows at once: 27 us, of which sorting takes 8. To partition by the
+ranks of the percentiles takes longer than to sort. Merged segment by segment, as before, a row took 46 us.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from schemas.names import SLOT_S
 from schemas.tables.window_table import PERCENTILES
-from streams.fold.moments import merge, pool
+from streams.fold.moments import Float, about, pool
 from streams.fold.ring import R, Ring, S
 
 CHUNK = 32
@@ -60,52 +66,76 @@ def window_columns(ring: Ring, rows: NDArray[np.intp], windows_s: Sequence[int])
 
 
 def _fill(ring: Ring, rows: NDArray[np.intp], windows_s: Sequence[int], out: dict[str, NDArray[np.generic]]) -> None:
-    """Compute one chunk; the newest slot comes first along the slot axis."""
-    longest = windows_s[-1] // SLOT_S
-    newest_first = (ring.head[rows, None] - _POSITIONS[:longest]) % S
-    flat = (rows[:, None, None] * R + np.arange(R)[:, None]) * S + newest_first[:, None, :]
-    n = ring.n.reshape(-1).take(flat).astype(np.float64)
-    mean = ring.mean.reshape(-1).take(flat)
-    m2 = ring.m2.reshape(-1).take(flat)
-    largest = ring.max.reshape(-1).take(flat)
-    empty = n == 0
-    slot_means = mean.astype(np.float32)
+    """Compute one chunk."""
+    ends = [window_s // SLOT_S for window_s in windows_s]
+    head, n, means = ring.head[rows], ring.n.take(rows, axis=0), ring.mean.take(rows, axis=0)
+    weights, largest, slot_means, empty = (
+        n.astype(np.float64),
+        ring.max.take(rows, axis=0),
+        means.astype(np.float32),
+        n == 0,
+    )
     slot_means[empty] = np.inf
+    shift = _newest(means, empty, head)
+    arrays: list[NDArray[Any]] = [
+        weights,
+        *about(shift, weights, means, ring.m2.take(rows, axis=0)),
+        largest,
+        slot_means,
+    ]
+    near = max((end for end in ends if end < S), default=0)
+    newest_first = (np.arange(len(rows) * R) * S).reshape(-1, R, 1) + (head[:, None, None] - _POSITIONS[:near]) % S
+    shorter = [array.reshape(-1).take(newest_first) for array in arrays]
 
-    count = np.zeros((len(rows), R))
-    average, spread = np.zeros_like(count), np.zeros_like(count)
-    top = np.zeros(count.shape, np.float32)  # no reading is negative, and an empty slot holds 0
-    filled = np.zeros_like(count)
-    interval_s = np.maximum(ring.interval_s[rows], SLOT_S)[:, None]
-    begin = 0
-    for w, window_s in enumerate(windows_s):
-        end = window_s // SLOT_S
-        segment = np.s_[..., begin:end]
-        count, average, spread = merge(count, average, spread, *pool(n[segment], mean[segment], m2[segment]))
-        top = np.maximum(top, largest[segment].max(axis=-1))
-        filled += (end - begin) - empty[segment].sum(axis=-1)
-        none = count == 0
-        divisor = np.where(none, np.nan, count)
-        out["mean"][:, w] = np.where(none, np.nan, average)
-        out["std"][:, w] = np.sqrt(spread / divisor)
-        out["max"][:, w] = np.where(none, np.nan, top)
-        out["percentile"][:, w] = inverted_cdf(slot_means[..., :end], filled)
-        out["filled"][:, w] = filled
-        out["coverage"][:, w] = np.minimum(filled / np.maximum(np.floor(window_s / interval_s), 1), 1)
-        begin = end
+    sums = np.empty((3, len(rows), len(ends), R))
+    top = np.empty((len(rows), len(ends), R), np.float32)  # no reading is negative, and an empty slot holds 0
+    ordered = np.empty((len(rows), R, sum(ends)), np.float32)
+    starts = np.cumsum([0, *ends])
+    for w, end in enumerate(ends):
+        *terms, highest, values = arrays if end == S else [array[..., :end] for array in shorter]
+        for place, term in enumerate(terms):
+            term.sum(axis=-1, out=sums[place, :, w])
+        highest.max(axis=-1, out=top[:, w])
+        part = ordered[..., starts[w] : starts[w + 1]]
+        part[...] = values
+        part.sort(axis=-1)
+        out["filled"][:, w] = (values < np.inf).sum(axis=-1)
+    count, filled = sums[0], out["filled"].astype(np.float64)
+    out["mean"][...], spread = pool(shift.transpose(0, 2, 1), count, sums[1], sums[2])
+    none = count == 0
+    count[none] = np.nan
+    top[none] = np.nan
+    out["std"][...], out["max"][...] = np.sqrt(spread / count), top
+    out["percentile"][...] = inverted_cdf(ordered, starts[:-1], filled)
+    interval_s = np.maximum(ring.interval_s[rows], SLOT_S)[:, None, None]
+    can_fill = np.maximum(np.floor(np.array(windows_s)[:, None] / interval_s), 1)
+    out["coverage"][...] = np.minimum(filled / can_fill, 1)
 
 
-def inverted_cdf(values: NDArray[np.float32], filled: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return the percentiles along the last axis, [..., Q]; empty cells hold +inf, ``filled`` counts the others.
+def _newest(means: Float, empty: NDArray[np.bool_], head: NDArray[np.int64]) -> Float:
+    """Return the mean of the newest filled slot, [k, R, 1]; any number where none is filled."""
+    at = (head % S)[:, None, None]
+    newest: Float = np.take_along_axis(means, at, axis=-1)
+    row, resource, _ = np.take_along_axis(empty, at, axis=-1).nonzero()
+    if len(row):
+        age = (head[row, None] - _POSITIONS) % S + S * empty[row, resource]
+        newest[row, resource, 0] = means[row, resource, age.argmin(axis=-1)]
+    return newest
 
-    The q-quantile is the ceil(q k)-th smallest of k values; NaN when there are none.
+
+def inverted_cdf(ordered: NDArray[np.float32], starts: NDArray[np.intp], filled: Float) -> NDArray[np.float32]:
+    """Return the percentiles of each window, [k, W, R, Q]; ``filled`` [k, W, R] counts its values.
+
+    ``ordered`` [k, R, N]: the values of each window, ascending, from its start on; +inf where none is.
+    The q-quantile is the ceil(q m)-th smallest of m values; NaN when there are none.
     """
-    ordered = np.sort(values, axis=-1)
-    k = filled[..., None]
+    m = filled[..., None]
     # In whole percents, so that 0.95 * 20 is 19 and not 19.000000000000004.
-    rank = np.maximum(np.ceil(np.array(PERCENTILES) * k / 100).astype(np.intp) - 1, 0)
-    result = np.take_along_axis(ordered, rank, axis=-1)
-    return np.where(k > 0, result, np.float32(np.nan))
+    rank = np.maximum(np.ceil(np.array(PERCENTILES) * m / 100).astype(np.intp) - 1, 0)
+    rows = np.arange(ordered.shape[0] * ordered.shape[1]).reshape(len(ordered), 1, -1, 1) * ordered.shape[2]
+    result: NDArray[np.float32] = ordered.reshape(-1).take(rows + starts[:, None, None] + rank)
+    result[filled == 0] = np.nan
+    return result
 
 
 def class_means(ring: Ring, rows: NDArray[np.intp], windows_s: Sequence[int], name: str) -> NDArray[np.float32]:

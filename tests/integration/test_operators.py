@@ -134,7 +134,8 @@ def test_a_drain_plans_and_reserves(client: Client, server: redis.Redis, module_
     assert [one for one in client.instances(machine="m06").instances if one.moving] == []
     put(server, module_names.operator_queries, "drain", "drain", machines=["m06"], apply=True)
     first = answer(server, module_names, "drain")
-    assert server.hget(module_names.operator, "m06") == b'{"cordon":true}'
+    rules = json.loads(server.hget(module_names.operator, "m06") or b"{}")
+    assert rules == {"cordon": True, "drain": {"ttl_s": 3600.0, "profile": "", "same": [], "force": False}}
     moves = first["result"]["moves"]
     announced = [read_proposal(raw) for raw in server.lrange(module_names.moves_waiting, 0, -1)]
     assert {(one.instance, one.target) for one in announced if one} == {(one["id"], one["target"]) for one in moves}

@@ -10,22 +10,19 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 import redis
 
-from ops.cli.main import main as cli
 from schemas.messages.proposal import MoveProposal, read_proposal
 from schemas.names import Names
 from schemas.rpc.request import Request
-from scorer.commands.planning import drain
-from scorer.commands.planning.drain import DrainSettings
+from scorer.background.drainer import Drainer
 from scorer.ledger.record.transition import Candidate, Change, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
@@ -281,11 +278,12 @@ def placed(fleet: Fleet, **machines: str) -> None:
 
 
 def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(
-    valkey: Valkey, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    valkey: Valkey, fleet: Fleet, tmp_path: Path
 ) -> None:
-    """One command and a mover that its service starts again: nothing is moved twice, nothing is above its machine."""
-    monkeypatch.setattr(drain, "AGAIN_S", 0.2)
-    monkeypatch.setattr(drain, "POLL_S", 0.1)
+    """One command that ends, and a mover that its service starts again; the scorers plan what had no room.
+
+    Nothing is moved twice, nothing is above its machine.
+    """
     placed(fleet, **{f"more{n}": "hot" for n in range(6)})
     placed(fleet, **{f"full{n}": f"cold{n % 2 + 1}" for n in range(16)})
     names, moved = fleet.names, tmp_path / "moved"
@@ -303,29 +301,22 @@ def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(
             assert sum(6e9 for one, at in held.items() if cold in at and not one.startswith("i")) <= 64 * 2**30
         return {one: to for one, (machine, to) in held.items() if machine == "hot"}
 
-    def others() -> subprocess.Popen[bytes]:
+    command = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix}
+    every = ("--drain-s", "0.2")
+    with scorer_process(valkey.url, names, *every), scorer_process(valkey.url, names, *every):
+        done = run_command("drain", "hot", "--apply", environ=command)
+        assert done.returncode == 3, done.stderr  # some have no room
         assert subprocess.run(words, cwd=ROOT, env=environ, timeout=60, check=False).returncode == -signal.SIGKILL
         assert len(on_hot()) == 10
         again = subprocess.Popen(words, cwd=ROOT, env=environ)
         try:
             eventually(lambda: 0 < len(on_hot()) < 10 and not any(on_hot().values()))
-            stays.extend(on_hot())
             for number in range(8):
                 fleet.ledger.release(f"full{number}")
             eventually(lambda: not on_hot())
+            eventually(lambda: not fleet.proposals(names.moves_taken))
         finally:
             stop(again)
-        return again
-
-    stays: list[str] = []
-    with scorer_process(valkey.url, names), ThreadPoolExecutor(1) as pool:
-        acting = pool.submit(others)
-        command = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix}
-        done = run_command("drain", "hot", "--apply", "--wait", "--wait-s", "60", environ=command)
-        acting.result()
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.endswith("no instance is left\n")
-    assert len(stays) >= 1
     runs = moved.read_text().split()
     assert len(runs) == 11, "ten instances, and again the one whose mover died"
     assert runs[0] == runs[1]
@@ -334,22 +325,25 @@ def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(
     assert not fleet.proposals(names.moves_taken)
 
 
-def test_an_undone_drain_is_not_planned_again(valkey: Valkey, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A drain that waits leaves a machine alone that was uncordoned meanwhile."""
-    monkeypatch.setattr(drain, "AGAIN_S", 0.0)
-    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix}
-    planned_again, undone = drain._again, []
-
-    def undone_first(settings: DrainSettings, *given: Any) -> None:
-        if not undone:
-            undone.append(cli(["drain", "--undo", "hot"]))
-        planned_again(settings, *given)
-
-    monkeypatch.setattr(drain, "_again", undone_first)
-    with scorer_process(valkey.url, fleet.names):
-        done = run_command("drain", "hot", "--apply", "--wait", "--wait-s", "3", environ=environ)
-    assert (done.returncode, undone) == (4, [0])
+def test_an_undone_drain_is_not_planned_again(valkey: Valkey, fleet: Fleet, wire: Wire) -> None:
+    """No scorer asks for it after `--undo`, and a query that was asked before does nothing."""
+    names, environ = fleet.names, {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix}
+    with scorer_process(valkey.url, names, "--drain-s", "0"):
+        assert run_command("drain", "hot", "--apply", "--ttl-s", "1m", environ=environ).returncode == 0
+    asked = deque[bytes]()
+    drainer = Drainer(fleet.ledger, Wire({"url": valkey.url}), names, "one", 30.0, asked)
+    assert drainer.look(time.time()) == 1
+    assert drainer.look(time.time()) == 0, "one waits already"
+    before = asked.popleft()
+    assert Drainer(fleet.ledger, Wire({"url": valkey.url}), names, "two", 30.0, asked).look(time.time()) == 0
+    with scorer_process(valkey.url, names, "--drain-s", "0"):
+        assert run_command("drain", "--undo", "hot", environ=environ).returncode == 0
+        assert drainer.look(time.time()) == 0
+        wire.one("LPUSH", names.operator_queries, before)
+        reply = eventually(lambda: wire.one("LRANGE", names.reply(msgspec.json.decode(before)["id"]), 0, -1))
+    assert msgspec.json.decode(reply[0])["result"]["drained"] == []
     assert not fleet.waiting
+    assert wire.one("HGET", names.operator, "hot") is None
 
 
 def test_what_a_rebalancer_proposed_waits_once_when_the_machine_is_drained(valkey: Valkey, fleet: Fleet) -> None:

@@ -10,7 +10,7 @@ from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Screen
 from scorer.client import UpdateResult
 from scorer.commands.shared import ask
-from scorer.commands.shared.request import AmountSettings
+from scorer.commands.shared.request import AmountSettings, check_memory
 from scorer.commands.shared.show import time_of
 from scorer.settings import ClientSettings
 
@@ -57,6 +57,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     settings = load_settings(UpdateSettings, "update", argv, environ)
     params: dict[str, Any] = {"id": ask.one_id(settings.id, "update"), "dry_run": settings.dry_run}
     own = {field.name for field in fields(settings)} - {field.name for field in fields(ClientSettings)} - {"id"}
+    check_memory(getattr(settings, "memory", None))
     params |= {name: value for name in own if (value := getattr(settings, name)) is not None}
     if settings.ttl_s is not None and not settings.move:
         raise SettingsError("ttl_s: goes with --move")

@@ -17,8 +17,7 @@ from schemas.names import FORGOTTEN_S, Names
 from scorer.client import WindwardError
 from scorer.commands.machines.operator_facts import tell_change
 from scorer.commands.shared import ask
-from scorer.ledger.store.check import read_row
-from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.store.check import instances_on
 from scorer.settings import LedgerSettings
 
 
@@ -36,16 +35,6 @@ def forget(settings: LedgerSettings, server: redis.Redis, machines: Sequence[str
     for machine in machines:
         note_forgotten(server, settings.names, machine)
     return {machine: {} for machine in machines}
-
-
-def instances_on(ledger: Ledger, machines: Sequence[str]) -> dict[str, int]:
-    """Return how many instances the ledger has on each machine that has any."""
-    rows, _ = ledger.rows(machines, ())
-    counts = {
-        machine: sum(sums["instances"] for sums in read_row(row)[1].values())
-        for machine, row in zip(machines, rows, strict=True)
-    }
-    return {machine: count for machine, count in counts.items() if count}
 
 
 def note_forgotten(server: redis.Redis, names: Names, machine: str) -> float:

@@ -189,7 +189,7 @@ _CHANGES: Mapping[str, _Change] = {
     "taint": tainted,
     "set": replaced,
     "cordon": lambda facts, _: facts | {"cordon": True},
-    "uncordon": lambda facts, _: facts | {"cordon": False},
+    "uncordon": lambda facts, _: facts | {"cordon": False, "drain": None},
     "forget": lambda _, __: {},
 }
 

@@ -99,11 +99,15 @@ def tainted(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
         what, colon, effect = argument.rpartition(":")
         key, _, value = what.partition("=")
         if not colon or not key or effect not in ("refuse", "avoid"):
+            effect = {"NoSchedule": "refuse", "NoExecute": "refuse", "PreferNoSchedule": "avoid"}.get(effect, effect)
             hint = did_you_mean(effect, ["refuse", "avoid"]) if colon and key else ""
             raise SettingsError(f"{argument!r} is neither KEY[=VALUE]:refuse, KEY[=VALUE]:avoid nor KEY-{hint}")
         taints = [taint for taint in taints if taint["key"] != key]
         taints.append({"key": key, "value": value, "effect": effect})
     return facts | {"taints": taints}
+
+
+_AS_IN = """; as in `windward machines set NAME '{"thresholds": {"cpu": 0.8}}'`"""
 
 
 def replaced(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
@@ -117,9 +121,9 @@ def replaced(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
     try:
         given = json.loads(" ".join(arguments))
     except ValueError as error:
-        raise SettingsError(f"the last argument is not JSON: {error}") from None
+        raise SettingsError(f"the last argument is not JSON: {error}{_AS_IN}") from None
     if not isinstance(given, dict):
-        raise SettingsError("the last argument: expected a JSON object")
+        raise SettingsError(f"the last argument: expected a JSON object{_AS_IN}")
     return facts | {name: _without_nulls(facts.get(name), value) for name, value in given.items()}
 
 
@@ -138,10 +142,11 @@ def in_words(facts: Mapping[str, Any]) -> str:
     ('cordoned, label disk=ssd', "no operators' rules")
     """
     words = ["cordoned"] * bool(facts.get("cordon"))
+    words += ["being drained"] * bool(facts.get("cordon") and facts.get("drain"))
     words += [f"label {key}={value}" for key, value in facts.get("labels", {}).items()]
     for taint in facts.get("taints", ()):
         value = f"={taint['value']}" if taint.get("value") else ""
         words.append(f"taint {taint['key']}{value}:{taint.get('effect', 'refuse')}")
-    known = ("cordon", "labels", "taints")
+    known = ("cordon", "drain", "labels", "taints")
     words += [f"{name} {json.dumps(value)}" for name, value in facts.items() if name not in known]
     return ", ".join(words) or "no operators' rules"

@@ -28,14 +28,14 @@ from schemas.values.near import did_you_mean
 from schemas.values.partition_count import partition_count
 from scorer.client import WindwardError
 from scorer.cluster_wire import WindowsWire
-from scorer.commands.machines.forget import instances_on, note_forgotten
+from scorer.commands.machines.forget import note_forgotten
 from scorer.commands.machines.known_machines import checked_name, known_machines
 from scorer.commands.machines.machine_table import STALE_S
 from scorer.commands.machines.operator_facts import TRIES, Entries, in_words, rewrite
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import counted
 from scorer.ledger.record.instance import machines_of
-from scorer.ledger.store.check import read_row
+from scorer.ledger.store.check import instances_on, read_row
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.windows_reader import asking, read_windows
 

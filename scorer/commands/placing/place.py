@@ -59,7 +59,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         answer = ask.read(settings, PlaceResult, "place", params)
     except WindwardError as error:
         return ask.report(error, "place", settings)
-    answer.warnings = [*answer.warnings, *unasked]
+    unknown = ask.no_such_machine(settings, settings.machine) if answer.missing else []
+    answer.warnings = [*answer.warnings, *unasked, *unknown]
     ask.tell(settings, answer, show)
     return ask.NO_MACHINE if answer.missing else ask.OK
 

@@ -77,6 +77,8 @@ def _rank(settings: RankSettings) -> int:
         answer = ask.read(settings, RankResult, "rank", asked)
     else:
         answer = _of_file(settings, settings.fleet_file, read_request(asked))
+    if settings.fleet_file is None and not answer.machine:
+        answer.warnings = [*answer.warnings, *ask.no_such_machine(settings, settings.machine)]
     if settings.plot:
         _plot(answer, settings.plot)
         del answer.candidates[request.top :]

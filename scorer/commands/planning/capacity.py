@@ -17,6 +17,7 @@ from schemas.process.tables import Column, Screen, table
 from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.values.durations import duration
+from schemas.values.near import did_you_mean
 from scorer.commands.shared import ask
 from scorer.commands.shared.request import RequestSettings
 from scorer.commands.shared.show import amount, counted, ratio
@@ -164,11 +165,19 @@ def _kind(kind: Kind) -> dict[str, Any]:
 
 
 def _by(key: str, copies: Mapping[str, int], fleet: FleetState) -> dict[str, int]:
-    """Return copies by the values of a label, or by machine, most first; "" for machines without the label."""
+    """Return copies by the values of a label, or by machine, most first; "" for machines without the label.
+
+    Raises SettingsError for a label that no machine has.
+    """
     found: Counter[str] = Counter()
+    known = {"machine"}
     for row, name in enumerate(fleet.snapshot.names):
-        value = name if key == "machine" else fleet.snapshot.rules.labels(row).get(key, "")
-        found[value] += copies.get(name, 0)
+        labels = fleet.snapshot.rules.labels(row)
+        known |= labels.keys()
+        found[name if key == "machine" else labels.get(key, "")] += copies.get(name, 0)
+    if key not in known and fleet.snapshot.names:
+        hint = did_you_mean(key, known) or f"; there are {', '.join(sorted(known))}"
+        raise SettingsError(f"by: no machine has a label {key!r}{hint}")
     return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -3,15 +3,15 @@
 A scorer makes the plan, in steps between which it answers others; without one, this process does
 (`scorer.commands.shared.by_scorer`). With ``--apply`` a scorer reserves the targets (`carry_out`), each by a query: so
 progress is told, and an answer that is lost is one move's. After a refused move it goes on with the others: each of
-them leaves the machine anyway. Without an answer it ends. With ``--apply --wait`` what stays is planned again
-until the machines are empty: in this process, which knows the settings, so that no server has to keep them.
+them leaves the machine anyway. Without an answer it ends. What stays is planned again by scorers, until the machines
+are empty or uncordoned (`scorer.background.drainer`): the cordon says how.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -22,6 +22,7 @@ from msgspec import Meta
 from schemas.messages.operator import DEFAULT
 from schemas.process.failures import Failure
 from schemas.process.settings import SettingsError, load_settings, setting
+from schemas.rpc.draining import Draining
 from scorer.client import CordonResult, WindwardError
 from scorer.commands.machines.known_machines import known_machines, meant
 from scorer.commands.machines.operator_facts import change_operator_facts
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 POLL_S = 1.0
 """The interval at which `await_empty` reads the ledger, s."""
-AGAIN_S = 30.0
-"""The interval at which what stays is planned again, s: reading a fleet of 5,000 machines takes about a second."""
 _PAGE = 1000
 
 
@@ -53,12 +52,12 @@ class DrainSettings(FleetSettings):
     sees the ones before it. One that finds no machine stays, and the reason is printed. An instance with the label
     movable=false stays unless --force. With --apply each instance holds both machines, and its move is on the list from
     which a mover takes it, until `windward confirm ID --machine TARGET`, or until --ttl-s is over. After a move that
-    the scorer refuses it goes on with the others. With --wait, too, it plans again every 30 s what stays: what found no
-    machine, was refused, or whose move ended. --undo cancels such moves and uncordons the machines. --consolidate
-    chooses the machines with the least memory to copy whose instances all fit elsewhere without overload. --evict
-    chooses instances: those of batch, free and mid that no longer fit, since higher classes use more. Free leaves
-    before batch, both before mid; within a class first the instance that just covers the excess. It needs a profile
-    that counts by class, and prints only.
+    the scorer refuses it goes on with the others. Scorers plan again every 30 s what stays: what found no machine, was
+    refused, or whose move ended. --undo, and `windward machines uncordon`, end that; --undo cancels the moves, too.
+    --consolidate chooses the machines with the least memory to copy whose instances all fit elsewhere without overload.
+    --evict chooses instances: those of batch, free and mid that no longer fit, since higher classes use more. Free
+    leaves before batch, both before mid; within a class first the instance that just covers the excess. It needs a
+    profile that counts by class, and prints only.
     Exit codes: 0 every instance finds a machine; 3 some find none, or fewer machines than wanted can be emptied; 4 the
     running fleet cannot be read, no scorer answers, or --wait-s passed.
     """
@@ -92,7 +91,7 @@ class DrainSettings(FleetSettings):
     undo: bool = setting(False, "cancel the moves away from the machines, and uncordon these")
     wait: bool = setting(
         False,
-        "wait until the machines hold no instance; with --apply what stays is planned again; progress goes to stderr",
+        "wait until the machines hold no instance; progress goes to stderr",
     )
     wait_s: Annotated[float, Meta(gt=0, le=31 * 86_400)] = setting(3600.0, "how long --wait waits", duration=True)
 
@@ -154,10 +153,10 @@ def _live(settings: DrainSettings) -> int:
     if settings.undo:
         from scorer.commands.planning.announce import withdraw
 
+        uncordoned = uncordon(settings, machines)  # first, so that no scorer begins another move
         cancelled = cancel(settings, machines)
         withdraw(settings, cancelled)
-        undone = {"uncordoned": cordon(settings, machines, off=True), "cancelled": cancelled}
-        ask.tell(settings, undone, show_undone)
+        ask.tell(settings, {"uncordoned": uncordoned, "cancelled": cancelled}, show_undone)
         return ask.OK
     if settings.apply:
         cordon(settings, machines)
@@ -174,23 +173,7 @@ def _live(settings: DrainSettings) -> int:
         answer["blocked"] += [one for one in answer["moves"] if one["state"] == "refused"]
         answer["moves"] = [one for one in answer["moves"] if one["state"] != "refused"]
     code = _tell(settings, answer)
-    if not settings.wait:
-        return code
-    again = partial(_again, settings, machines) if settings.apply else None
-    return await_empty(settings, machines, settings.wait_s, again)
-
-
-def _again(settings: DrainSettings, machines: Sequence[str]) -> None:
-    """Reserve targets for what stays and finds a machine by now; why it failed goes to stderr.
-
-    A machine that was uncordoned meanwhile is left alone: its drain was undone.
-    """
-    try:
-        left = cordoned(settings, machines)
-        if left and (moves := drain_answer(_planned(settings, left))["moves"]):
-            reserve(settings, moves)
-    except (WindwardError, Failure) as error:
-        sys.stderr.write(f"not planned again: {error}\n")
+    return await_empty(settings, machines, settings.wait_s) if settings.wait else code
 
 
 def _planned(settings: DrainSettings, machines: Sequence[str]) -> DrainResult:
@@ -242,25 +225,30 @@ def machines_meant(settings: FleetSettings, words: Sequence[str], selector: str)
             return meant(words, selector, known_machines(server, windows, settings.names), ahead=None)
 
 
-def cordon(settings: ClientSettings, machines: Sequence[str], *, off: bool = False) -> dict[str, dict[str, Any]]:
-    """Cordon machines, or uncordon them; return the operators' rules of each."""
+def cordon(settings: DrainSettings, machines: Sequence[str]) -> None:
+    """Cordon machines, and say how they are emptied, so that scorers plan again what stays."""
+    said = Draining(ttl_s=settings.ttl_s, profile=settings.profile, same=settings.same, force=settings.force)
+    how = msgspec.to_builtins(said)
+    _write(settings, "cordon", machines, {"cordon": True, "drain": how}, drain=how)
+
+
+def uncordon(settings: ClientSettings, machines: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Uncordon machines; return the operators' rules of each."""
+    return _write(settings, "uncordon", machines, {"cordon": False, "drain": None})
+
+
+def _write(
+    settings: ClientSettings, method: str, machines: Sequence[str], facts: dict[str, Any], **more: Any
+) -> dict[str, dict[str, Any]]:
+    """Have a scorer write these rules, or write them; return the operators' rules of each machine."""
     with ask.server(settings) as server:
-        asked = {"machines": machines, "ahead": True}
-        method = "uncordon" if off else "cordon"
+        asked = {"machines": machines, "ahead": True, **more}
         if machines and (found := by_scorer(settings, server, CordonResult, method, asked)) is not None:
             return dict(found.rules)
         return {
-            machine: change_operator_facts(server, settings.names, machine, lambda facts: facts | {"cordon": not off})
+            machine: change_operator_facts(server, settings.names, machine, lambda before: before | facts)
             for machine in machines
         }
-
-
-def cordoned(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
-    """Return those of the machines that are cordoned by their operators' rules, or by those of every machine."""
-    with ask.server(settings) as server:
-        found: Any = server.hmget(settings.names.operator, [DEFAULT, *machines])
-    of_all, *own = (msgspec.json.decode(raw or b"{}").get("cordon") for raw in found)
-    return [name for name, says in zip(machines, own, strict=True) if of_all or says]
 
 
 def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]]) -> bool:
@@ -313,17 +301,11 @@ def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
     return [step.id for step in steps]
 
 
-def await_empty(
-    settings: LedgerSettings, machines: Sequence[str], wait_s: float, again: Callable[[], None] | None = None
-) -> int:
-    """Wait until the ledger has no instance on these machines, with the counts on stderr; return the exit code.
+def await_empty(settings: LedgerSettings, machines: Sequence[str], wait_s: float) -> int:
+    """Wait until the ledger has no instance on these machines, with the counts on stderr; return the exit code."""
+    from scorer.ledger.store.check import instances_on
 
-    ``again`` is called every `AGAIN_S` until then.
-    """
-    from scorer.commands.machines.forget import instances_on
-
-    told, now_s = "", time.monotonic()
-    end_s, again_s = now_s + wait_s, now_s + AGAIN_S
+    told, end_s = "", time.monotonic() + wait_s
     with ask.open_ledger(settings) as ledger:
         while held := instances_on(ledger, machines):
             words = f"{counted(sum(held.values()), 'instance')} left: " + ", ".join(
@@ -335,9 +317,6 @@ def await_empty(
             if time.monotonic() >= end_s:
                 overdue = WindwardError("DEADLINE_EXCEEDED", f"after {wait_s:g} s {words}")
                 return ask.report(overdue, "drain")
-            if again is not None and time.monotonic() >= again_s:
-                again()
-                again_s = time.monotonic() + AGAIN_S
             time.sleep(min(POLL_S, max(0.0, end_s - time.monotonic())))
     sys.stderr.write("no instance is left\n")
     return ask.OK

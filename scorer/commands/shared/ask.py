@@ -99,6 +99,16 @@ def read_machine(settings: ClientSettings, name: str, profile: str = "") -> Mach
     raise WindwardError("NOT_FOUND", f"no machine {name!r}{hint}")
 
 
+def no_such_machine(settings: ClientSettings, name: str | None) -> list[str]:
+    """Return a warning where an answer has no machine since that which was asked for does not exist."""
+    try:
+        if name is not None:
+            read_machine(settings, name)
+    except WindwardError as error:
+        return [error.message] if error.code == "NOT_FOUND" else []
+    return []
+
+
 def ask(
     settings: ClientSettings, kind: type[_Kind], method: str, params: dict[str, Any], show: Show[_Kind]
 ) -> tuple[int, _Kind | None]:
@@ -112,9 +122,16 @@ def ask(
 
 
 def tell(settings: ClientSettings, answer: _Told, show: Show[_Told], indent: int | None = None) -> None:
-    """Print an answer as JSON or as ``show`` puts it."""
+    """Print an answer as JSON or as ``show`` puts it; nothing for an empty list of names.
+
+    Raises SystemExit when its reader has left: a pipe that broke is no server that is away.
+    """
     plain = msgspec.to_builtins(answer) if settings.json else None
-    print(json.dumps(plain, indent=indent) if settings.json else show(answer, screen(wide=settings.wide)))  # noqa: T201
+    text = json.dumps(plain, indent=indent) if settings.json else show(answer, screen(wide=settings.wide))
+    try:
+        print(text, end="\n" if text else "", flush=True)  # noqa: T201
+    except BrokenPipeError:
+        raise SystemExit(FAILED) from None
 
 
 def report(error: WindwardError, command: str, settings: ClientSettings | None = None) -> int:

@@ -22,6 +22,9 @@ from scorer.settings import ClientSettings
 
 _EXAMPLES = {"cores": "cores, such as 2 or 500m", "bytes": "bytes, such as 10G or 10Gi"}
 
+BYTES_MEANT = 1_000_000
+"""A number of bytes below this, without a unit, is taken for one of another unit."""
+
 if TYPE_CHECKING:
     AmountSettings = ClientSettings
 else:
@@ -67,7 +70,14 @@ class RequestSettings(AmountSettings):
         if not isinstance(params, dict):
             raise SettingsError(f"query: {self.query} holds no JSON object")
         names = [field.name for field in dataclasses.fields(self) if field.name in Request.__struct_fields__]
+        check_memory(getattr(self, "memory", None))
         return params | {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+def check_memory(given: str | None) -> None:
+    """Refuse a number without a unit that is meant to have one: `--memory 10` is ten bytes. Raises SettingsError."""
+    if given is not None and given.isdecimal() and 0 < int(given) < BYTES_MEANT:
+        raise SettingsError(f"memory: {given} is {given} bytes; did you mean {given}G or {given}M?")
 
 
 def read_json(path: str, what: str) -> Any:

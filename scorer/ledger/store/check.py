@@ -13,7 +13,7 @@ all of the ledger. There is one, unless two things are wrong that belong togethe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,6 +45,16 @@ class Checked:
     busy: int = 0
     """Rows that changed each time they were read: not compared."""
     repaired: int = 0
+
+
+def instances_on(ledger: Ledger, machines: Sequence[str]) -> dict[str, int]:
+    """Return how many instances the ledger has on each machine that has any."""
+    rows, _ = ledger.rows(machines, ())
+    counts = {
+        machine: sum(sums["instances"] for sums in read_row(row)[1].values())
+        for machine, row in zip(machines, rows, strict=True)
+    }
+    return {machine: count for machine, count in counts.items() if count}
 
 
 def read_row(row: bytes) -> tuple[int, Sums]:

@@ -30,6 +30,8 @@ TALLIES_MAX = 256
 
 TAIL_MAX = 256
 """After more changes than this the sum of one row is computed again: to search the changes would cost more."""
+FEW = 24
+"""Up to so many changes are listed one by one; to find the rows of more, one pass over all rows costs less."""
 
 _R = len(RESOURCES)
 
@@ -53,6 +55,8 @@ class Seats:
         """[M] sum of maxmemory in bytes."""
         self.count: Floats = np.zeros(0)
         """[M] live instances."""
+        self._changed_at: Integers = np.zeros(len(roster.names), np.int64)
+        """[M] the position after the last change of each row."""
         self._row_of: Integers = np.full(1, -1, np.int64)
         """[numbers + 1] row of each machine by its number in the ledger; -1 where it has none."""
         self._tallies: dict[frozenset[Facet], NDArray[np.int32]] = {}
@@ -73,6 +77,7 @@ class Seats:
         seats.ledger = ledger
         seats.allocated, seats.maxmemory = self.allocated.copy(), self.maxmemory.copy()
         seats.count, seats._tallies = self.count.copy(), self._tallies.copy()
+        seats._changed_at = self._changed_at.copy()
         self._lent, seats._lent = set(self._tallies), set(self._tallies)
         seats._with_facet = self._with_facet.copy()
         seats._placed = seats._came = None
@@ -92,16 +97,19 @@ class Seats:
             self._with_facet.clear()
             self._lent.clear()
             self._sum_all()
+            self._changed_at[:] = self.position
             return
         index, left = self.roster.index, set[str]()
         slots: list[int] = []
         rows: list[int] = []
+        gone: list[int] = []
         for machine, slot, facets in changes:
             row = index.get(machine)
             if row is None:
                 continue
             if slot == GONE:
                 left.add(machine)
+                gone.append(row)
             elif machine not in left:
                 slots.append(slot)
                 rows.append(row)
@@ -113,6 +121,7 @@ class Seats:
         for machine in left:
             self._sum_row(machine, index[machine])
         self.position = ledger.position
+        self._changed_at[rows + gone] = self.position
 
     def _count(self, row: int, facets: frozenset[Facet], count: int) -> None:
         for facet in (None, *facets):
@@ -175,13 +184,12 @@ class Seats:
         """Whether the ledger never had an instance."""
         return not self.ledger.numbers
 
-    def changed_since(self, position: int) -> list[int] | None:
-        """Return the rows that changed since a position; None when the ledger no longer remembers the changes."""
-        changes = self.ledger.changes_since(position)
-        if changes is None:
-            return None
-        index = self.roster.index
-        return list(dict.fromkeys(index[machine] for machine, _, _ in changes if machine in index))
+    def changed_since(self, position: int) -> Integers:
+        """Return the rows that changed since a position that these columns, or those they are a copy of, once had."""
+        if self.position - position <= FEW and (changes := self.ledger.changes_since(position)) is not None:
+            index = self.roster.index
+            return np.array(list({index[machine] for machine, _, _ in changes if machine in index}), np.int64)
+        return np.flatnonzero(self._changed_at > position)
 
     def tally(self, facets: frozenset[Facet]) -> NDArray[np.int32]:
         """Return [M]: how many instances with all these facets each machine has. Kept current after the first call."""

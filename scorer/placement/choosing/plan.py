@@ -10,7 +10,7 @@ alternate.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -119,6 +119,48 @@ def by_kind(requests: Sequence[Request], positions: Iterable[int]) -> list[list[
     for position in positions:
         kinds.setdefault(_encode(msgspec.structs.replace(requests[position], id="")), []).append(position)
     return list(kinds.values())
+
+
+class Parts:
+    """The positions of a batch, a part at a time: instances of one kind, or of several kinds with one or two each.
+
+    The instances of one kind are planned by one ranking and without an overlay: what was chosen before is reserved.
+    Chosen over parts of a fixed size, most of which hold several kinds: 1,000 instances of 64 kinds then took 185
+    rankings, and twice the processor time.
+
+    >>> parts = Parts([[0, 3, 5, 6], [1], [2, 7]])
+    >>> parts.next(3), parts.alike, parts.next(3), parts.alike, parts.next(3), bool(parts)
+    ([0, 3, 5], 1, [6], 0, [1, 2, 7], False)
+    """
+
+    def __init__(self, kinds: Iterable[Sequence[int]]) -> None:
+        self._kinds = deque(kinds)
+        self.alike = 0
+        """How many like the last part come next."""
+        self.begins = False
+        """Whether the last part is the first one of alike instances: it took a ranking, whatever its size."""
+
+    def __bool__(self) -> bool:
+        return bool(self._kinds)
+
+    def next(self, size: int) -> list[int]:
+        """Return the next part, of about so many."""
+        part: list[int] = []
+        while self._kinds and len(part) < size:
+            kind = self._kinds[0]
+            if not part and (self.alike or len(kind) >= _ALIKE_MIN):
+                part, rest = list(kind[:size]), kind[size:]
+                self.begins, self.alike = not self.alike, len(rest)
+                if rest:
+                    self._kinds[0] = rest
+                else:
+                    self._kinds.popleft()
+                return part
+            if len(kind) >= _ALIKE_MIN:
+                break
+            part += self._kinds.popleft()
+            self.begins = False
+        return part
 
 
 class _Batch:

@@ -73,8 +73,11 @@ class Reuse:
         self._last = (asked, profile)
         return ranking
 
-    def plan(self, requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = ()) -> Plan:
-        """Return the plan of a batch: from the kept ranking, or a new one. Raises what `plan` raises."""
+    def plan(self, requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = (), more: int = 0) -> Plan:
+        """Return the plan of a batch: from the kept ranking, or a new one. Raises what `plan` raises.
+
+        ``more``: so many alike instances come in the next parts; filters and scores are asked for them now.
+        """
         asked, count = without_id(requests[0]), len(requests)
         unfit = _unfit(requests, held) or ("ties_drawn" if inputs.profile.ties == "draw" else None)
         reason = unfit or self._check(asked, count, inputs)
@@ -85,7 +88,7 @@ class Reuse:
         first: Ranking | None = None
         if unfit is None and count > 1:
             first = rank(asked, inputs)
-            made = Continuation(first, inputs, count=count)
+            made = Continuation(first, inputs, count=count + more)
             short = made.extend(count)
             if short is None:
                 self.reasons[reason] += 1
@@ -95,11 +98,13 @@ class Reuse:
         self.reasons[reason] += 1
         return plan(requests, inputs, held, first)
 
-    def plan_steps(self, requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = ()) -> Steps[Plan]:
+    def plan_steps(
+        self, requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = (), more: int = 0
+    ) -> Steps[Plan]:
         """Return `plan` in steps; a plan of several steps neither uses the kept ranking nor keeps one."""
         alike = identical(requests)
         if len(requests) <= (ALIKE_STEP if alike else UNLIKE_STEP):
-            return self.plan(requests, inputs, held)
+            return self.plan(requests, inputs, held, more)
         self._forget()
         self.reasons[_unfit(requests, held, alike) or "nothing_kept"] += 1
         found = yield from plan_steps(requests, inputs, held)

@@ -17,10 +17,9 @@ from schemas.rpc.request import Request
 from schemas.rpc.results import Refusal
 from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.choosing.trial import Trial
-from scorer.ranking.explanation.refusals import refusals
+from scorer.ranking.explanation.refusals import by_reason, refusals
 from scorer.ranking.inputs import quiet
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.plugins import scope_for
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking, Verdict
@@ -114,14 +113,11 @@ def _limits(ranking: Ranking, copies: Integers) -> list[Refusal]:
         refused = np.flatnonzero(~allowed)
         if refused.size:
             rows = left[refused]
-            why = plugins.reasons(verdict.filter, ranking.request, _with(verdict, rows, copies[rows]), allowed[refused])
-            open_ = np.ones(rows.size, np.bool_)
-            for reason, mask in why.items():
-                found[verdict.filter.name, reason] += int(np.count_nonzero(open_ & mask))
-                open_ &= ~mask
-            found[verdict.filter.name, verdict.filter.reason] += int(np.count_nonzero(open_))
+            why = by_reason(verdict.filter, ranking.request, _with(verdict, rows, copies[rows]), allowed[refused])
+            for reason, machines in why.items():
+                found[verdict.filter.name, reason] += machines
             left = left[allowed]
-    order = sorted(((key, count) for key, count in found.items() if count), key=lambda item: (-item[1], item[0]))
+    order = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     return [Refusal(filter=name, reason=reason, machines=count) for (name, reason), count in order]
 
 

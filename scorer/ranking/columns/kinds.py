@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from schemas.resources import RESOURCES
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.machines.owner import Owner
+from scorer.snapshot.arrays import at_rows
 
 SCORER = Owner("columns")
 """The owner of all columns."""
@@ -44,7 +45,7 @@ class Fixed:
         values = fixed.get(own)
         if values is None:
             values = fixed[own] = self.of(machines.whole, *args)
-        return values if machines.rows is None else values[..., machines.picked]
+        return values if machines.picked is None else at_rows(values, machines.picked)
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,8 @@ class Placed:
 
 @dataclass(frozen=True)
 class Part:
-    """One of the sums that every placement changes, which are made together."""
+    """One of the sums that every placement changes, which are made together: a slice of the column ``sums``."""
 
-    sums: Of
     place: int
     each: Of | None = None
     instead: Of | None = None
@@ -75,8 +75,8 @@ class Part:
         """Return [R, n]."""
         if machines.copies is not None and self.instead is not None:
             return self.instead(machines)
-        sums = machines.fleet.shelf.column((SCORER, "sums"), self.sums, machines)
-        return _with_copies(machines, sums[self.place * _R : (self.place + 1) * _R], self.each, args)
+        values = machines.column("sums")[self.place * _R : (self.place + 1) * _R]
+        return values if machines.copies is None else _of_copies(machines, values, self.each, args)
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,12 @@ class Overall:
 
 def _with_copies(machines: Machines, values: NDArray[Any], each: Of | None, args: tuple[Any, ...]) -> Any:
     """Return the rows of a [..., M] column with each copy's share added."""
-    if machines.rows is None:
+    if machines.picked is None:
         return values
-    picked = values[..., machines.picked]
+    return _of_copies(machines, at_rows(values, machines.picked), each, args)
+
+
+def _of_copies(machines: Machines, picked: NDArray[Any], each: Of | None, args: tuple[Any, ...]) -> Any:
     if machines.copies is None or each is None:
         return picked
     share = each(machines, *args)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,10 @@ from scorer.snapshot.usage_columns import AGE_MAX_S
 from scorer.snapshot.windows import ChosenWindows
 
 _R = len(RESOURCES)
+
+
+SUMS = ("allocated", "credit", "mean", "utilization")
+"""The columns that every placement changes, made together."""
 
 
 def credit_each(machines: Machines, *_: Any) -> Floats:
@@ -99,8 +104,13 @@ def debit(machines: Machines) -> Floats:
     """Return [R, n]: what debits subtract from the mean; NaN where that is unknown."""
     if not machines.fleet.debits:
         return np.zeros((_R, len(machines)))
-    found: Floats = np.maximum(machines.measured_mean + machines.credit - machines.mean, 0.0)
-    return np.where(machines.of_instances > 0, 0.0, found)
+    found: Floats = debit_of(machines.measured_mean, machines.credit, machines.mean, np.maximum)
+    return found if machines.fleet.mean_of == "window" else np.where(machines.of_instances > 0, 0.0, found)
+
+
+def debit_of(measured: Any, credit: Any, mean: Any, larger: Callable[[Any, float], Any]) -> Any:
+    """Return what is missing from measured mean and credit in a window's mean; arrays, or numbers with ``max``."""
+    return larger(measured + credit - mean, 0.0)
 
 
 def picked(machines: Machines, name: str) -> Floats:

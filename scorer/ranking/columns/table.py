@@ -39,7 +39,8 @@ COLUMNS: Mapping[str, Column] = {
     "allocatable": Fixed(lambda m: m.fleet.snapshot.allocatable),  # what may be used: the one basis; NaN where unknown
     "inverse_allocatable": Fixed(lambda m: m.fleet.snapshot.inverse_allocatable),  # NaN where unknown or 0
     # ---- allocated, [R, n] or [n]
-    "allocated": Part(load.sums, 0, lambda m: m.requested_instance.amounts),  # sum of the amounts
+    "sums": Placed(load.sums),  # [4 R, n] all of `load.SUMS`, without copies
+    "allocated": Part(0, lambda m: m.requested_instance.amounts),  # sum of the amounts
     "allocated_of": Placed(promises.allocated_of, promises.allocated_of_each),  # by some priority classes
     "requested_or": Placed(promises.requested_or, lambda m, cpu, memory: m.requested_instance.amounts_or(cpu, memory)),
     "limited": Placed(promises.limited, lambda m: m.requested_instance.limits),  # sum of the limits
@@ -47,11 +48,11 @@ COLUMNS: Mapping[str, Column] = {
     "maxmemory": Placed(lambda m: promises.rows_of(m.fleet.seats.maxmemory, m), lambda m: float(m.request.maxmemory)),
     "count": Placed(lambda m: promises.rows_of(m.fleet.seats.count, m), lambda m: 1),  # instances placed
     # ---- load with credits, [R, n]; NaN without data
-    "credit": Part(load.sums, 1, load.credit_each),  # what is expected of placed instances and not in the mean yet
+    "credit": Part(1, load.credit_each),  # what is expected of placed instances and not in the mean yet
     "debit": Made(load.debit),  # what ended or moved away is taken out of the mean; nothing where a profile does not
-    "mean": Part(load.sums, 2, load.credit_each),
-    "utilization": Part(load.sums, 3, instead=lambda m: m.mean * m.inverse_allocatable),  # mean / allocatable
-    "summed": Part(load.sums, 4),  # where the mean may be the sum over instances: 1 where it is, else 0
+    "mean": Part(2, load.credit_each),
+    "utilization": Part(3, instead=lambda m: m.mean * m.inverse_allocatable),  # mean / allocatable
+    "summed": Part(4),  # where the mean may be the sum over instances: 1 where it is, else 0
     "of_instances": Made(  # 1 where the mean is the sum over instances, 0 where it is the window's
         lambda m: m.column("summed") if m.fleet.mean_of == "instances" else np.zeros(m.mean.shape)
     ),

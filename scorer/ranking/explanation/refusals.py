@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import NamedTuple
 
 import msgspec
@@ -11,10 +10,13 @@ import numpy as np
 from schemas.rpc.request import Request
 from schemas.rpc.results import Refusal
 from scorer.ledger.view.overlay import Readable
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.machines.owner import Owner
 from scorer.ranking.profiles import plugins
+from scorer.ranking.profiles.plugins import Filter
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.ranking import Ranking
+from scorer.snapshot.arrays import Bools
 
 _LAST = (Owner("refusals"), "last")
 """The key under which the refusals of the last decision are kept."""
@@ -34,12 +36,12 @@ def refusals(ranking: Ranking) -> list[Refusal]:
     ledger = shelf.seats.ledger
     told = (request, int(ranking.machines.now_s), ranking.feasible.tobytes())
     last: _Told | None = shelf.fixed.get(_LAST)
-    again = last is not None and last.profile is ranking.profile and last.ledger is ledger and last.told == told
-    if last is None or not again or _touched(ranking, last.position):
-        last = _Told(ranking.profile, told, ledger, 0, _refusals(ranking))
-    shelf.fixed[_LAST] = last._replace(position=shelf.seats.position)
-    ranking.said[_LAST] = last.found
-    return last.found
+    same = last is not None and last.profile is ranking.profile and last.ledger is ledger and last.told == told
+    again = last is not None and same and not _touched(ranking, last.position)
+    found = last.found if last is not None and again else _refusals(ranking)
+    shelf.fixed[_LAST] = _Told(ranking.profile, told, ledger, shelf.seats.position, found)
+    ranking.said[_LAST] = found
+    return found
 
 
 class _Told(NamedTuple):
@@ -57,33 +59,44 @@ class _Told(NamedTuple):
 def _touched(ranking: Ranking, position: int) -> bool:
     """Return whether a refused machine changed since a position, or a filter depends on other machines."""
     changed = ranking.machines.fleet.seats.changed_since(position)
-    if changed is None or any(plugins.looks_at_fleet(verdict.filter) for verdict in ranking.verdicts):
+    if any(plugins.looks_at_fleet(verdict.filter) for verdict in ranking.verdicts):
         return True
-    return bool(changed) and not bool(ranking.feasible[changed].all())
+    return not bool(ranking.feasible[changed].all())
 
 
 def _refusals(ranking: Ranking) -> list[Refusal]:
-    left = ranking.machines.all_true
-    found: Counter[tuple[str, str]] = Counter()
+    left, count = ranking.machines.all_true, len(ranking.machines)
+    found: dict[tuple[str, str], int] = {}
     for verdict in ranking.verdicts:
-        each, allowed = verdict.filter, verdict.allowed
-        if np.count_nonzero(allowed) == allowed.size:
-            continue
-        rows = np.flatnonzero(left > allowed)  # a truth is more than no truth: left so far, and not allowed
-        if not rows.size:
-            continue
-        left = left & allowed
-        if not plugins.has_reasons(each):
-            found[each.name, each.reason] += rows.size
-            continue
-        why = plugins.reasons(each, ranking.request, verdict.machines.take(rows), allowed[rows])
-        refused = np.ones(rows.size, np.bool_)
-        for reason, mask in why.items():
-            count = int(np.count_nonzero(refused & mask))
-            refused &= ~mask
-            if count:
-                found[each.name, reason] += count
-        if rest := int(np.count_nonzero(refused)):
-            found[each.name, each.reason] += rest
+        if count == ranking.feasible_count:
+            break  # the filters that follow refuse no other machine
+        before, now = count, left & verdict.allowed
+        count = int(np.count_nonzero(now))
+        if count < before:
+            each = verdict.filter
+            if plugins.has_reasons(each):
+                (rows,) = (left > now).nonzero()  # a truth is more than no truth: left so far, and not allowed
+                why = by_reason(each, ranking.request, verdict.take(rows), verdict.allowed[rows])
+            else:
+                why = {each.reason: before - count}
+            for reason, machines in why.items():
+                found[each.name, reason] = found.get((each.name, reason), 0) + machines
+            left = now
     order = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     return [Refusal(filter=name, reason=reason, machines=count) for (name, reason), count in order]
+
+
+def by_reason(each: Filter, request: Request, machines: Machines, allowed: Bools) -> dict[str, int]:
+    """Return how many machines a filter refuses for each reason; each counts for the first that holds."""
+    found: dict[str, int] = {}
+    refused, count = ~allowed, allowed.size - int(np.count_nonzero(allowed))
+    for reason, mask in plugins.reasons(each, request, machines, allowed).items():
+        before, refused = count, refused > mask
+        count = int(np.count_nonzero(refused))
+        if count < before:
+            found[reason] = before - count
+        if not count:
+            return found
+    if count:
+        found[each.reason] = found.get(each.reason, 0) + count
+    return found

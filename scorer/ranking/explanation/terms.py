@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,14 +10,19 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.rpc.results import Candidate
+from schemas.values.numbers import finite
+from scorer.ranking.columns.load import SUMS, debit_of
 from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines.owner import Owner
 from scorer.ranking.profiles import plugins
-from scorer.ranking.ranking import Ranking
-from scorer.snapshot.arrays import Floats, Integers
+from scorer.ranking.ranking import Ranking, ScoreTerm
+from scorer.snapshot.arrays import Integers
 
-_SHOWN = ("mean", "std", "credit", "debit", "promised", "allocatable", "utilization", "request")
-_BY_RESOURCE = ("shown_mean", "std", "credit", "debit", "allocated", "allocatable", "utilization")
-_FACTS = ("window_s", "coverage", "age_s", "count")
+_TERMS = Owner("terms")
+_READ = (
+    "measured_mean", "std", "allocatable", "inverse_allocatable", "window_s", "coverage", "warming", "seen_at",
+)  # fmt: skip
+"""What scores and the explanation read of each machine that is shown."""
 
 
 def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
@@ -25,60 +31,86 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
         return []
     index = np.array(rows, np.int64)
     machines = ranking.machines.take(index)
-    of_instances = machines.of_instances.tolist() if machines.fleet.mean_of == "instances" else None
-    columns = np.concatenate([machines.column(name) for name in _BY_RESOURCE])
-    resources = _plain(columns.reshape(len(_BY_RESOURCE), len(RESOURCES), -1).transpose(2, 1, 0))
-    given = (ranking.total, *(term.raw for term in ranking.terms))
-    facts = [*(machines.column(name) for name in _FACTS), *(column.take(index) for column in given)]
-    facts_of = _plain(np.array(facts).T)
-    feasible, warming = ranking.feasible.take(index).tolist(), machines.warming.tolist()
-    of_terms = _machines_of_terms(ranking, machines, index)
-    amounts = machines.amounts.tolist()
-    names = _names([term.weighted.score.name for term in ranking.terms])
+    machines.owner = _TERMS
+    machines.read_plain("read", _READ)
+    sums, size = machines.column("sums").T.tolist(), len(RESOURCES)
+    for place, name in enumerate(SUMS):
+        machines.keep_plain(name, [of[place * size : (place + 1) * size] for of in sums])
+    of_terms = _terms_of(ranking, machines, index)
+    totals, feasible = ranking.total.take(index).tolist(), ranking.feasible.take(index).tolist()
+    amounts, names, plain = machines.amounts.tolist(), machines.roster.names, machines.plain
     found = []
-    for position in range(len(rows)):
-        window_s, coverage, age_s, count, total, *raws = facts_of[position]
-        scores = {}
+    for position, row in enumerate(rows):
+        scores: dict[str, dict[str, Any]] = {}
         risk = None
-        for name, term, seen, raw in zip(names, ranking.terms, of_terms, raws, strict=True):
+        for name, term, seen, raws in of_terms:
+            seen.owner = term.weighted.owner
             details = plugins.detail(term.weighted.score, ranking.request, seen, position)
+            raw = finite(raws[position])
             value = raw * term.slope + term.start if feasible[position] and raw is not None else None
             scores[name] = {"value": value, "raw": raw, "weight": term.weighted.weight, **details}
             risk = details.get("risk", risk)
-        shown = {
-            name: dict(zip(_SHOWN, (*of_resource, amount), strict=True))
-            for name, of_resource, amount in zip(RESOURCES, resources[position], amounts, strict=True)
-        }
-        if of_instances is not None:
-            for place, name in enumerate(RESOURCES):
-                shown[name]["of_instances"] = of_instances[place][position]
         found.append(
             Candidate(
-                machine=machines.name(position),
-                score=total if feasible[position] else None,
+                machine=names[row],
+                score=finite(totals[position]) if feasible[position] else None,
                 risk=risk,
                 scores=scores,
-                resources=shown,
-                window_s=window_s,
-                coverage=coverage,
-                warming=warming[position],
-                age_s=age_s,
-                instances=int(count),
+                resources=_resources(machines, position, amounts),
+                window_s=finite(plain("window_s", position)),
+                coverage=finite(plain("coverage", position)),
+                warming=plain("warming", position),
+                age_s=finite(machines.now_s - plain("seen_at", position)),
+                instances=int(plain("count", position)),
             )
         )
     return found
 
 
-def _machines_of_terms(ranking: Ranking, machines: Machines, index: Integers) -> list[Machines]:
-    """Return these machines as each score saw them; those that see the same fleet share what is made of it."""
+def _resources(machines: Machines, position: int, amounts: Sequence[float]) -> dict[str, dict[str, float | None]]:
+    """Return what an answer shows of a machine by resource."""
+    plain, fleet = machines.plain, machines.fleet
+    if fleet.mean_of == "window" and fleet.debits:
+        measured, credit, mean = (plain(name, position) for name in ("measured_mean", "credit", "mean"))
+        debit = [debit_of(*each, max) for each in zip(measured, credit, mean, strict=True)]
+    else:
+        measured, credit, debit = (plain(name, position) for name in ("shown_mean", "credit", "debit"))
+    others = (plain(name, position) for name in ("allocated", "allocatable", "utilization"))
+    each_resource = zip(measured, plain("std", position), credit, debit, *others, amounts, strict=True)
+    shown = {name: _shown(*_plain(of)) for name, of in zip(RESOURCES, each_resource, strict=True)}
+    if fleet.mean_of == "instances":
+        for name, share in zip(RESOURCES, plain("of_instances", position), strict=True):
+            shown[name]["of_instances"] = share
+    return shown
+
+
+def _shown(
+    mean: float | None, std: float | None, credit: float | None, debit: float | None, promised: float | None,
+    allocatable: float | None, utilization: float | None, request: float | None,
+) -> dict[str, float | None]:  # fmt: skip
+    """Return one resource of a machine as an answer shows it."""
+    return {
+        "mean": mean, "std": std, "credit": credit, "debit": debit, "promised": promised, "allocatable": allocatable,
+        "utilization": utilization, "request": request,
+    }  # fmt: skip
+
+
+def _terms_of(
+    ranking: Ranking, machines: Machines, index: Integers
+) -> list[tuple[str, ScoreTerm, Machines, list[float]]]:
+    """Return each term with its name, these machines as its score saw them, and its raw values of them.
+
+    Scores that see the same fleet share what is made of it.
+    """
     taken = {id(machines.fleet): machines}
-    found = []
     for term in ranking.terms:
-        here = taken.setdefault(id(term.seen.fleet), machines)
-        if here.fleet is not term.seen.fleet:
-            here = taken[id(term.seen.fleet)] = term.seen.take(index)
-        found.append(here.owned_by(term.weighted.owner))
-    return found
+        if id(term.seen.fleet) not in taken:
+            taken[id(term.seen.fleet)] = term.seen.take(index)
+    names = _names([term.weighted.score.name for term in ranking.terms])
+    return [
+        (name, term, taken[id(term.seen.fleet)], term.raw.take(index).tolist())
+        for name, term in zip(names, ranking.terms, strict=True)
+    ]
 
 
 def _names(names: list[str]) -> list[str]:
@@ -112,10 +144,6 @@ def verdicts(ranking: Ranking, rows: Sequence[int]) -> list[list[dict[str, Any]]
     return found
 
 
-def _plain(values: Floats) -> Any:
-    """Return an array as lists of plain numbers, None where they are not finite."""
-    if np.isfinite(values).all():
-        return values.tolist()
-    plain = values.astype(object)
-    plain[~np.isfinite(values)] = None
-    return plain.tolist()
+def _plain(values: Sequence[float]) -> Sequence[float | None]:
+    """Return the numbers, None for one that is not finite."""
+    return values if math.isfinite(sum(values)) else [finite(value) for value in values]

@@ -75,7 +75,7 @@ class DailyPeak(Plugin):
 
     def _slack(self, machines: Machines, now_s: float) -> Floats:
         """Return [rows, n]: the least that is left below the threshold on any day; inf where no peak is known."""
-        limit = machines.constant("limit", lambda m: self._limit(m, self._picked) * (1 + ROUNDING))
+        limit = self._below_limit(machines)
         highest = np.fmax.reduce(self._peaks(machines, self._picked, now_s), axis=0)  # not NaN, where one is not
         slack: Floats = np.fmin(limit - highest, np.inf)
         return slack
@@ -84,12 +84,15 @@ class DailyPeak(Plugin):
         self, machines: Machines, rows: slice | Sequence[int] = slice(None), now_s: float | None = None
     ) -> Floats:
         """Return [days, rows, n]: the peak of each day with what started since; NaN where no peak is known."""
-        present = np.fmax(machines.estimated[rows], machines.mean[rows])
-        measured = machines.column("measured_peaks", *self.days)[:, rows]
-        found: Floats = np.minimum(
-            machines.peaks(self.days, self.time_zone, now_s)[:, rows], np.fmax(measured, present)
-        )
+        present = np.fmax(machines.of_resources(rows, "estimated"), machines.of_resources(rows, "mean"))
+        measured = machines.of_resources(rows, "measured_peaks", *self.days)
+        found: Floats = np.minimum(machines.peaks(self.days, self.time_zone, now_s, rows), np.fmax(measured, present))
         return found
+
+    def _below_limit(self, machines: Machines) -> Floats:
+        """Return [rows, n] what the peaks are compared with."""
+        limit: Floats = machines.constant("limit", lambda m: self._limit(m, self._picked) * (1 + ROUNDING))
+        return limit
 
     def _limit(self, machines: Machines, rows: slice | Sequence[int] = slice(None)) -> Floats:
         """Return [rows, n]; inf without a threshold."""
@@ -100,11 +103,10 @@ class DailyPeak(Plugin):
 
     def reasons(self, request: Request, machines: Machines) -> Reasons:
         """Name the day."""
-        limit, found = self._limit(machines) * (1 + ROUNDING), dict[str, Bools]()
-        for day, peak in zip(self.days, self._peaks(machines), strict=True):
-            over = peak + machines.expected[:, None] > limit
-            found[f"{day}'s peak over threshold"] = np.logical_or.reduce(over, axis=0)
-        return found
+        left = self._below_limit(machines) - self._peaks(machines, self._picked)  # inf and NaN refuse no machine
+        over = left < machines.expected[self._picked, None]
+        over = over[:, 0] if len(self._rows) == 1 else np.logical_or.reduce(over, axis=1)
+        return {f"{day}'s peak over threshold": here for day, here in zip(self.days, over, strict=True)}
 
     def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show the peaks with the requested instance, and the limit."""

@@ -99,12 +99,16 @@ class Fits(Plugin):
         amounts = self._amounts(machines)
         if (by_class := self.by_class(machines)) is not None:
             return by_class.reasons(amounts)
-        for resource in np.flatnonzero(amounts):
-            limit = self._most(machines)[resource]
-            found[f"{RESOURCES[resource]} capacity unknown"] = np.isnan(limit)
-            found[f"{RESOURCES[resource]} usage unknown"] = np.isnan(self._taken(machines)[resource])
-            found[f"{RESOURCES[resource]} larger than the machine"] = amounts[resource] > limit * (1 + ROUNDING)
-            found[f"{RESOURCES[resource]} too full"] = ~(self._left(machines)[resource] >= amounts[resource])
+        left, most = self._left(machines), self._most(machines)
+        for resource, amount in enumerate(amounts.tolist()):
+            short = ~(left[resource] >= amount)
+            if amount > 0 and np.count_nonzero(short):
+                name, limit = RESOURCES[resource], most[resource]
+                unknown = np.isnan(limit)
+                found[f"{name} capacity unknown"] = unknown
+                found[f"{name} usage unknown"] = np.isnan(left[resource]) > unknown
+                found[f"{name} larger than the machine"] = amount > limit * (1 + ROUNDING)
+                found[f"{name} too full"] = short
         return found
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:

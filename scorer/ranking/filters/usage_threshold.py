@@ -15,6 +15,8 @@ from scorer.ranking.formulas.thresholds import Thresholds, as_column, check_thre
 from scorer.ranking.plugin import Bools, Detail, Floats, Machines, Plugin, Reasons, Request
 from scorer.snapshot.arrays import ROUNDING, numbers, picking
 
+_NOWHERE: Bools = np.zeros(1, np.bool_)
+
 
 @dataclass(frozen=True)
 class UsageThreshold(Plugin):
@@ -144,16 +146,28 @@ class UsageThreshold(Plugin):
 
     def reasons(self, request: Request, machines: Machines) -> Reasons:
         """Name the first resource that is over."""
+        if not (self.rounding or self.expiration_s or self.missing != "refuse"):
+            return self._short(request, machines)
         found: dict[str, Bools] = {}
         if self.expiration_s and not self.pass_expired:
             found["stale"] = self._expired(machines)
         over, (_, usage), by_prod = self._over(machines), self._groups(machines), self._by_prod(machines)
         for resource, name in enumerate(RESOURCES):
-            unknown = over[resource] & np.isnan(usage[resource])
-            found[f"{name} usage by prod unknown"] = unknown & by_prod
-            found[f"{name} usage unknown"] = unknown
-            found[f"{name} used by prod over threshold"] = over[resource] & by_prod
-            found[f"{name} over threshold"] = over[resource]
+            _tell(found, name, over[resource], np.isnan(usage[resource]), by_prod)
+        return found
+
+    def _short(self, request: Request, machines: Machines) -> Reasons:
+        """Return the same from the slack that `_below` compares; only reasons that hold for any machine."""
+        slack = machines.derived(
+            ("slack", request.priority_class == "prod"), lambda m: self._slack(m, request.priority_class)
+        )
+        found: dict[str, Bools] = {}
+        expected = machines.expected.tolist()
+        for place, row in enumerate(self._limited if self._means_alone(machines) else range(len(RESOURCES))):
+            left, name = slack[place], RESOURCES[row]
+            over = left < 0 if row in self._optional and expected[row] <= 0 else ~(left >= expected[row])
+            if np.count_nonzero(over):
+                _tell(found, name, over, np.isnan(left), self._by_prod(machines))
         return found
 
     def detail(self, request: Request, machines: Machines, position: int) -> Detail:
@@ -206,8 +220,10 @@ class UsageThreshold(Plugin):
 
     def _by_prod(self, machines: Machines) -> Bools:
         """Return [n] or [1]: whether the usage by prod is compared."""
-        if machines.request.priority_class != "prod":
-            return np.zeros(1, np.bool_)
+        if machines.request.priority_class != "prod" or not (
+            self.prod_thresholds or machines.rules.has_prod_thresholds
+        ):
+            return _NOWHERE
         return _group(self.prod_thresholds, machines, "prod_thresholds", machines.rules.has_prod_thresholds)[1]
 
     def _expired(self, machines: Machines) -> Bools:
@@ -215,6 +231,16 @@ class UsageThreshold(Plugin):
         if machines.last_known:
             return np.zeros(len(machines), np.bool_)
         return machines.age_s >= (self.expiration_s or KOORDINATOR_EXPIRATION_S)
+
+
+def _tell(found: dict[str, Bools], name: str, over: Bools, unknown: Bools, by_prod: Bools) -> None:
+    """Note the machines [n] where a resource is over its threshold; ``by_prod`` [n or 1]: that of the usage by prod."""
+    if np.count_nonzero(unknown):
+        found[f"{name} usage by prod unknown"] = over & unknown & by_prod
+        found[f"{name} usage unknown"] = over & unknown
+    if by_prod is not _NOWHERE:
+        found[f"{name} used by prod over threshold"] = over & by_prod
+    found[f"{name} over threshold"] = over
 
 
 def whole_percent(used: Floats, allocatable: Floats) -> Floats:

@@ -89,6 +89,9 @@ def _number(text: str) -> float:
         return float("nan")
 
 
+_FORMS = "KEY, !KEY, KEY=VALUE, KEY!=VALUE, KEY in (A, B) or KEY > NUMBER, with commas between"
+
+
 @lru_cache(maxsize=256)
 def parse_selector(text: str, field: str = "selector") -> tuple[Requirement, ...]:
     """Return the requirements of a selector; none for an empty one.
@@ -108,7 +111,8 @@ def parse_selector(text: str, field: str = "selector") -> tuple[Requirement, ...
         after = _NEXT.match(text, end)
         if requirement is None or after is None or (after[1] and after.end() == len(text)):
             shown = text[position : position + _SHOWN_MAX]
-            raise InvalidRequest(f"{field}: cannot read {shown!r}{'...' * (len(text) - position > _SHOWN_MAX)}")
+            cut = "..." * (len(text) - position > _SHOWN_MAX)
+            raise InvalidRequest(f"{field}: cannot read {shown!r}{cut}; expected {_FORMS}")
         found.append(requirement)
         position = after.end()
     return tuple(found)

@@ -102,24 +102,30 @@ class Recent:
         self._columns: dict[Key, tuple[int, int, NDArray[Any]]] = {}
         """Each with the ledger's position and the number of snapshots; the latest is the last."""
         self._bytes = 0
-        self._mended: list[Integers] = []
-        """The rows that changed from each snapshot to the next."""
+        self._snapshots = 0
+        """How many snapshots came after the first."""
+        self._changed_at: Integers = NO_ROWS
+        """[M] The number of the snapshot that changed each row last; empty while only one was seen."""
         self._changed: tuple[tuple[int, int, int], Integers] | None = None
         """The rows that `take` told last, and of which moments: a kind's columns are mostly of one."""
 
     def beside(self) -> Recent:
         """Return the same for another ledger that began as this one; what one of them keeps, the other does not."""
         other = Recent()
-        other._columns, other._bytes, other._mended = self._columns.copy(), self._bytes, self._mended.copy()
+        other._columns, other._bytes = self._columns.copy(), self._bytes
+        other._snapshots, other._changed_at = self._snapshots, self._changed_at.copy()
         return other
 
-    def note(self, rows: Integers) -> None:
-        """Note that a new snapshot has changed these rows."""
-        self._mended.append(rows)
+    def note(self, rows: Integers, machines: int) -> None:
+        """Note that a new snapshot of so many machines has changed these rows."""
+        if not self._snapshots:
+            self._changed_at = np.zeros(machines, np.int64)
+        self._snapshots += 1
+        self._changed_at[rows] = self._snapshots
         self._changed = None
 
     def take(self, key: Key, seats: Seats) -> tuple[Integers | None, NDArray[Any] | None]:
-        """Return the rows that changed since, and the column, which is no longer kept; None where that is not known."""
+        """Return the rows that changed since, and the column, which is no longer kept; None where none is kept."""
         found = self._columns.pop(key, None)
         if found is None:
             return None, None
@@ -127,18 +133,17 @@ class Recent:
         self._bytes -= values.nbytes
         between = (position, seats.position, snapshots)
         if self._changed is None or self._changed[0] != between:
-            placed = seats.changed_since(position) if position <= seats.position else None
-            if placed is None:
-                return None, values
-            rows = np.array(placed, np.int64)
-            if snapshots < len(self._mended):
-                rows = np.unique(np.concatenate([rows, *self._mended[snapshots:]]))
+            rows = seats.changed_since(position)
+            if snapshots < self._snapshots:
+                changed = self._changed_at > snapshots
+                changed[rows] = True
+                rows = np.flatnonzero(changed)
             self._changed = (between, rows)
         return self._changed[1], values
 
     def put(self, key: Key, position: int, values: NDArray[Any]) -> None:
         """Keep a column as the latest; drop the oldest ones while all take too much."""
-        self._columns[key] = (position, len(self._mended), values)
+        self._columns[key] = (position, self._snapshots, values)
         self._bytes += values.nbytes
         while self._bytes > RECENT_BYTES and len(self._columns) > 1:
             _, _, oldest = self._columns.pop(next(iter(self._columns)))
@@ -201,12 +206,10 @@ class Shelf:
             del self.derived[key]
         self.position, self.outdated = self.seats.position, NO_ROWS
 
-    def rows_to_renew(self) -> Integers | None:
-        """Return the rows of the machines that changed since the columns were made; None where that is not known."""
+    def rows_to_renew(self) -> Integers:
+        """Return the rows of the machines that changed since the columns were made."""
         placed = self.seats.changed_since(self.position)
-        if placed is None or not self.outdated.size:
-            return None if placed is None else np.array(placed, np.int64)
-        return np.unique(np.append(self.outdated, np.array(placed, np.int64)))
+        return placed if not self.outdated.size else np.unique(np.append(self.outdated, placed))
 
     def on(self, fixed: dict[Key, Any], rows: Integers) -> Shelf:
         """Return the shelf for a snapshot that differs in some rows, to be renewed: this one where nothing reads it."""
@@ -257,7 +260,7 @@ class _OneLedger:
             return found
         found.mended = self.mended + 1
         for recent in {id(shelf.recent): shelf.recent for shelf in self.shelves.values()}.values():
-            recent.note(rows)
+            recent.note(rows, len(snapshot))
         for key, shelf in self.shelves.items():
             found.shelves[key] = shelf.on(fixed.of(snapshot, (key.window_s, key.requests_alone)), rows)
         return found
@@ -314,8 +317,8 @@ class Kept:
             shelf = current.shelves[load_model] = under.shelves[load_model].copy(seats)
         if shelf is not None and shelf.position == seats.position and not shelf.outdated.size:
             return shelf, None
-        rows = None if shelf is None else shelf.rows_to_renew()
-        if shelf is None or rows is None or 2 * len(rows) > len(snapshot):
+        rows = NO_ROWS if shelf is None else shelf.rows_to_renew()
+        if shelf is None or 2 * len(rows) > len(snapshot):
             fixed = self._fixed.of(snapshot, (load_model.window_s, load_model.requests_alone))
             shelf = current.shelves[load_model] = Shelf(seats, fixed, seats.position)
             return shelf, None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from scorer.ranking.machines.days import day_start_s
 from scorer.ranking.machines.kept import Compute, LoadModelKey, Shelf
 from scorer.ranking.machines.owner import Owner
 from scorer.ranking.machines.requested_instance import RequestedInstance
-from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.arrays import Array, Bools, Floats, Integers, at_rows
 from scorer.snapshot.roster import Roster
 from scorer.snapshot.rules import LabelColumn, MachineRules
 from scorer.snapshot.windows import ChosenWindows
@@ -33,7 +33,6 @@ _R = len(RESOURCES)
 NOTHING = Request()
 UNOWNED = Owner("unowned")
 """The owner of values kept by a plugin that was not called by `scorer.ranking.rank`."""
-Array = TypeVar("Array", bound=NDArray[Any])
 
 
 class Column(Protocol):
@@ -171,7 +170,7 @@ class Machines:
         return self._pick(column)
 
     def _pick(self, column: Array) -> Array:
-        return column if self.rows is None else cast(Array, column[..., self.picked])
+        return column if self.picked is None else at_rows(column, self.picked)
 
     # ---- columns
 
@@ -192,6 +191,31 @@ class Machines:
             found = self._made[key] = self.fleet.columns[name].read(self, key, args)
         return found
 
+    def read_plain(self, key: Hashable, names: Sequence[str]) -> None:
+        """Read some columns that follow from the snapshot alone as plain numbers, for `plain`; the key is of the names.
+
+        To look up a column takes longer than to pick a few machines of it, so the columns are looked up together.
+        """
+        columns: Sequence[NDArray[Any]] = self.of_snapshot(key, lambda m: [m.column(name) for name in names])
+        row = int(self.rows[0]) if self.rows is not None and self.rows.size == 1 else None
+        for name, column in zip(names, columns, strict=True):
+            values = self._pick(column).T.tolist() if row is None else [column[..., row].tolist()]
+            self._made["plain", name] = values
+
+    def keep_plain(self, name: str, values: Sequence[Any]) -> None:
+        """Keep what was read of a column already, one entry a machine, for `plain`."""
+        self._made["plain", name] = values
+
+    def of_resources(self, picked: slice | Sequence[int], name: str, *args: Any) -> Floats:
+        """Return [..., K, n]: some resources of a column that is kept; of few machines, not first all of its resources.
+
+        To pick 20 of 5,000 machines takes a miss of the processor's cache for each of them and each resource.
+        """
+        if self.rows is None or self.copies is not None:
+            found: Floats = self.column(name, *args)[..., picked, :]
+            return found
+        return self._pick(cast(Floats, self.whole.column(name, *args)[..., picked, :]))
+
     def percentile(self, percent: int) -> Floats:
         """Return [R, n]: the percentile 50, 90, 95 or 99 of the usage, with credits."""
         found: Floats = self.column("percentile", percent)
@@ -207,13 +231,18 @@ class Machines:
         found: Floats = self.peaks((day,), time_zone, now_s)[0]
         return found
 
-    def peaks(self, days: Sequence[str], time_zone: str = "UTC", now_s: float | None = None) -> Floats:
-        """Return [len(days), R, n]: the same of several days."""
+    def peaks(
+        self,
+        days: Sequence[str],
+        time_zone: str = "UTC",
+        now_s: float | None = None,
+        picked: slice | Sequence[int] = slice(None),
+    ) -> Floats:
+        """Return [len(days), R, n]: the same of several days; ``picked``: of some resources."""
         at_s = self.now_s if now_s is None else now_s
         until_s = day_start_s(at_s, "today", time_zone)
         each = (Day(day, day_start_s(at_s, day, time_zone), np.inf if day == "today" else until_s) for day in days)
-        found: Floats = self.column("peaks", *each)
-        return found
+        return self.of_resources(picked, "peaks", *each)
 
     def requested_or(self, cpu: float, memory: float) -> Floats:
         """Return [R, n]: the sum of the amounts, an instance without one counting ``cpu`` cores or ``memory`` bytes."""
@@ -236,13 +265,12 @@ class Machines:
         copied = self.copies is not None and facets <= self.requested_instance.facets
         return copied or bool(self.fleet.seats.ledger.holders(facets))
 
-    def plain(self, name: str, position: int) -> list[float]:
-        """Return one machine's [R] values of a column as plain numbers, for `detail`: faster than many small arrays."""
+    def plain(self, name: str, position: int) -> Any:
+        """Return one machine's values of a column, [R] or one, as plain numbers: faster than many small arrays."""
         key = ("plain", name)
         if key not in self._made:
             self._made[key] = self.column(name).T.tolist()
-        found: list[float] = self._made[key][position]
-        return found
+        return self._made[key][position]
 
     # ---- values kept between decisions
 
@@ -256,7 +284,7 @@ class Machines:
         if self.rows is None:
             return shelf.column(own, compute, self)
         kept = None if self.copies is not None else shelf.derived.get(own)
-        return compute(self) if kept is None else kept[0][..., self.picked]
+        return compute(self) if kept is None else self._pick(kept[0])
 
     def recent(self, key: Hashable, compute: Compute) -> Any:
         """Return [..., n]: ``compute(machines)``, kept for the keys asked for last.
@@ -271,8 +299,7 @@ class Machines:
 
     def constant(self, key: Hashable, compute: Compute) -> Any:
         """Return [..., n]: the same as `derived`, for values that no placement changes."""
-        values = self.of_snapshot(key, compute)
-        return values if self.rows is None else values[..., self.picked]
+        return self._pick(self.of_snapshot(key, compute))
 
     def of_snapshot(self, key: Hashable, compute: Compute) -> Any:
         """Return ``compute(all machines)``: any value of the whole fleet that no placement changes.
@@ -321,8 +348,12 @@ class Machines:
 
     def _with(self, rows: Integers | None, copies: Integers | None, owner: Owner) -> Machines:
         machines = Machines(self.fleet, self.request, self.now_s, rows, owner)
-        machines.copies, machines._feasible = copies, self._feasible
+        machines.copies, machines._feasible, machines._whole = copies, self._feasible, self._whole
         machines.requested_instance = self.requested_instance
+        made, known = machines.__dict__, self.__dict__
+        for name in ("amounts", "expected"):  # of the requested instance: to look one up anew takes 2 us
+            if name in known:
+                made[name] = known[name]
         return machines
 
     @property

@@ -55,7 +55,7 @@ def read_profile(path: Path) -> Profile:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ProfileError(f"{path}: cannot be read: {error}") from None
+        raise ProfileError(f"{path}: cannot be read: {getattr(error, 'strerror', '') or error}") from None
     return parse_profile(text, path.stem, str(path))
 
 

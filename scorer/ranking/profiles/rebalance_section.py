@@ -83,8 +83,9 @@ class Rebalancing:
             if not least <= value <= COUNT_MAX:
                 raise ValueError(f"{name}: expected a whole number from {least} to {COUNT_MAX}, got {value}")
         for name in ("gain_min", "hour_max"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name}: expected a number from 0 to 1, got {getattr(self, name)}")
+            if not 0 <= (value := getattr(self, name)) <= 1:
+                hint = f"; for {value:g} % write {value / 100:g}" if 1 < value <= 100 else ""
+                raise ValueError(f"{name}: expected a share from 0 to 1, got {value:g}{hint}")
         if not 0 < self.nic_share <= 1:
             raise ValueError(f"nic_share: expected a share above 0, at most 1, got {self.nic_share}")
         for name in ("rest_s", "over_s"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -243,6 +244,10 @@ class ExpectedOverload(ByWeight):
         )
         return seen.bins if seen is not None and same else {}
 
+    @cached_property
+    def _chance_above(self) -> str:
+        return f"chance_above_{self.limit:.0%}".replace("%", "_percent")
+
     def detail(self, request: Request, machines: Machines, position: int) -> Detail:
         """Show, by resource: the chance of load above the limit with the instance, the overload with and without.
 
@@ -268,7 +273,7 @@ class ExpectedOverload(ByWeight):
             overload[name] = after * expected_excess_of(z)
             overload_before[name] = before * expected_excess_of((self.limit - load) / before)
         return {
-            f"chance_above_{self.limit:.0%}".replace("%", "_percent"): chance,
+            self._chance_above: chance,
             "overload": overload,
             "overload_before": overload_before,
         }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from schemas.rpc.draining import Draining
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Cordon
 from schemas.rpc.request import InvalidRequest
@@ -36,20 +38,27 @@ def cordon(query: Query, snapshot: Snapshot, rules: OperatorRules, *, off: bool)
         return _decode(answered)
     machines = yield from machines_meant(asked.machines, asked.selector, snapshot, ahead=asked.ahead)
 
-    return _decode(write_cordon(query, machines, rules, off=off, dry_run=asked.dry_run))
+    drain = None if off else asked.drain
+    return _decode(write_cordon(query, machines, rules, off=off, dry_run=asked.dry_run, drain=drain))
 
 
 def write_cordon(
     query: Query, machines: Sequence[str], rules: OperatorRules, *, step: str = "", off: bool = False,
-    dry_run: bool = False,
+    dry_run: bool = False, drain: Draining | None = None,
 ) -> bytes:  # fmt: skip
-    """Cordon these machines, or uncordon them; return the result as JSON. Raises CallError."""
+    """Cordon these machines, or uncordon them; return the result as JSON. Raises CallError.
+
+    ``drain``: they are emptied from now on. An uncordoned machine is not.
+    """
+    facts: dict[str, Any] = {"cordon": not off}
+    if off or drain is not None:
+        facts["drain"] = None if drain is None else msgspec.to_builtins(drain)
 
     def answer(after: Entries) -> bytes:
         return msgspec.json.encode(CordonResult(rules=after, dry_run=dry_run))
 
     try:
-        return rules.change(query, machines, {"cordon": not off}, answer, step=step, dry_run=dry_run)
+        return rules.change(query, machines, facts, answer, step=step, dry_run=dry_run)
     except LateRules as late:
         raise CallError("DEADLINE_EXCEEDED", str(late), retryable=True) from None
     except RulesChanged as changed:

@@ -7,6 +7,9 @@ copy: 8 to 18 ms with 5,000 machines and 100,000 instances (`tests/bench/bench_s
 ``apply`` cordons first, then reserves one target in a step, as ``update`` with ``move`` does: checked again, once a
 query, not after its deadline. Where the deadline passes before the last, the others stay reserved for ``ttl_s``, and
 another drain goes on: it tells them as moving. Moves that began are on the list from which movers take them.
+
+With the cordon it writes how the machines are emptied (`schemas.messages.operator.Draining`). By that a scorer asks for
+the same again, with ``again``, until they are uncordoned (`scorer.background.drainer`).
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import msgspec
 
 from schemas.messages.operator import DEFAULT
 from schemas.messages.proposal import MoveProposal, begun_move
+from schemas.rpc.draining import Draining
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Drain
 from schemas.rpc.request import InvalidRequest
@@ -55,11 +59,13 @@ def drain(query: Query, current: Current, rules: OperatorRules, update: Update) 
         chosen = yield from consolidate_steps(asked.consolidate, inputs, same=asked.same, force=asked.force)
         planned = consolidate_result(chosen, asked.consolidate, inputs)
         if asked.apply and planned.drained:
-            write_cordon(query, planned.drained, rules, step="cordon")
+            write_cordon(query, planned.drained, rules, step="cordon", drain=_marked(asked))
     else:
-        machines = yield from machines_meant(asked.machines, asked.selector, current.snapshot)
-        if asked.apply:
-            write_cordon(query, machines, rules, step="cordon")
+        machines = yield from machines_meant(asked.machines, asked.selector, current.snapshot, ahead=asked.again)
+        if asked.again:
+            machines = rules.drained(machines)
+        elif asked.apply:
+            write_cordon(query, machines, rules, step="cordon", drain=_marked(asked))
         inputs = yield from moment(current, profile)
         yield
         drained = yield from drain_steps(machines, inputs, same=asked.same, force=asked.force)
@@ -76,6 +82,10 @@ def drain(query: Query, current: Current, rules: OperatorRules, update: Update) 
     rules.keep(query, msgspec.json.encode(result), current.clock())
     rules.announce([_message(one, current.clock()) for one in result.moves])
     return result
+
+
+def _marked(asked: Drain) -> Draining:
+    return Draining(ttl_s=asked.ttl_s, profile=asked.profile, same=asked.same, force=asked.force)
 
 
 def _reserved(moves: Sequence[DrainLine], asked: Drain, query: Query, update: Update) -> Steps[list[DrainLine]]:

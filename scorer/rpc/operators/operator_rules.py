@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import redis
 
-from schemas.messages.operator import stored, without_empty
+from schemas.messages.operator import DEFAULT, drained, stored, without_empty
 from schemas.messages.proposal import READ_MAX, MoveProposal, replaced, write_proposal
 from schemas.names import Names
 from schemas.rpc.envelope import Query
@@ -80,6 +80,11 @@ class OperatorRules:
         """Return the entries as stored; b"" for none."""
         found = self._wire.one("HMGET", self._names.operator, *machines) if machines else []
         return [raw or b"" for raw in found]
+
+    def drained(self, machines: Sequence[str]) -> list[str]:
+        """Return those of the machines that are being drained."""
+        of_all, *own = self.read([DEFAULT, *machines])
+        return [name for name, raw in zip(machines, own, strict=True) if drained(raw, of_all) is not None]
 
     def change(
         self, query: Query, machines: Sequence[str], facts: Mapping[str, Any], answer: Callable[[Entries], bytes],

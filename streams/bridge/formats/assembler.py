@@ -6,6 +6,10 @@ most one reading of a resource (`streams.bridge.formats.rates`).
 The interval of a sample is the time since the last one (at least ``interval_s``, longer if the agent measures less
 often). ``n`` is the number of readings in it. An agent that measures every 10 s gives ``n`` = 1 and a maximum equal to
 the mean, where Windward's own agent gives ten readings.
+
+Two sources may give one machine's name: a cloned host, or a host under two addresses. The first keeps the name while it
+is heard; what another says meanwhile is counted and left out, since two series of counters give no rate. A source that
+takes the place of a silent one begins with counters of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ EPOCH_MAX_S = 1e11
 
 VERSION = 1
 
-OF_CORES = ("cpu_busy_s", "cpu_total_s", "cores")
+OF_CORES = ("cpu_busy_s", "cpu_total_s", "cpu_idle_s", "cores")
 NOT_PHYSICAL = (
     r"lo|all|(veth|docker|br-|virbr|cali|cni|flannel|tun|tap|dummy|ifb|wg|vnet|loop|ram|zram|dm-|md|sr|fd).*|.*\.\d+"
 )
@@ -56,8 +60,13 @@ class Assembler:
     excluded: str = NOT_PHYSICAL
     labels: Mapping[str, str] = field(default_factory=dict)
     agent_version: str = ""
+    hand_over_s: float = 60.0
+    """How long a source is silent before another may have its machine's name."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Points by result: used, excluded, late, refused, too-many; and forgotten: values that were replaced."""
+    """Points by result: used, excluded, late, refused, name-taken, too-many; and forgotten: values that were
+    replaced."""
+    taken: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """By machine the source that has its name, and another that was refused."""
 
     def __post_init__(self) -> None:
         self._rates = Rates(self.nic_speed, self.cores)
@@ -74,6 +83,8 @@ class Assembler:
             machine = self._machine(point.machine)
             if machine is None or not 0 <= point.at <= latest:
                 self.counts["refused"] += 1
+            elif point.source and not self._is_of(machine, point, arrived_s):
+                self.counts["name-taken"] += 1
             elif point.part and point.quantity not in OF_CORES and self._excluded.fullmatch(point.part):
                 self.counts["excluded"] += 1
             else:
@@ -97,6 +108,19 @@ class Assembler:
                 return None
             found = self._machines[name] = Machine()
         return found
+
+    def _is_of(self, machine: Machine, point: Point, arrived_s: float) -> bool:
+        """Return whether a point is of the source that has the machine's name; a silent one loses it."""
+        if machine.source != point.source:
+            if arrived_s - machine.heard_s < self.hand_over_s:
+                self.taken[point.machine] = (machine.source, point.source)
+                return False
+            machine.source = point.source
+            machine.before.clear()
+            machine.known.clear()
+            machine.moment = None
+        machine.heard_s = arrived_s
+        return True
 
     def _put(self, point: Point, machine: Machine, arrived_s: float) -> list[Message]:
         done: list[Message] = []

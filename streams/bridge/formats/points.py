@@ -8,6 +8,7 @@ Quantity = Literal[
     "cpu_busy_share",  # share of all cores, 0 to 1
     "cpu_busy_s",  # counter of one core or of all
     "cpu_total_s",  # the same, busy and idle together
+    "cpu_idle_s",  # counter of all cores, of an agent that sends no total
     "cores",
     "memory_used",  # bytes
     "memory_total",
@@ -16,7 +17,7 @@ Quantity = Literal[
     "nic_speed",  # of one interface, bytes/s
     "disk_busy_s",  # counter of one disk
 ]
-COUNTERS = frozenset(("cpu_busy_s", "cpu_total_s", "received", "sent", "disk_busy_s"))
+COUNTERS = frozenset(("cpu_busy_s", "cpu_total_s", "cpu_idle_s", "received", "sent", "disk_busy_s"))
 """Quantities that only rise, except for resets."""
 
 ALL_CORES = "all"
@@ -34,6 +35,8 @@ class Point(NamedTuple):
     value: float
     started: float = 0.0
     """When a counter was last reset, epoch s; 0 when its agent does not send it."""
+    source: str = ""
+    """What was scraped, where that is known: two of them may give themselves one machine's name."""
 
 
 class UnreadableError(ValueError):

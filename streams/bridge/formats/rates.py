@@ -1,13 +1,14 @@
 """From the points of one moment to readings: counters become rates. Pure.
 
-    cpu     cores · Σ Δbusy / Σ Δtotal over the cores, or the share that the agent sends
+    cpu     cores · Σ Δbusy / Σ Δtotal over the cores, or cores - Δidle / Δt, or the share that the agent sends
     memory  used
     nic     max(Σ Δreceived, Σ Δsent) / Δt over the interfaces
     disk    the largest Δbusy / Δt of a disk, at most 1
 
 A counter that is lower than before, or has a later start, was reset. Its value is then taken as the increase, which
 leaves out what was counted between the last reading and the reset. Busy time above the total is no reading: one counter
-went back alone. An interface of unknown speed is left out, as by Windward's agent.
+went back alone. Idle time that was reset is none either: how long the machine was away is not known. An interface
+of unknown speed is left out, as by Windward's agent.
 """
 
 from __future__ import annotations
@@ -54,15 +55,24 @@ class Machine:
     """When the current interval began: the end of the last sample."""
     seq: int = 0
     facts_at: float = float("-inf")
+    source: str = ""
+    """What its points come from, where that is known."""
+    heard_s: float = float("-inf")
+    """When the newest of them came."""
 
 
 def rise(machine: Machine, key: Key, point: Point) -> tuple[float, float] | None:
     """Return the increase of a counter and its seconds; None without an earlier value."""
     before = machine.before.pop(key, None)  # so that the newest value is last
+    if key[0] == "cpu_idle_s":
+        for other in [one for one in machine.before if one[0] == "cpu_idle_s"]:  # of another number of cores
+            del machine.before[other]
     machine.before[key] = point
     if before is None or not 0 < point.at - before.at <= INTERVAL_S_MAX:
         return None
     reset = point.value < before.value or point.started > before.started > 0
+    if reset and key[0] == "cpu_idle_s":
+        return None
     return (point.value if reset else point.value - before.value), point.at - before.at
 
 
@@ -88,6 +98,8 @@ class Rates:
         if cores and total > 0:
             if busy <= total * (1 + ROUNDING):
                 yield "cpu", cores * min(busy / total, 1.0), cores
+        elif cores and (idle := rates["cpu_idle_s"]):
+            yield "cpu", min(max(cores - sum(idle), 0.0), cores), cores
         elif cores and share is not None:
             yield "cpu", cores * min(share.value, 1.0), cores
         used, memory = moment.values.get(("memory_used", "")), known.get(("memory_total", ""), 0.0)

@@ -12,6 +12,7 @@ import pytest
 from ops.cli import known
 from ops.cli import main as cli
 from ops.cli.commands import COMMANDS, GROUPS
+from ops.cli.unknown import OTHER_WORDS
 from schemas.process.settings import SettingsError
 
 Caught = pytest.CaptureFixture[str]
@@ -148,6 +149,13 @@ def test_config_show_tells_each_value_and_its_source(
     ("argv", "hint"),
     [
         pytest.param(["plcae"], "no command 'plcae'; did you mean place?", id="command"),
+        pytest.param(["status"], "no command 'status'; did you mean doctor or health?", id="another program's word"),
+        pytest.param(["cordon", "a"], "no command 'cordon'; did you mean machines cordon?", id="second word alone"),
+        pytest.param(["place", "db-1"], "a value goes behind its flag, such as --id", id="no flag"),
+        pytest.param(["place", "--cpu", "2", "--memory", "10"], "10 is 10 bytes; did you mean 10G", id="no unit"),
+        pytest.param(["rank", "--explian"], "did you mean --explain?", id="flag that has a --no"),
+        pytest.param(["instances", "--srt", "x"], "--srt; --help lists the settings", id="flag like none"),
+        pytest.param(["machines", "list", "--state", "hot"], "state: expected fresh, stale, silent", id="choices"),
         pytest.param(["place", "--memroy", "1G"], "--memroy; did you mean --memory", id="flag"),
         pytest.param(["machines", "corden", "a"], "no `machines corden`; did you mean cordon", id="second word"),
         pytest.param(["machines", "list", "--sort", "cpus"], "sort: expected machine, cpu, memory", id="choice"),
@@ -194,3 +202,11 @@ def test_help_fits_and_has_examples(command: str, capsys: Caught) -> None:
     assert "\nRedis:" not in text or text.index("\noutput:" if "\noutput:" in text else "settings:") < text.index(
         "\nRedis:"
     )
+
+
+def test_words_of_other_programs_lead_to_commands_that_exist() -> None:
+    """None of them is a command itself."""
+    for words, meant in OTHER_WORDS.items():
+        assert not set(words) & set(COMMANDS)
+        for command in meant:
+            assert command == "--version" or command.split()[0] in COMMANDS

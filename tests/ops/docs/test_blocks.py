@@ -64,3 +64,10 @@ def test_every_block_is_of_a_language_that_is_checked() -> None:
 def test_the_blocks_that_are_not_run_are_counted() -> None:
     """Those that need Docker, root or a cluster; `.ci/run` prints their number."""
     assert 0 < len(MARKED) <= MARKED_MAX
+
+
+def test_every_page_says_how_to_verify_it() -> None:
+    """What a reader should see then."""
+    pages = [page for page in PAGES if page.parent.name == "docs"]
+    assert len(pages) > 20
+    assert [page.name for page in pages if "Verify" not in page.read_text()] == []

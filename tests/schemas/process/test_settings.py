@@ -24,6 +24,7 @@ class Example:
     loud: bool = setting(False, "say more")
     windows_s: tuple[int, ...] = setting((300, 900), "windows")
     labels: dict[str, str] = setting({}, "labels")
+    high: dict[str, float] = setting({}, "per cent")
     password: str | None = setting(None, "a secret", secret=True)
 
     def __post_init__(self) -> None:
@@ -176,6 +177,7 @@ WRONG: list[tuple[str, list[str], dict[str, str], str | bytes, str]] = [
     ("a list for a number", [], {}, "[example]\ncount = [1]", "count: expected a whole number, got a list, got [1]"),
     ("a wrong item", ["--windows-s", "10,x"], {}, "", "windows_s: 'x' is not a duration such as"),
     ("a pair without =", ["--labels", "a"], {}, "", "labels: expected KEY=VALUE, got 'a' (flag --labels)"),
+    ("a number that is none", ["--high", "cpu=65%"], {}, "", "high: expected KEY=NUMBER, got 'cpu=65%' (flag --high)"),
     ("numbers as labels", [], {}, "[example.labels]\na = 1", "labels: expected text, got a whole number"),
     ("unknown key", [], {}, "[example]\ncuont = 3", "cuont: no such setting in [example] of "),
     ("unknown flag", ["--cuont", "3"], {}, "", "unrecognized arguments: --cuont; did you mean --count?"),

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import promql_parser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.sample import MachineFacts, Message, Sample
 from schemas.process.settings import SettingsError
+from streams.bridge.__main__ import scrape
 from streams.bridge.formats.assembler import Assembler
-from streams.bridge.formats.node_exporter import name_of, points, query_of, read_answer, read_page
+from streams.bridge.formats.node_exporter import CPU, IDLE, missing, name_of, points, query_of, read_answer, read_page
 from streams.bridge.formats.points import Point, UnreadableError
 from streams.bridge.scraping import Asker, Scraper, Target
 from streams.bridge.settings import BridgeSettings
@@ -98,10 +102,10 @@ def test_a_reboot_loses_what_came_before_it_and_no_more(busy: list[float], reboo
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        (b"", "no node_cpu_seconds_total"),
-        (b"<html>hello</html>", "no node_cpu_seconds_total"),
+        (b"", "this is no page of node_exporter"),
+        (b"<html>hello</html>", "this is no page of node_exporter"),
         (b'node_cpu_seconds_total{cpu="0",mode="idle"} many', "b'many' is no number"),
-        (b"\xff\xfe\x00", "no node_cpu_seconds_total"),
+        (b"\xff\xfe\x00", "this is no page of node_exporter"),
     ],
     ids=["empty", "another page", "no number", "bytes"],
 )
@@ -135,39 +139,156 @@ def test_no_bytes_end_the_reader(raw: bytes) -> None:
 
 
 def answer(*scrapes: tuple[str, float, bytes], **labels: str) -> bytes:
-    """Return what Prometheus answers that scraped these pages of these targets."""
-    series: dict[tuple[tuple[str, str], ...], list[Any]] = {}
+    """Return what Prometheus answers that scraped these pages of these targets last."""
+    rows = list[dict[str, Any]]()
+
     for instance, at, raw in scrapes:
-        for one in read_page(raw):
-            key = {"__name__": one.metric, "instance": instance, "job": "node"} | dict(one.labels) | labels
-            series.setdefault(tuple(key.items()), []).append([at, str(one.value)])
-    result = [{"metric": dict(key), "values": values} for key, values in series.items()]
-    return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}}).encode()
+        row = partial(_row, rows, {"instance": instance, "job": "node"} | labels)
+        values = read_page(raw)
+        idle_s, cores = 0.0, set[str]()
+        for one in values:
+            if one.metric == CPU:
+                idle_s += one.value if one.labels["mode"] in IDLE else 0.0
+                cores.add(one.labels["cpu"])
+            else:
+                row(one.value, __name__=one.metric, **one.labels)
+        if cores:
+            row(idle_s, windward="idle_s")
+            row(len(cores), windward="cores")
+        row(at, windward="scraped_at")
+    return json.dumps({"status": "success", "data": {"resultType": "vector", "result": rows}}).encode()
 
 
-def test_samples_that_prometheus_keeps_are_read_once_at_their_own_times() -> None:
-    """Of overlapping answers each scrape counts once; the machine is what it calls itself."""
+def _row(rows: list[dict[str, Any]], labels: dict[str, str], value: float, **more: str) -> None:
+    rows.append({"metric": labels | more, "value": [0, str(value)]})
+
+
+def asked(*answers: bytes, machine_key: str = "") -> tuple[Asker, list[list[Point]]]:
+    """Return what a bridge reads of these answers, one after the other."""
+    asker = Asker("http://p:9090", "", machine_key, every_s=15.0, timeout_s=5.0)
+    return asker, [asker.read(raw) for raw in answers]
+
+
+def test_a_scrape_that_prometheus_keeps_is_read_once_at_its_own_time() -> None:
+    """Asked more often than it scrapes, each scrape counts once; the machine is what it calls itself."""
     scrapes = [
         ("10.0.0.7:9100", T + 15.0 * number, page(100 + 15 * number, 1_000 + 30 * number)) for number in range(4)
     ]
-    seen: dict[str, float] = {}
-    moments = []
-    for first in (0, 1, 2):
-        found, nameless = read_answer(answer(*scrapes[first : first + 2]), "", seen)
-        assert nameless == 0
-        moments.append(found)
+    _, moments = asked(*(answer(scrapes[number // 2]) for number in range(8)))
     assert {point.machine for moment in moments for point in moment} == {"db1"}
-    assert sorted({point.at for moment in moments for point in moment}) == [T + 15.0 * number for number in range(4)]
+    assert [sorted({point.at for point in moment}) for moment in moments] == [
+        [T + 15.0 * (number // 2)] if number % 2 == 0 else [] for number in range(8)
+    ]
     assert [one.cpu.mean for one in samples(assembled(moments)) if one.cpu] == [pytest.approx(1.0)] * 3
+
+
+def test_a_core_that_leaves_is_no_busy_time() -> None:
+    """The sum over the cores falls, or rises by a core's whole past: that is no reading of CPU."""
+    sums = [
+        (4, 1_000, 4_000),
+        (4, 1_010, 4_040),
+        (2, 500, 2_030),
+        (2, 505, 2_050),
+        (4, 1_015, 4_090),
+        (4, 1_025, 4_130),
+    ]
+    pages = [page(busy, total, cores=cores) for cores, busy, total in sums]
+    _, moments = asked(*(answer(("a:9100", T + 10.0 * at, raw)) for at, raw in enumerate(pages)))
+    found = [one.cpu and one.cpu.mean for one in samples(assembled(moments))]
+    assert found == [pytest.approx(1.0), None, pytest.approx(0.5), None, pytest.approx(1.0)]
 
 
 def test_a_label_may_name_the_machine() -> None:
     """One without it is counted; without uname the name is the instance without its port."""
     scrape = ("10.0.0.7:9100", float(T), page(1, 2))
-    assert {point.machine for point in read_answer(answer(scrape, host="h7"), "host", {})[0]} == {"h7"}
-    assert read_answer(answer(scrape), "host", {}) == ([], 1)
+    assert {point.machine for point in asked(answer(scrape, host="h7"), machine_key="host")[1][0]} == {"h7"}
+    asker, found = asked(answer(scrape), machine_key="host")
+    assert (asker.counts["nameless"], found) == (1, [[]])
     bare = ("10.0.0.7:9100", float(T), page(1, 2).replace(b"node_uname_info", b"other"))
-    assert {point.machine for point in read_answer(answer(bare), "", {})[0]} == {"10.0.0.7"}
+    assert {point.machine for point in asked(answer(bare))[1][0]} == {"10.0.0.7"}
+
+
+def test_a_label_of_the_target_is_none_of_the_metric() -> None:
+    """``machine`` of node_uname_info is "x86_64"; a target's own label is kept apart."""
+    raw = answer(("a:9100", float(T), page(1, 2)), machine="rack-7")
+    raw = raw.replace(b'"machine": "x86_64"', b'"exported_machine": "x86_64", "machine": "rack-7"')
+    scrape = read_answer(raw, "machine")
+    assert [(one.target, one.machine) for one in scrape] == [("instance=a:9100,job=node,machine=rack-7", "rack-7")]
+    assert name_of(scrape[0].values) == "db1"
+
+
+def test_one_machine_under_two_targets_is_counted_and_the_first_keeps_it(caplog: pytest.LogCaptureFixture) -> None:
+    """A cloned host's counters are not mixed in. When the first is silent the other takes its place, with no jump."""
+    assembler, done = Assembler(1, hand_over_s=30.0), list[Message]()
+    for number in range(12):
+        for source, busy in (("one", 1_000 + 10 * number), ("two", 90_000 + 5 * number)):
+            if source == "one" and number >= 6:
+                continue
+            values = read_page(page(busy, 200_000 + 20 * number, received=busy * 1e6))
+            done += assembler.take(points("db1", T + 10 * number, values, source), number * 10.0)
+            done += assembler.flush(number * 10.0)
+    assert assembler.taken == {"db1": ("one", "two")}
+    assert assembler.counts["name-taken"] == 8 * len(points("db1", T, read_page(page(1, 2))))
+    found = samples(done + assembler.flush(1e6))
+    assert [one.cpu and round(one.cpu.mean, 6) for one in found] == [1.0] * 5 + [None] + [0.5] * 3
+    assert max(one.nic.mean for one in found if one.nic) == pytest.approx(1e6)
+    source = Recorded([points("db1", T, read_page(page(1, 2)), one) for one in ("one", "two", "two")])
+    with caplog.at_level("WARNING", "windward.bridge"):
+        scrape(source, Assembler(1), Published(), threading.Event())  # type: ignore[arg-type]
+    records = [one.values for one in caplog.records if one.message == "bridge.name.taken"]  # type: ignore[attr-defined]
+    assert [(one["machine"], one["read"], one["left_out"]) for one in records] == [("db1", "one", "two")]
+
+
+class Recorded:
+    """A source that has what it was given."""
+
+    def __init__(self, moments: list[list[Point]]) -> None:
+        self.counts = Counter[str]()
+        self._moments = moments
+
+    def run(self, stop: threading.Event, take: Any) -> None:
+        """Give it."""
+        for moment in self._moments:
+            take(moment)
+
+
+class Published:
+    """Publishes nothing."""
+
+    def publish(self, records: Any) -> None:
+        """Take records."""
+
+
+def without(raw: bytes, *metrics: str) -> bytes:
+    """Return a page without some metrics."""
+    return b"\n".join(line for line in raw.split(b"\n") if not line.startswith(tuple(one.encode() for one in metrics)))
+
+
+@pytest.mark.parametrize(
+    ("metric", "left_out"),
+    [
+        ("node_cpu_seconds_total", "cpu"),
+        ("node_memory_MemAvailable_bytes", "memory"),
+        ("node_network_speed_bytes", "nic"),
+        ("node_disk_io_time_seconds_total", "disk"),
+    ],
+)
+def test_what_a_page_lacks_is_told_once_and_the_rest_is_used(
+    metric: str, left_out: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each scrape without it is counted; of Prometheus as of a page."""
+    pages = [without(page(100 + 10 * at, 1_000 + 20 * at, received=1e9 * at), metric) for at in range(3)]
+    with caplog.at_level("WARNING", "windward.bridge"):
+        asker, moments = asked(*(answer(("a:9100", T + 10.0 * at, raw)) for at, raw in enumerate(pages)))
+    assert asker.counts["incomplete"] == 3
+    told = [one.values for one in caplog.records if one.message == "bridge.target.incomplete"]  # type: ignore[attr-defined]
+    assert told == [{"target": "instance=a:9100,job=node", "missing": {left_out: metric}}]
+    for found in (moments, [points("db1", T + 10 * at, read_page(raw)) for at, raw in enumerate(pages)]):
+        last = samples(assembled(found))[-1]
+        assert {one for one in ("cpu", "memory", "nic", "disk") if getattr(last, one)} == {
+            "cpu", "memory", "nic", "disk"
+        } - {left_out}  # fmt: skip
+    assert not missing(read_page(pages[0]), nic_speed_given=True) or left_out != "nic"
 
 
 @pytest.mark.parametrize(
@@ -176,19 +297,26 @@ def test_a_label_may_name_the_machine() -> None:
         (b"<html>", "not an answer of Prometheus' HTTP API"),
         (b'{"status":"error","errorType":"bad_data","error":"parse error"}', "Prometheus: parse error"),
         (b'{"status":"success"}', "Prometheus: success"),
+        (
+            b'{"status":"success","data":{"result":[{"metric":{"__name__":"node_load1"},"value":[1,"many"]}]}}',
+            "node_load1: 'many' is no number",
+        ),
     ],
-    ids=["another server", "a query it refuses", "no data"],
+    ids=["another server", "a query it refuses", "no data", "no number"],
 )
 def test_an_answer_that_is_none_is_told(raw: bytes, said: str) -> None:
     """In words."""
     with pytest.raises(UnreadableError, match=said):
-        read_answer(raw, "", {})
+        read_answer(raw, "")
 
 
-def test_the_query_names_the_metrics_and_the_matchers() -> None:
-    """Of the last seconds."""
-    assert query_of("", 30.0).endswith('node_disk_io_time_seconds_total"}[30s]')
-    assert query_of('job="node"', 30.0).endswith('node_disk_io_time_seconds_total",job="node"}[30s]')
+def test_the_query_has_a_row_a_mode_and_not_one_a_core() -> None:
+    """The matchers are in each part of it, and `promql-parser` reads it."""
+    for selector in ("", 'job="node"'):
+        query = query_of(selector)
+        promql_parser.parse(query)
+        assert query.count(f",{selector}}}") == (4 if selector else 0)
+    assert "sum without (cpu, mode)" in query
 
 
 # ---- scraping

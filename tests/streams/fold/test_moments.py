@@ -1,7 +1,8 @@
-"""Laws of the moments: merging and pooling are what numpy says of all readings together."""
+"""Laws of the moments: those of a union are what numpy says of all readings together."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from streams.fold.moments import merge, pool
+from streams.fold.moments import about, pool
 from tests.effort import effort
 from tests.streams.batches import moments_of
 
@@ -47,67 +48,61 @@ def sizes(*parts: Any) -> tuple[float, float]:
     return float(np.ptp(every)), float(np.abs(every).max())
 
 
-@given(a=READINGS, b=READINGS, offset=OFFSETS)
-def test_merge_equals_numpy_on_the_concatenation(a: Any, b: Any, offset: float) -> None:
-    """Whatever the two sets, also when one or both are empty or far from zero."""
-    a, b = a + offset, b + offset
-    assert_close(merge(*triple(a), *triple(b)), triple(np.concatenate([a, b])), *sizes(a, b))
-
-
-@given(a=READINGS, b=READINGS)
-def test_merge_is_commutative(a: Any, b: Any) -> None:
-    """Which of two sets comes first does not matter."""
-    assert_close(merge(*triple(a), *triple(b)), merge(*triple(b), *triple(a)), *sizes(a, b))
-
-
-@given(a=READINGS, b=READINGS, c=READINGS, offset=OFFSETS)
-def test_merge_is_associative(a: Any, b: Any, c: Any, offset: float) -> None:
-    """How three sets are grouped does not matter."""
-    a, b, c = a + offset, b + offset, c + offset
-    left = merge(*merge(*triple(a), *triple(b)), *triple(c))
-    right = merge(*triple(a), *merge(*triple(b), *triple(c)))
-    assert_close(left, right, *sizes(a, b, c))
-
-
-@given(a=READINGS)
-def test_merge_with_nothing_changes_nothing(a: Any) -> None:
-    """The empty set is neutral, to the bit."""
-    for got in (merge(*triple(a), *triple([])), merge(*triple([]), *triple(a))):
-        for left, right in zip(got, triple(a), strict=True):
-            np.testing.assert_array_equal(left, right)
+def pooled(cells: Sequence[tuple[Any, ...]], shift: float | None = None) -> tuple[Any, Any, Any]:
+    """The moments of the union of these sets, about the first that is not empty, or about ``shift``."""
+    n, mean, m2 = (np.concatenate([cell[i] for cell in cells]) for i in range(3))
+    about_one = np.array(mean[np.argmax(n > 0)] if shift is None else shift)
+    first, second = about(about_one, n, mean, m2)
+    count = np.array([n.sum()])
+    return count, *pool(about_one, count, first.sum(keepdims=True), second.sum(keepdims=True))
 
 
 @given(parts=st.lists(READINGS, min_size=1, max_size=8), offset=OFFSETS)
 def test_pool_equals_numpy_on_the_concatenation(parts: list[Any], offset: float) -> None:
-    """Pooling along an axis is merging all of it, empty cells included."""
-    parts = [p + offset for p in parts]
-    cells = [triple(p) for p in parts]
-    n, mean, m2 = (np.concatenate([cell[i] for cell in cells])[None] for i in range(3))
-    assert_close(pool(n, mean, m2), triple(np.concatenate(parts)), *sizes(*parts))
+    """Whatever the sets, also when some are empty or far from zero; of nothing the mean is NaN."""
+    parts = [part + offset for part in parts]
+    got, every = pooled([triple(part) for part in parts]), np.concatenate(parts)
+    if len(every):
+        assert_close(got, triple(every), *sizes(*parts))
+    else:
+        assert got[0][0] == got[2][0] == 0
+        assert np.isnan(got[1][0])
 
 
-def test_a_thousand_merges_at_1e9_keep_the_spread() -> None:
-    """A std of 1 on an offset of 1e9 survives a thousand merges to 1e-6; sums of squares would lose it whole."""
-    rng = np.random.default_rng(1)
-    readings = rng.normal(0, 1, (1000, 10)) + 1e9
-    total = triple([])
-    for row in readings:
-        total = merge(*total, *triple(row))
-    wanted = readings - 1e9
-    assert np.sqrt(total[2] / total[0])[0] == pytest.approx(wanted.std(), rel=1e-6)
-    naive = float((readings**2).mean() - readings.mean() ** 2)
-    assert abs(naive - 1) > 1e-2
+@given(parts=st.lists(READINGS.filter(len), min_size=1, max_size=8), offset=OFFSETS, seed=st.integers(0, 7))
+def test_the_result_is_the_same_about_any_of_the_means(parts: list[Any], offset: float, seed: int) -> None:
+    """Which set's mean the sums are about does not matter."""
+    cells = [triple(part + offset) for part in parts]
+    chosen = float(cells[seed % len(cells)][1][0])
+    assert_close(pooled(cells, chosen), pooled(cells), *sizes(*[part + offset for part in parts]))
+
+
+def test_a_spread_of_1_at_1e9_is_kept_by_a_mean_of_the_set_alone() -> None:
+    """Of a thousand sets to 1e-9; sums about zero lose it whole."""
+    readings = np.random.default_rng(1).normal(0, 1, (1000, 10)) + 1e9
+    cells = [triple(row) for row in readings]
+    wanted = (readings - 1e9).std()
+    count, _, m2 = pooled(cells)
+    assert np.sqrt(m2 / count)[0] == pytest.approx(wanted, rel=1e-9)
+    count, _, m2 = pooled(cells, 0.0)
+    assert np.sqrt(m2 / count)[0] != pytest.approx(wanted, rel=1e-2)
+
+
+def test_an_outlier_as_the_first_costs_no_digits() -> None:
+    """The spread of 100 alike sets and one far from them is exact about that one too."""
+    readings = np.array([[1e12] * 2, *[[5.0, 6.0]] * 100])
+    count, mean, m2 = pooled([triple(row) for row in readings])
+    assert mean[0] == pytest.approx(readings.mean(), rel=1e-14)
+    assert m2[0] / count[0] == pytest.approx(readings.var(), rel=1e-12)
 
 
 @settings(max_examples=effort(30, 300))
 @given(order=st.permutations(range(8)))
-def test_the_order_of_merging_does_not_matter(order: list[int]) -> None:
-    """Eight slots merged in any order give the same mean and std to 1e-12."""
+def test_the_order_of_the_sets_does_not_matter(order: list[int]) -> None:
+    """Eight slots in any order give the same mean and std to 1e-12."""
     rng = np.random.default_rng(2)
     parts = [rng.uniform(0, 64, rng.integers(1, 11)) for _ in range(8)]
-    total = triple([])
-    for index in order:
-        total = merge(*total, *triple(parts[index]))
+    total = pooled([triple(parts[index]) for index in order])
     every = np.concatenate(parts)
     assert total[1][0] == pytest.approx(every.mean(), rel=1e-12)
     assert np.sqrt(total[2] / total[0])[0] == pytest.approx(every.std(), rel=1e-12)

@@ -65,7 +65,7 @@ def test_the_profile_says_how(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert as_json(capsys, "--profile", str(mine))["moves"] == []
     assert as_json(capsys, "--profile", str(mine), "--classes", "prod")["moves"]
     mine.write_text("[rebalance]\ngain_min = 2\n")
-    with pytest.raises(SettingsError, match=r"mine.toml, line 2: rebalance.gain_min: expected a number from 0 to 1"):
+    with pytest.raises(SettingsError, match=r"mine.toml, line 2: rebalance.gain_min: expected a share from 0 to 1"):
         main(["--fleet-file", FILE, "--profile", str(mine)], {})
 
 

@@ -71,13 +71,23 @@ def test_a_file_that_holds_no_request_is_refused(tmp_path: Path) -> None:
 def test_every_resource_has_its_flag(resource: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`place`, `rank` and `update` know the resources there are."""
     for kind in (PlaceSettings, RankSettings):
-        assert sent(f"--{resource}", "3", kind=kind) == {resource: "3"}
+        assert sent(f"--{resource}", "3G", kind=kind) == {resource: "3G"}
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(
         ask, "ask", lambda _settings, _kind, _method, params, _show: (asked.append(params), (0, None))[1]
     )
-    update(["one", f"--{resource}", "3"], {})
-    assert asked == [{"id": "one", "dry_run": False, "move": False, "cancel_move": False, resource: "3"}]
+    update(["one", f"--{resource}", "3G"], {})
+    assert asked == [{"id": "one", "dry_run": False, "move": False, "cancel_move": False, resource: "3G"}]
+
+
+def test_memory_without_a_unit_is_refused() -> None:
+    """Ten bytes are never meant; what is written in whole bytes is."""
+    for kind in (PlaceSettings, RankSettings):
+        with pytest.raises(SettingsError, match="memory: 10 is 10 bytes; did you mean 10G or 10M"):
+            sent("--memory", "10", kind=kind)
+        assert sent("--memory", "8589934592", kind=kind) == {"memory": "8589934592"}
+    with pytest.raises(SettingsError, match="memory: 10 is 10 bytes"):
+        update(["one", "--memory", "10"], {})
 
 
 @pytest.mark.parametrize("kind", [PlaceSettings, RankSettings, UpdateSettings])
@@ -147,3 +157,23 @@ def test_a_ranking_without_explanation_or_warnings_is_a_table_and_the_summary() 
     found = answer()
     assert found.machines is None
     assert ranking(found) == f"{candidates(found)}\n1/1 feasible"
+
+
+def test_an_empty_list_of_names_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that a script counts none."""
+    ask.tell(RankSettings(), [], lambda _, __: "")
+    assert capsys.readouterr().out == ""
+    ask.tell(RankSettings(), ["a"], lambda found, _: "\n".join(found))
+    assert capsys.readouterr().out == "a\n"
+
+
+def test_a_reader_that_left_is_no_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken pipe is an OSError, as that of a server is: it ends the command, and nothing is said of Redis."""
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("builtins.print", broken)
+    with pytest.raises(SystemExit) as left:
+        ask.run(RankSettings(), "rank", lambda settings: ask.tell(settings, ["a"], lambda _, __: "a") or 0)
+    assert isinstance(left.value.__context__, BrokenPipeError)

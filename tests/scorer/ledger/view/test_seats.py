@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from schemas.resources import RESOURCES
 from scorer.ledger.record.facets import facets_of
 from scorer.ledger.record.instance import Instance, Moving, copy_with, machines_of
+from scorer.ledger.view import seats as seats_module
 from scorer.ledger.view.seats import Seats
 from scorer.ledger.view.view import LedgerView
 from scorer.snapshot.roster import Roster
@@ -91,3 +94,26 @@ def test_sums_do_not_drift() -> None:
         ledger.apply(instance(2, "a", 1e15))
         ledger.apply(copy_with(instance(2, "a", 1e15), state="released"))
     assert Seats(ledger, Roster(("a",))).allocated[0, 0] == 0.1
+
+
+@settings(deadline=None)
+@given(changes, st.integers(0, 30))
+def test_rows_that_changed_are_the_same_listed_or_by_one_pass(
+    history: list[tuple[int, str, float, str, str, str]], at: int
+) -> None:
+    """The rows that changed since any position are those of the changes, however many there were; a copy knows them."""
+    roster, ledger = Roster(("a", "b", "c")), LedgerView()
+    seats = Seats(ledger, roster)
+    position = seats.position
+    for number, (identity, machine, cpu, state, app, _) in enumerate(history):
+        if number == at % len(history):
+            position = seats.position
+        ledger.apply(instance(identity, machine, cpu, state, app))
+        seats.catch_up()
+    noted = ledger.changes_since(position)
+    assert noted is not None
+    expected = {roster.index[machine] for machine, _, _ in noted if machine in roster.index}
+    for few in (0, 1_000):
+        with mock.patch.object(seats_module, "FEW", few):
+            for each in (seats, seats.over(ledger.copy())):
+                assert set(each.changed_since(position).tolist()) == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any, cast
+from unittest import mock
 
 import pytest
 
@@ -10,7 +11,7 @@ from schemas.rpc.request import InvalidRequest, Request
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.placement.choosing import reuse
+from scorer.placement.choosing import reuse, trial
 from scorer.placement.choosing.plan import plan, plan_steps
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Late, Placement
@@ -18,6 +19,7 @@ from scorer.placement.placer import TOGETHER_MAX, Placing
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ledger.ledger_model import LedgerModel
 
@@ -59,6 +61,16 @@ def finish(steps: Steps[Any]) -> tuple[int, Any]:
         except StopIteration as done:
             return left, done.value
         left += 1
+
+
+def test_each_kind_of_a_list_is_ranked_once() -> None:
+    """A long list of a few kinds is placed by one ranking for each of them, not one for each part or instance."""
+    kinds = [{"cpu": 1.0}, {"cpu": 2.0}, {"cpu": 3.0, "memory": 1e9}]
+    asked = [request(id=f"i{n}", **kinds[n % len(kinds)]) for n in range(60)]
+    with mock.patch.object(reuse, "rank", wraps=rank) as alike, mock.patch.object(trial, "rank", wraps=rank) as unlike:
+        _, placement = finish(Scorer().steps(asked))
+    assert None not in placement.records
+    assert (alike.call_count, unlike.call_count) == (len(kinds), 0)
 
 
 def test_another_query_is_answered_within_a_batch() -> None:

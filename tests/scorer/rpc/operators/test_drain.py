@@ -7,7 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from schemas.messages.operator import drained
 from schemas.messages.proposal import COMMANDS, MoveProposal, read_proposal, write_proposal
+from schemas.rpc.draining import Draining
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
 from scorer.placement.choosing.steps import drain as all_steps
@@ -78,7 +80,8 @@ def test_apply_cordons_and_reserves(scorer: Scorer) -> None:
     """Each instance holds both machines, until the time that was given; another drain tells it as moving."""
     found = scorer.ask("drain", machines=["a1"], apply=True, ttl_s=60)
     assert found["cordoned"]
-    assert scorer.rules.entries == {"a1": b'{"cordon":true}'}
+    (rules,) = scorer.rules.entries.values()
+    assert drained(rules, None) == Draining(ttl_s=60.0)
     ledger = scorer.service.current.ledger.instances
     for one in found["moves"]:
         moving = ledger[one["id"]].moving
@@ -89,6 +92,17 @@ def test_apply_cordons_and_reserves(scorer: Scorer) -> None:
     assert ([one["id"] for one in again["moves"]], len(again["moving"])) == ([], 6)
     confirmed = scorer.ask("confirm", id="i0", machine=ledger["i0"].moving.to)  # type: ignore[union-attr]
     assert confirmed["machine"] != "a1"
+
+
+def test_again_is_of_machines_that_are_drained_alone(scorer: Scorer) -> None:
+    """An operator may have uncordoned one since; none is cordoned by it, and what moves already is left."""
+    assert scorer.ask("drain", machines=["a1"], apply=True, again=True)["drained"] == []
+    assert scorer.rules.entries == {"a1": b""} or not scorer.rules.entries
+    scorer.ask("drain", machines=["a1"], apply=True, force=True)
+    again = scorer.ask("drain", machines=["a1"], apply=True, again=True, force=True)
+    assert (again["drained"], again["moves"], len(again["moving"])) == (["a1"], [], 7)
+    scorer.ask("uncordon", machines=["a1"])
+    assert scorer.ask("drain", machines=["a1"], apply=True, again=True)["drained"] == []
 
 
 def proposal(instance: str, **more: Any) -> bytes:

@@ -67,7 +67,7 @@ def test_settings_in_place_of_the_profiles(scorer: Scorer) -> None:
     ("settings", "said"),
     [
         ({"gain_min": "much"}, "settings.gain_min: expected a number, got text"),
-        ({"gain_min": 2}, "gain_min: expected a number from 0 to 1"),
+        ({"gain_min": 2}, "gain_min: expected a share from 0 to 1"),
         ({"gain": 0.1}, "settings: no setting 'gain'; there are classes, cluster_max"),
         ({"moves_max": 10**6}, "settings: no setting 'moves_max'"),
     ],
