@@ -11,7 +11,7 @@ from tests.kubernetes.cluster import Cluster
 
 
 class Kubelets(threading.Thread):
-    """They work between ``start`` and `stop`, or inside ``with``."""
+    """They work inside ``with``."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(daemon=True)

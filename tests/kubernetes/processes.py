@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
 from ops.stack.stack import listens
@@ -21,7 +22,26 @@ from tests.kubernetes.cluster import Cluster
 from tests.window_tables import GIB, publish, window_table
 
 CORES, MEMORY_GIB = 16, 64
+REQUESTS = {"cpu": "100m", "memory": "64Mi"}
 MANIFESTS = Path(__file__).parents[2] / "ops/kubernetes"
+SETTLED_S = 5.0
+"""So long after the last change, kill or cut the ledger has what the API server has."""
+
+
+def make_nodes(cluster: Cluster, nodes: Iterable[str]) -> None:
+    """Make nodes that are alike to Kubernetes, and as large as `agents` say."""
+    for node in nodes:
+        cluster.make_node(node, cpu=str(CORES), memory=f"{MEMORY_GIB}Gi", labels={})
+
+
+def entry(port: int, mode: str = "score", **more: Any) -> dict[str, Any]:
+    """Return the extender in the scheduler's configuration, as the documentation has it for a mode."""
+    found = {
+        "urlPrefix": f"http://{LOOPBACK}:{port}", "prioritizeVerb": "prioritize", "weight": 1, "nodeCacheCapable": True,
+        "ignorable": mode != "bind", "httpTimeout": "5s" if mode == "bind" else "200ms",
+    }  # fmt: skip
+    verbs = {"score": {}, "filter": {"filterVerb": "filter"}, "bind": {"filterVerb": "filter", "bindVerb": "bind"}}
+    return found | verbs[mode] | more
 
 
 @contextmanager
@@ -76,10 +96,10 @@ def in_ledger(ledger: Ledger) -> dict[str, tuple[str, str]]:
     }
 
 
-def settle(ledger: Ledger, cluster: Cluster, within_s: float = 30.0) -> float:
+def settle(ledger: Ledger, cluster: Cluster) -> float:
     """Return after how many seconds the ledger has what the API server has, and its sums are those of its instances."""
     began_s = time.monotonic()
-    eventually(lambda: in_ledger(ledger) == cluster.running(), within_s)
+    eventually(lambda: in_ledger(ledger) == cluster.running(), SETTLED_S)
     took_s = time.monotonic() - began_s
     assert Check(ledger).run().differences == []
     return took_s

@@ -35,8 +35,7 @@ from tests.integration.test_rpc import eventually, scorer_process
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.kubelet import Kubelets
-from tests.kubernetes.processes import CORES, MANIFESTS, MEMORY_GIB, agents, follower, settle
-from tests.kubernetes.test_extender import REQUESTS, entry
+from tests.kubernetes.processes import MANIFESTS, REQUESTS, agents, entry, follower, make_nodes, settle
 from tests.kubernetes.test_trimaran import BINARY
 
 pytestmark = test_trimaran.pytestmark
@@ -102,8 +101,7 @@ def scene(tmp_path: Path, valkey: Valkey, names: Names) -> Iterator[Scene]:
     """By the rights of the manifests; no pod yet."""
     with ExitStack() as parts:
         cluster = parts.enter_context(Cluster(BINARY, tmp_path))
-        for node in COLD:
-            cluster.make_node(node, cpu=str(CORES), memory=f"{MEMORY_GIB}Gi", labels={})
+        make_nodes(cluster, COLD)
         cluster.apply(MANIFESTS / "pods.yaml", MANIFESTS / "evictor/rights.yaml")
         cluster.control()
         parts.enter_context(Kubelets(cluster))

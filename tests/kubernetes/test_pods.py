@@ -132,20 +132,22 @@ def test_what_changes_while_nobody_follows_is_made_up_for(scene: Scene) -> None:
 
 
 def test_a_cut_watch_goes_on(scene: Scene) -> None:
-    """From its version, without a list; by a version that is too old (410) all pods are listed."""
+    """Those of pods and nodes from their version, without a list; by one that is too old (410) all are listed."""
     cluster = scene.cluster
     with (
         Service([cluster.port]) as service,
-        scene.follower("--api-url", f"https://127.0.0.1:{service.port}") as (process, page),
+        scene.follower("--api-url", f"https://127.0.0.1:{service.port}", "--lease-s", "10") as (process, page),
     ):
         lists = lambda: value(page, "windward_pods_lists_total", result="done")  # noqa: E731
-        cluster.make_pod("p0", REQUESTS, {}, nodeName="n0")
-        assert scene.settled()
-        for number in range(1, 4):
-            service.cut()
+        eventually(lambda: lists() == 1)
+        for number in range(4):
+            if number:
+                service.cut()
+                cluster.delete_pod(f"p{number - 1}")
             cluster.make_pod(f"p{number}", REQUESTS, {}, nodeName="n1")
-            cluster.delete_pod(f"p{number - 1}")
+            cluster.cordon(f"n{number}")
             assert scene.settled()
+            eventually(lambda number=number: scene.nodes()[f"n{number}"].get("cordon"))
         assert lists() == 1
 
         service.silence()
