@@ -182,7 +182,7 @@ class Cluster:
             about = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": owner, "controller": True}
             metadata |= {"ownerReferences": [about], "labels": {"app": owner}}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        self.call("POST", "/api/v1/namespaces/default/pods", pod)
+        self.call("POST", PODS, pod)
 
     def make_set(self, name: str, replicas: int, spec: dict[str, Any]) -> None:
         """Have a Deployment make pods, and make them again."""
@@ -219,7 +219,7 @@ class Cluster:
         """Return the node of a pod, once it is bound."""
 
         def node() -> str:
-            found = self.call("GET", f"/api/v1/namespaces/default/pods/{pod}")["spec"].get("nodeName", "")
+            found = self.call("GET", f"{PODS}/{pod}")["spec"].get("nodeName", "")
             return str(found)
 
         wait_until(lambda: bool(node()), 60, f"pod {pod} is bound")

@@ -20,8 +20,6 @@ class Service(threading.Thread):
     def __init__(self, behind: Sequence[int]) -> None:
         super().__init__(daemon=True)
         self.port = free_port()
-        self.opened = 0
-        """How many connections were passed on."""
         self._behind, self._next = list(behind), itertools.count()
         self._passes = threading.Event()
         self._passes.set()
@@ -58,7 +56,6 @@ class Service(threading.Thread):
             return
         with self._lock:
             self._open |= {client, server}
-            self.opened += 1
         for each in (client, server):
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         threading.Thread(target=self._pump, args=(client, server), daemon=True).start()
