@@ -16,18 +16,21 @@ class Kubelets(threading.Thread):
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(daemon=True)
         self.bound: dict[str, set[str]] = {}
-        """All nodes on which a pod was ever seen, by its uid."""
+        """All nodes on which a pod was seen, by its uid, until it is gone."""
         self._cluster = cluster
         self._stopping = threading.Event()
 
     def run(self) -> None:
         while not self._stopping.is_set():
+            self.bound.clear()
             try:
                 for event in self._cluster.watch("/api/v1/pods"):
                     if self._stopping.is_set():
                         return
                     if event["type"] in ("ADDED", "MODIFIED"):
                         self._look(event["object"])
+                    else:
+                        self.bound.pop(event["object"]["metadata"]["uid"], None)
             except (OSError, http.client.HTTPException, AssertionError):
                 self._stopping.wait(0.2)  # the API server is away
 

@@ -65,10 +65,9 @@ class Scene:
             )
 
     def empty(self) -> None:
-        """Delete all pods."""
+        """Delete all pods; the kubelets have heard it, so that none is counted later."""
         self.cluster.empty()
-        eventually(lambda: not self.cluster.running())
-        self.kubelets.bound.clear()
+        eventually(lambda: not self.kubelets.bound)
 
 
 @pytest.fixture(scope="module")
