@@ -36,7 +36,7 @@ class Known:
 
     def age(self, name: str) -> str:
         """Return the age of a live machine's newest sample in words."""
-        return f"its newest sample is {self.ages_s[name]:.0f} s old"
+        return f"its newest sample is {max(0.0, self.ages_s[name]):.0f} s old"
 
 
 def known_of(server: redis.Redis, windows: WindowsWire, names: Names, wanted: Sequence[str]) -> Known:
