@@ -8,7 +8,20 @@ from collections.abc import Callable
 from types import FrameType
 
 
-def handle_signals(stop: threading.Event, read_again: Callable[[], None], refused: Callable[[Exception], None]) -> None:
+class Stop(threading.Event):
+    """An event that a handler of signals may set while the main thread waits for it.
+
+    A handler runs in the main thread, between two of its steps. There that thread may hold the event's lock, in `wait`
+    or in `set` of the signal before. With the plain lock of `threading.Event` it would wait for itself for ever. Ctrl-C
+    in a terminal, `timeout` and systemd each may send a second signal soon after. So this lock may be taken again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cond = threading.Condition(threading.RLock())
+
+
+def handle_signals(stop: Stop, read_again: Callable[[], None], refused: Callable[[Exception], None]) -> None:
     """Set ``stop`` at SIGTERM and SIGINT; at SIGHUP call ``read_again``, and ``refused`` with any error of it.
 
     So what is in force stays, and the process runs on. Outside the main thread, where there are no signals, nothing is
