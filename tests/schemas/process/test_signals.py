@@ -80,3 +80,19 @@ signal.setitimer(signal.ITIMER_REAL, 0)
 def test_signals_that_follow_each_other_do_not_lock_the_process() -> None:
     """A second one comes while the first is handled, or as the process begins to wait."""
     subprocess.run([sys.executable, "-c", STORM], check=True, timeout=30)
+
+
+def test_a_signal_between_the_look_and_the_sleep_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No thread is asleep yet that it could wake."""
+    stop = Stop()
+    sleep = stop._cond.wait
+
+    def signalled(timeout: float | None = None) -> bool:
+        stop._flag = True  # type: ignore[attr-defined]  # what `set` does while none sleeps
+        return sleep(timeout)
+
+    monkeypatch.setattr(stop._cond, "wait", signalled)
+    waiting = threading.Thread(target=stop.wait, daemon=True)
+    waiting.start()
+    waiting.join(10)
+    assert not waiting.is_alive()
