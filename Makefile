@@ -6,7 +6,7 @@
 #   make test-fuzz    faults that take long; properties, fuzzing and long runs with four times the work; LONG=2: much more
 #   make test-kafka   the recovery tests against three brokers of Apache Kafka (needs Java 17 and Maven)
 #   make test-alerts  outages of a live stack under Prometheus, a quarter of an hour: each tells one alert
-#   make test-kubernetes  pods on a real control plane, by Trimaran's plugins (needs Go; built in 4 to 9 minutes, once)
+#   make test-kubernetes  pods on a real control plane, through kills and cuts (needs Go; built in 5 to 15 minutes, once)
 #   make bench-check TREE=/tmp/other   what is slower than in that checkout, beside it in pairs; ten minutes
 #   make growth       the figures and pictures of docs/growth.md, measured anew; half an hour on idle cores
 #   make docs         the documentation, as a site in build/site

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
 from schemas.process.presence import Presence, page_of
 from schemas.process.settings import SettingsError, load_settings
-from schemas.process.signals import handle_signals
+from schemas.process.signals import Stop, handle_signals
 from schemas.process.version import product_version
 from scorer.background.checker import Checker
 from scorer.background.drainer import Drainer
@@ -69,7 +68,7 @@ def run(settings: ScorerSettings, profiles: Profiles) -> int:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     refuse_modes(settings)
     parts = build(settings, profiles)
-    stop, current, scorer = threading.Event(), parts.current, settings.scorer
+    stop, current, scorer = Stop(), parts.current, settings.scorer
 
     def ahead_s() -> float:
         return round(parts.clock.ahead_s, 3)

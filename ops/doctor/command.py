@@ -154,6 +154,7 @@ class Inspection:
         self._settings = settings
         self._names: Names = settings.names
         self._replicas: int | None = None
+        self._epoch = ""
         self._versions: dict[str, list[str]] = {"this command": [product_version()]}
         self.processes: dict[str, dict[str, Process]] = {}
         """By kind and name, as their heartbeats say; those that run."""
@@ -296,6 +297,8 @@ class Inspection:
         self.redis_info[area] = info
         if holds_ledger:
             self._replicas = info.get("connected_slaves")
+            epoch: Any = server.hget(self._names.ledger("head"), "epoch")
+            self._epoch = (epoch or b"").decode()
         wrong = _warnings(area, wrong_settings(info))
         where = server.get_connection_kwargs()
         local = "path" in where or where.get("host") in ("127.0.0.1", "localhost", "::1")
@@ -385,7 +388,7 @@ class Inspection:
         except WindwardError as error:
             return [Finding("scorer", "error", error.message, "start `windward scorer`")]
         replicated = replication_findings(self._replicas, min(one.ledger_acknowledged_by for one in answers.values()))
-        apart = ledger_findings({name: one.ledger_epoch for name, one in answers.items()})
+        apart = ledger_findings({name: one.ledger_epoch for name, one in answers.items()}, self._epoch)
         return scorer_findings(next(iter(answers.values())), scorers, waiting) + apart + replicated
 
     def _client(self) -> Client:

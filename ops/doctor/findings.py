@@ -254,11 +254,16 @@ def replication_findings(replicas: int | None, acknowledged_by: int) -> list[Fin
     return []
 
 
-def ledger_findings(epochs: Mapping[str, str]) -> list[Finding]:
+def ledger_findings(epochs: Mapping[str, str], own: str = "") -> list[Finding]:
     """Return the finding on scorers that do not share a ledger, from the epoch of each one's; "" is not known.
+
+    ``own``: of the ledger that this command reads by its own settings. A scorer that has it is not the odd one. Where
+    no scorer has it, or it is not known, most scorers are right.
 
     >>> ledger_findings({"a": "e1", "b": "e1"}), ledger_findings({"a": "e1", "b": "e2", "c": "e1"})[0].found
     ([], 'the scorers have 2 ledgers: b has another than a, c; each allocates the same room again')
+    >>> ledger_findings({"a": "e1", "b": "e2"}, "e2")[0].found
+    'the scorers have 2 ledgers: a has another than b and this command; each allocates the same room again'
     """
     scorers = defaultdict[str, list[str]](list)
     for name, epoch in sorted(epochs.items()):
@@ -266,9 +271,10 @@ def ledger_findings(epochs: Mapping[str, str]) -> list[Finding]:
             scorers[epoch].append(name)
     if len(scorers) < 2:
         return []
-    first, *others = sorted(scorers.values(), key=lambda names: (-len(names), names))
-    apart = some([name for names in others for name in names])
-    said = f"the scorers have {len(scorers)} ledgers: {apart} has another than {some(first)}"
+    (right, first), *others = sorted(scorers.items(), key=lambda one: (one[0] != own, -len(one[1]), one[1]))
+    apart = some([name for _, names in others for name in names])
+    here = " and this command" * (right == own)
+    said = f"the scorers have {len(scorers)} ledgers: {apart} has another than {some(first)}{here}"
     do = "stop the odd one; give all scorers the same --ledger-url, --redis-url and prefix"
     return [Finding("ledger", "error", f"{said}; each allocates the same room again", do)]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from collections.abc import Mapping
 
 from ops.exporter.exporter import Exporter
@@ -16,7 +15,7 @@ from ops.exporter.state import Reader
 from schemas.process.logs import configure_logs
 from schemas.process.presence import Presence, page_of
 from schemas.process.settings import SettingsError, load_settings
-from schemas.process.signals import handle_signals
+from schemas.process.signals import Stop, handle_signals
 from schemas.process.version import product_version
 from scorer.live.live_fleet import refuse_modes
 from scorer.ranking.profiles.catalogue import Profiles, load_profiles
@@ -45,7 +44,7 @@ def run(settings: ExporterSettings, profiles: Profiles) -> int:
     reader = Reader(settings)
     exporter = Exporter(reader, _selection_of(settings), profiles, product_version())
     server = serve(exporter, settings)
-    stop = threading.Event()
+    stop = Stop()
 
     def read_again() -> None:
         exporter.profiles = load_profiles(settings.profiles, settings.profile)

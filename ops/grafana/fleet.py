@@ -30,6 +30,7 @@ STATES = {"fresh": "green", "stale": "red", "silent": "orange", "cordoned": "pur
 LABELLED = 'label_replace(windward_machine_info{$label=~"$value",$label!=""}, "group", "$1", "$label", "(.*)")'
 """The chosen label's value under one name: a label may not be both what machines are joined by and what they are grouped by."""
 NO_CLASSES = "no classes in use: the exporter's profile does not count by class"
+NO_FRESH = "no machine has fresh data, or no exporter answers"
 _UNITS = {"cores": "suffix: cores", "bytes": "bytes", "bytes/s": "Bps"}
 """Grafana's units; another resource is shown as a plain number."""
 
@@ -62,7 +63,7 @@ def _now() -> list[Panel]:
         Figures(
             "Imbalance", "Standard deviation of the load over the machines; lower is more even.",
             [('windward:fleet_utilization_stddev_ratio:max{window="$window"}', "{{resource}}")], "percentunit", width=6,
-            decimals=1, steps=IMBALANCE,
+            decimals=1, steps=IMBALANCE, empty=NO_FRESH,
         ),
         Figures(
             "Take a small request", "Machines that all filters of the profile allow for the exporter's probe request.",
@@ -75,7 +76,7 @@ def _now() -> list[Panel]:
         Figures(
             "Highest risk", "Largest risk of any machine's worst resource, by mean, deviation and credits.",
             [('max(windward_fleet_risk_ratio{quantile="1.0"})', "risk")], "percentunit", width=3, decimals=0,
-            steps=LOAD,
+            steps=LOAD, empty=NO_FRESH,
         ),
     ]  # fmt: skip
 
@@ -96,16 +97,16 @@ def _load() -> list[Panel]:
         Lines(
             "Imbalance: $resource by window", "Standard deviation of the load over the machines, by window.",
             [('windward:fleet_utilization_stddev_ratio:max{resource="$resource"}', "{{window}}")], "percentunit",
-            steps=IMBALANCE, width=12,
+            steps=IMBALANCE, width=12, empty=NO_FRESH,
         ),
         Lines(
             "Mean load: $window", "Mean over the machines, by resource.",
             [('max by (resource) (windward_fleet_utilization_mean_ratio{window="$window"})', "{{resource}}")],
-            "percentunit", steps=LOAD, high=1, width=12,
+            "percentunit", steps=LOAD, high=1, width=12, empty=NO_FRESH,
         ),
         Lines(
             "Risk", "Risk of each machine's worst resource, quantiles over the machines.",
-            by_quantile("windward_fleet_risk_ratio"), "percentunit", steps=LOAD, high=1, width=12,
+            by_quantile("windward_fleet_risk_ratio"), "percentunit", steps=LOAD, high=1, width=12, empty=NO_FRESH,
         ),
     ]  # fmt: skip
 
@@ -129,7 +130,7 @@ def _machines() -> list[Panel]:
              ( beside('max by (machine) (windward_machine_requested_ratio{resource="$resource"})'), "allocated", "percentunit", ),
              (beside("max by (machine) (windward_machine_instances)"), "instances", "short"),
              (beside("max by (machine) (windward_machine_cordoned)"), "cordoned", "short")], by="machine", width=16,
-            steps=LOAD,
+            steps=LOAD, empty="no such machine has fresh data, or no exporter answers",
             link="/d/windward-machine?var-machine=${__value.text}&${fleet:queryparam}&${window:queryparam}&${resource:queryparam}"
             "&${datasource:queryparam}&${__url_time_range}",
         ),
@@ -142,7 +143,7 @@ def _machines() -> list[Panel]:
             "Mean by $label: $resource, $window", "Mean load of the machines with each value of the chosen label (at most ten).",
             [(f"topk(10, avg by (group) ({mean} * on (machine) group_left (group) max by (machine, group) ({LABELLED})))",
               "{{group}}")],
-            "percentunit", steps=LOAD, width=12,
+            "percentunit", steps=LOAD, width=12, empty="no machine with fresh data has this label, or no exporter answers",
         ),
         Lines(
             "Out of use", "Machines that are cordoned, warming or stale.",
@@ -158,7 +159,7 @@ def _room() -> list[Panel]:
             "Headroom", "What is neither used nor allocated on fresh machines that are not cordoned, of what all machines have. Left out"
             " while most machines are stale: an outage is no full fleet.",
             each("windward_fleet_headroom_ratio", "resource"), "percentunit", high=1,
-            empty="not known: most machines are stale",
+            empty="not known: most machines are stale, or no exporter answers",
             steps=((None, "red"), (0.1, "yellow"), (0.2, "green")),
         ),
         Lines(

@@ -10,6 +10,7 @@ from ops.grafana.panels import AGE, LOAD, SOURCE, Bars, Figures, Lines, Panel, R
 
 ONE = 'machine="$machine"'
 HERE = f'{{{ONE},resource="$resource",window="$window"}}'
+NOT_FRESH = "this machine has no fresh data, or no exporter answers"
 NO_REPORTS = "this machine's agent reports no instances"
 UTILIZATION = "windward_machine_utilization_ratio"
 
@@ -74,7 +75,7 @@ def _now() -> list[Panel]:
         Figures(
             "Load: $window", "Mean of the window, of what is allocatable.",
             [(f'max by (resource) ({UTILIZATION}{{{ONE},statistic="mean",window="$window"}})', "{{resource}}")],
-            "percentunit", width=7, decimals=0, steps=LOAD,
+            "percentunit", width=7, decimals=0, steps=LOAD, empty=NOT_FRESH,
         ),
         allocatable("machine", "What may be used here.", f"{{{ONE}}}", width=7),
     ]  # fmt: skip
@@ -100,26 +101,26 @@ def _load() -> list[Panel]:
             [(mean, "mean"),
              (f"{mean} + {deviation}", "mean + std"),
              (f"clamp_min({mean} - {deviation}, 0)", "mean - std")], "percentunit", steps=LOAD, high=1,
-            band=("mean + std", "mean - std"), width=12,
+            band=("mean + std", "mean - std"), width=12, empty=NOT_FRESH,
         ),
         Lines(
             "Percentiles and maximum: $resource, $window",
             "Of the slots of the window; the maximum is of single readings. Shown as far as the exporter does (setting"
             " statistics).",
             [(f'max by (statistic) (label_replace({statistics}, "statistic", "$1 %", "statistic", "p(.*)"))', "{{statistic}}")],
-            "percentunit", steps=LOAD, high=1, width=12,
+            "percentunit", steps=LOAD, high=1, width=12, empty=NOT_FRESH,
         ),
         Lines(
             "Beside the fleet: $resource, $window", "This machine among all: the median and the 99th percentile of the machines.",
             [(mean, "this machine"),
              *((f'windward:fleet_utilization_ratio:max{{resource="$resource",window="$window",quantile="{quantile}"}}', words)
                for quantile, words in (("0.5", "median of the fleet"), ("0.99", "99 % of the fleet")))],
-            "percentunit", steps=LOAD, high=1, width=12,
+            "percentunit", steps=LOAD, high=1, width=12, empty=NOT_FRESH,
         ),
         Lines(
             "All resources: $window", "Mean of the window.",
             [(f'max by (resource) ({UTILIZATION}{{{ONE},statistic="mean",window="$window"}})', "{{resource}}")],
-            "percentunit", steps=LOAD, high=1, width=24,
+            "percentunit", steps=LOAD, high=1, width=24, empty=NOT_FRESH,
         ),
     ]  # fmt: skip
 
@@ -165,7 +166,7 @@ def _placing() -> list[Panel]:
         Lines(
             "Risk", "By mean, deviation and credits, by resource.",
             [(f"max by (resource) (windward_machine_risk_ratio{{{ONE}}})", "{{resource}}")], "percentunit", steps=LOAD,
-            high=1,
+            high=1, empty=NOT_FRESH,
         ),
         Lines(
             "Instances", "Reserved or confirmed here.",
@@ -174,7 +175,7 @@ def _placing() -> list[Panel]:
         Lines(
             "Coverage", "Filled share of each window; warming below a half.",
             [(f"max by (window) (windward_machine_coverage_ratio{{{ONE}}})", "{{window}}")], "percentunit",
-            steps=((None, "red"), (0.5, "green")), high=1,
+            steps=((None, "red"), (0.5, "green")), high=1, empty=NOT_FRESH,
         ),
         Rows(
             "Labels", "Those the exporter shows (setting labels).",

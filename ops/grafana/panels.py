@@ -36,6 +36,19 @@ AGE: Steps = ((None, "green"), (30, "yellow"), (60, "red"))
 RATE = "[$__rate_interval]"
 """The range of rates: as long as Grafana's interval asks for, which follows the scrape interval."""
 
+_SHOWN_BY = {
+    "scorer": "no scorer answers",
+    "sample": "no scorer answers",
+    "stream": "no stream worker answers",
+    "agent": "no agent's page is scraped",
+    "fleet": "no exporter answers",
+    "machine": "no exporter answers",
+    "redis": "no exporter answers",
+    "exporter": "no exporter answers",
+    "process": "no process answers",
+}
+"""Why a panel has no data unless it says another reason, by the second word of its first metric's name."""
+
 SOURCE = models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 Query = tuple[str, str]
 """PromQL and the legend of its series."""
@@ -57,6 +70,16 @@ def of_fleet(expression: str) -> str:
         return '{fleet="$fleet",' if match[3] else match[0]
 
     return _SELECTOR.sub(restricted, expression)
+
+
+def why_empty(expression: str) -> str:
+    """Return in words why a query may have no data: the process that shows its first metric does not answer.
+
+    >>> why_empty("time() - windward:sample_age_seconds:min"), why_empty("max by (job) (process_open_fds)")
+    ('no scorer answers', 'no process answers')
+    """
+    names = re.findall(r"\bwindward[_:]([a-z]+)|\b(process)_|(__name__)", expression)
+    return next((_SHOWN_BY[name or "process"] for name, *_ in names))
 
 
 def rate(counter: str, by: str = "") -> str:
@@ -120,7 +143,7 @@ class Panel:
     height: int = 8
     steps: Steps = PLAIN
     empty: str = ""
-    """Why it may have no data, in words."""
+    """Why it may have no data, in words; unless given, the process that shows it does not answer."""
 
     def build(self) -> models.Panel:
         """Return the panel; its queries are named A, B, C ..."""
@@ -136,7 +159,7 @@ class Panel:
             )
             targets.append(target.instant() if self.INSTANT else target.range())
         thresholds = dashboards.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE)
-        builder = self._builder().no_value(self.empty or "-")
+        builder = self._builder().no_value(self.empty or why_empty(self.asked[0][0]))
         found: models.Panel = (
             builder.title(self.title)
             .description(self.about)

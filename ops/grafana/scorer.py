@@ -41,6 +41,7 @@ def dashboard() -> Dashboard:
             Row("Answers", _answers()),
             Row("Placing", _placing()),
             Row("What decisions are made on", _state()),
+            Row("Chances of overload", _chances(), collapsed=True),
             Row("Rebalancing", _rebalancing(), collapsed=True),
         ],
     )
@@ -224,6 +225,16 @@ def _state() -> list[Panel]:
             rates("windward_scorer_refresh_failures_total", "reason"), "ops", steps=NONE_IS_GOOD,
         ),
         Lines(
+            "Ledger read whole", "Times, over all scorers: at a start, after a lost connection or too far behind.",
+            [(f"sum(increase(windward_scorer_ledger_reloads_total{RATE}))", "reloads")], "short",
+        ),
+    ]  # fmt: skip
+
+
+def _chances() -> list[Panel]:
+    """Return how often overload came beside how often it was stated, which takes half an hour to be known."""
+    return [
+        Lines(
             "Chances of overload, stated", "Mean by bin, before the correction; compare with what was seen.",
             each("windward_scorer_chance_stated_ratio{resource=\"cpu\"}", "bin"), "percentunit", empty=NO_CHANCES,
         ),
@@ -234,9 +245,5 @@ def _state() -> list[Panel]:
         Lines(
             "Chances of overload, cases", "A machine and half an hour each; older ones count less.",
             each("windward_scorer_chance_cases{resource=\"cpu\"}", "bin"), "short", empty=NO_CHANCES,
-        ),
-        Lines(
-            "Ledger read whole", "Times, over all scorers: at a start, after a lost connection or too far behind.",
-            [(f"sum(increase(windward_scorer_ledger_reloads_total{RATE}))", "reloads")], "short",
         ),
     ]  # fmt: skip

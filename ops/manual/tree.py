@@ -44,8 +44,18 @@ def whole() -> Parser:
     root.add_argument("-h", "--help", action="help", help="show the commands and exit")
     commands = root.add_subparsers(title="commands", metavar="COMMAND")
     for name, (_, about) in COMMANDS.items():
-        put(commands, name, command(name), about)
+        parser = command(name)
+        _with_default(parser)
+        put(commands, name, parser, about)
     return root
+
+
+def _with_default(parser: Parser) -> None:
+    """Give a command the flags of its subcommand `list`, which it is without a subcommand."""
+    for verbs in [action.choices for action in parser._actions if isinstance(action.choices, dict)]:
+        for action in verbs["list"]._actions if "list" in verbs else ():
+            if action.option_strings and action.dest != "help":
+                parser._add_action(action)
 
 
 def command(name: str) -> Parser:
@@ -90,7 +100,7 @@ def complete(action: argparse.Action, kind: Any) -> None:
         action.choices = PRIORITY_CLASSES
     elif typing.get_origin(kind) is typing.Literal and action.nargs != 0:
         action.choices = [value for value in typing.get_args(kind) if value]
-    elif action.nargs != 0 and action.option_strings:
+    elif action.nargs != 0:
         if action.metavar == "DIR" or action.dest.endswith("_dir"):
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
         elif kind is Path or action.metavar == "FILE" or action.dest.endswith("_file"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from ops.stack.servers.process import LocalError
 from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
 from schemas.process.settings import load_settings, setting
+from schemas.process.signals import Stop
 from schemas.process.tables import Column, table
 from schemas.process.terminal import screen
 from scorer.client import Client
@@ -53,7 +53,7 @@ class Interrupts:
     """
 
     def __init__(self) -> None:
-        self._seen = threading.Event()
+        self._seen = Stop()
         self._starting = True
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._handle)
@@ -119,5 +119,6 @@ def announce(stack: Stack, settings: UpSettings, unfit: str) -> None:
     columns = [Column(title, left=True) for title in ("what", "address", "log")]
     print(table(columns, [list(row) for row in stack.rows()], screen()))  # noqa: T201
     where = "" if stack.redis_url == "redis://127.0.0.1:6379/0" else f" --redis-url {stack.redis_url}"
+    where += "" if settings.prefix == UpSettings.prefix else f" --prefix {settings.prefix}"
     state = f"no machine takes an instance now: {unfit}\nlater" if unfit else "ready"
     print(f"{state}: windward place --cpu 2 --memory 10G{where}   (Ctrl-C stops everything)", flush=True)  # noqa: T201

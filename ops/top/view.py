@@ -51,7 +51,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Moment:
-    """The state of the fleet at one moment."""
+    """The state of the fleet at one moment; at 0 nothing was read yet."""
 
     now_s: float
     windows_s: Sequence[int] = ()
@@ -157,7 +157,9 @@ def cells(row: Row, rest: Sequence[str]) -> list[str]:
 
 
 def heading(moment: Moment) -> list[str]:
-    """Return the figures of the fleet, a line each."""
+    """Return the figures of the fleet, a line each; until it was read once there are none."""
+    if not moment.now_s:
+        return [moment.problem or "reading the fleet"]
     stale = sum(row.stale for row in moment.rows)
     counts = f"{counted(len(moment.rows), 'machine')}, {stale} stale   {counted(moment.scorers, 'scorer')}"
     lines = [f"{counts}, {moment.waiting} {'query waits' if moment.waiting == 1 else 'queries wait'}"]

@@ -4,11 +4,38 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable
+from math import inf
 from types import FrameType
 
+LOOK_S = 1.0
+"""How long `Stop.wait` sleeps at most, until it looks again."""
 
-def handle_signals(stop: threading.Event, read_again: Callable[[], None], refused: Callable[[Exception], None]) -> None:
+
+class Stop(threading.Event):
+    """An event that a handler of signals may set while the main thread waits for it.
+
+    A handler runs in the main thread, between two of its steps. There that thread may hold the event's lock, in `wait`
+    or in `set` of the signal before. With the plain lock of `threading.Event` it would wait for itself for ever. Ctrl-C
+    in a terminal, `timeout` and systemd each may send a second signal soon after. So this lock may be taken again.
+
+    Then a handler may also run after `wait` has looked and before it sleeps. No call wakes it, so it looks each second.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._cond = threading.Condition(threading.RLock())
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the event is set, at most ``timeout`` seconds; return whether it is."""
+        until_s = inf if timeout is None else time.monotonic() + timeout
+        while not self.is_set() and (left_s := until_s - time.monotonic()) > 0:
+            super().wait(min(left_s, LOOK_S))
+        return self.is_set()
+
+
+def handle_signals(stop: Stop, read_again: Callable[[], None], refused: Callable[[Exception], None]) -> None:
     """Set ``stop`` at SIGTERM and SIGINT; at SIGHUP call ``read_again``, and ``refused`` with any error of it.
 
     So what is in force stays, and the process runs on. Outside the main thread, where there are no signals, nothing is

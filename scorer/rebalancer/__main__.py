@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +12,7 @@ from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
 from schemas.process.presence import Presence, page_of
 from schemas.process.settings import load_settings
-from schemas.process.signals import handle_signals
+from schemas.process.signals import Stop, handle_signals
 from schemas.process.version import product_version
 from scorer.commands.planning.balance_settings import balanced
 from scorer.commands.shared.whole_fleet import chosen_profile
@@ -51,7 +50,7 @@ def run(settings: RebalancerSettings, profile: Profile) -> int:
     metrics, fleet, queue_wire = Metrics(product_version()), LiveFleet.open(settings), Wire(settings.redis_arguments())
     lease = Lease(fleet.ledger, LEASE, settings.holder, settings.lease_s)
     daemon = Daemon(settings, lease, fleet, MovesQueue(queue_wire, settings.names), profile, metrics)
-    stop = threading.Event()
+    stop = Stop()
 
     def read_again() -> None:
         daemon.profile = read_profile(settings)

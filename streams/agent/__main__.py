@@ -15,6 +15,7 @@ from schemas.messages.sample import Message, Sample, encode
 from schemas.process.connections import KafkaSettings
 from schemas.process.logs import configure_logs
 from schemas.process.settings import SettingsError, load_settings
+from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from streams.agent.collectors import COLLECTORS
 from streams.agent.collectors.cpu import Cpu, CpuTimes
@@ -164,7 +165,7 @@ def begin(settings: KafkaSettings, *, hush: bool = False) -> None:
 
 def stop_event() -> threading.Event:
     """Return an event that SIGTERM and SIGINT set."""
-    stop = threading.Event()
+    stop = Stop()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     return stop

@@ -153,6 +153,8 @@ class Publisher:
         with self._changed:
             if not self._backlog and not self._in_flight:
                 self._changed.wait(None if self._stop_at_s is None else 0.05)
+            if not self._in_flight:
+                self._answered_s = time.monotonic()  # nothing was unanswered while there was nothing to send
             records = self._backlog.take(self.in_flight_most - len(self._in_flight))
             self.counts.waiting = len(self._backlog)
         result = _Round()

@@ -5,8 +5,9 @@
 A broker, a Valkey, one stream worker and one scorer run on this machine, with a fleet that publishes. Probe samples are
 published one after another, stamped with the moment they are sent, and the scorer is asked about their machine until it
 answers with that sample; the age also holds the asking. Prints p50, p99 and the largest, the processor share of each
-process, and the bytes a second that Valkey receives. ``--against`` measures another checkout in turn with this one, and
-prints the ratios of this one to it.
+process, and the bytes a second that Valkey receives. The floor is beside them: how long the same samples take through
+the broker alone, from a producer to a bare consumer of their partition, under the same load. ``--against`` measures
+another checkout in turn with this one, and prints the ratios of this one to it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from statistics import median
 import numpy as np
 import psutil
 import redis
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from ops.stack.servers.broker import LocalBroker
 from ops.stack.servers.process import LocalProcess
@@ -48,15 +49,35 @@ def probe_ages(client: Client, producer: KafkaProducer, probes: int, pause_s: fl
     """Return the age of each probe when it was first seen in an answer, in milliseconds."""
     ages = np.empty(probes)
     for seq in range(probes):
-        at = time.time()
-        moments = Moments(10, 1.0, 0.0, 1.0, 64.0)
-        sample = Sample(v=1, machine="probe", boot=1, seq=seq, at=at, interval_s=10.0, cpu=moments, memory=moments)
-        producer.send("windward.samples.v1", key=b"probe", value=encode(sample))
+        at = send_probe(producer, seq)
         while newest_at(client) < at - 0.05:  # the probe before it is at least 0.1 s older
             time.sleep(0.002)
         ages[seq] = (time.time() - at) * 1000
         time.sleep(pause_s * (0.5 + seq % 10 / 10))
     return ages
+
+
+def broker_ages(consumer: KafkaConsumer, producer: KafkaProducer, probes: int, pause_s: float) -> np.ndarray:
+    """Return how long each probe took to a bare consumer of its partition, in milliseconds."""
+    ages = np.empty(probes)
+    for seq in range(probes):
+        at = send_probe(producer, probes + seq)
+        while not any(r.key == b"probe" for records in consumer.poll(1000).values() for r in records):
+            pass
+        ages[seq] = (time.time() - at) * 1000
+        until_s = time.monotonic() + pause_s * (0.5 + seq % 10 / 10)
+        while (left_s := until_s - time.monotonic()) > 0:
+            consumer.poll(1000 * left_s)
+    return ages
+
+
+def send_probe(producer: KafkaProducer, seq: int) -> float:
+    """Send a sample of the machine ``probe``, and return its moment: now."""
+    at: float = time.time()
+    moments = Moments(10, 1.0, 0.0, 1.0, 64.0)
+    sample = Sample(v=1, machine="probe", boot=1, seq=seq, at=at, interval_s=10.0, cpu=moments, memory=moments)
+    producer.send("windward.samples.v1", key=b"probe", value=encode(sample))
+    return at
 
 
 def newest_at(client: Client) -> float:
@@ -95,11 +116,19 @@ def measure(machines: int, interval_s: int, probes: int, tree: Path = THIS) -> F
                 seconds = time.monotonic() - started
                 shares = {name: (sum(p.cpu_times()[:2]) - before[name]) / seconds * 100 for name, p in watched.items()}
                 received = server.info("stats")["total_net_input_bytes"] - received
+                last = producer.send("windward.samples.v1", key=b"probe", value=b"").get(30)
+                consumer = KafkaConsumer(bootstrap_servers=broker.address, group_id=None, enable_auto_commit=False)
+                consumer.assign([TopicPartition(last.topic, last.partition)])
+                consumer.seek(TopicPartition(last.topic, last.partition), last.offset + 1)
+                through = broker_ages(consumer, producer, probes // 2, 0.2)
+                consumer.close()
         finally:
             for process in processes:
                 process.kill()
     p50, p99 = np.percentile(ages, [50, 99])
+    bare50, bare99 = np.percentile(through, [50, 99])
     figures = {"p50 ms": p50, "p99 ms": p99, "max ms": ages.max(), "MB/s written": received / seconds / 1e6}
+    figures |= {"broker p50 ms": bare50, "broker p99 ms": bare99}
     return figures | {f"{name} %": share for name, share in shares.items()}
 
 

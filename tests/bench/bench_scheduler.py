@@ -26,7 +26,7 @@ from tests.integration.extender_process import extender
 from tests.integration.test_exporter import get
 from tests.integration.test_rpc import eventually
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.test_extender import REQUESTS, entry
+from tests.kubernetes.processes import REQUESTS, entry
 from tests.window_tables import GIB, publish, window_table
 
 LOOK_S = 0.1

@@ -278,6 +278,19 @@ def test_what_a_newer_release_said_of_a_machine_is_kept(windward: Run, valkey: V
     assert windward("machines", "forget", MACHINES[6], "--force").returncode == 0
 
 
+def test_a_live_machine_is_not_forgotten(windward: Run) -> None:
+    """It would come back with its next sample, without its rules; with --force it is, and that is said."""
+    windward("machines", "label", MACHINES[6], "x=y")
+    refused = windward("machines", "forget", MACHINES[6], MACHINES[5])
+    assert refused.returncode == 1
+    assert f"FAILED_PRECONDITION: agents send for '{MACHINES[6]}' and 1 other (its newest" in refused.stderr
+    assert refused.stderr.endswith("stop the agent first, or --force\n")
+    assert "label x=y" in windward("machines", "label", MACHINES[6], "y=z").stdout, "its rules are there"
+    forced = windward("machines", "forget", MACHINES[6], "--force")
+    assert (forced.returncode, forced.stdout) == (0, f"{MACHINES[6]}: forgotten\n")
+    assert "the next sample brings each back" in forced.stderr
+
+
 def test_a_machine_with_instances_is_not_forgotten(windward: Run, valkey: Valkey) -> None:
     """Nor another that is named with it; with --force both are, and the stream app is told when."""
     names = Names(f"commands-{os.getpid()}")

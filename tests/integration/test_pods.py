@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import pytest
@@ -51,10 +51,9 @@ def api() -> Iterator[KubeApi]:
 class Follower(threading.Thread):
     """A process that follows the pods, as a thread."""
 
-    def __init__(self, api: KubeApi, valkey: Valkey, names: Names, name: str = "one", silent_s: float = 30.0) -> None:
+    def __init__(self, server: ApiServer, valkey: Valkey, names: Names, name: str = "one") -> None:
         super().__init__(daemon=True)
         self.wire, self.metrics = Wire({"url": valkey.url}), Metrics()
-        server = ApiServer(host=LOOPBACK, port=api.server_port, silent_s=silent_s)
         self.nodes = NodeFacts(Wire({"url": valkey.url}), names, "east", self.metrics)
         self.watcher = PodsWatcher(
             Ledger(self.wire, names), name, LEASE_S, server, Reading("east"), self.metrics, self.nodes
@@ -69,6 +68,18 @@ class Follower(threading.Thread):
         """Return the value of a metric."""
         return self.metrics.registry.get_sample_value(name, labels)
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        self.join(20)
+        assert not self.is_alive()
+        self.watcher.stop()
+        self.wire.close()
+        self.nodes.close()
+
 
 class Scene:
     """An API server, a ledger, and those who follow."""
@@ -76,20 +87,10 @@ class Scene:
     def __init__(self, api: KubeApi, valkey: Valkey, names: Names, wire: Wire) -> None:
         self.api, self._valkey, self._names, self.ledger = api, valkey, names, Ledger(wire, names)
 
-    @contextmanager
-    def follower(self, name: str = "one", silent_s: float = 30.0) -> Iterator[Follower]:
-        """Run one until the end of the block; it gives its lease up."""
-        follower = Follower(self.api, self._valkey, self._names, name, silent_s)
-        follower.start()
-        try:
-            yield follower
-        finally:
-            follower.stopping.set()
-            follower.join(20)
-            assert not follower.is_alive()
-            follower.watcher.stop()
-            follower.wire.close()
-            follower.nodes.close()
+    def follower(self, name: str = "one", silent_s: float = 30.0) -> Follower:
+        """Make one, which runs in a block and gives its lease up at its end."""
+        server = ApiServer(host=LOOPBACK, port=self.api.server_port, silent_s=silent_s)
+        return Follower(server, self._valkey, self._names, name)
 
     def ours(self) -> dict[str, tuple[str, float]]:
         """Return machine and cores of the cluster's instances, by id."""

@@ -189,7 +189,7 @@ def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path:
     commands = [
         ["machines", "label", "m1", "rack=a"], ["machines", "taint", "m1", "disk=slow:avoid"],
         ["machines", "cordon", "m2"], ["machines", "uncordon", "m2"], ["machines", "show", "m1"],
-        ["machines", "forget", "m1"], ["machines"], ["place", "--id", "p", "--cpu", "1"], ["why", "p"],
+        ["machines", "forget", "m1", "--force"], ["machines"], ["place", "--id", "p", "--cpu", "1"], ["why", "p"],
         ["confirm", "p"], ["instances", "import", str(inventory), "--apply", "--reservations"],
         ["instances"], ["release", "found"], ["health"], ["rank", "--cpu", "1"],
         ["ledger", "check"], ["ledger", "check", "--repair"], ["ledger", "accept"], ["rebalance"], ["learned"],

@@ -1,15 +1,18 @@
-"""A Kubernetes control plane on loopback: etcd, kube-apiserver and kube-scheduler, of one binary (``control_plane/``).
+"""A Kubernetes control plane on loopback, of one binary: etcd, kube-apiserver, kube-scheduler, kube-controller-manager.
 
-Nodes are objects only: a pod that is bound to one runs nowhere. All processes end with the block.
+The binary is that of ``control_plane/``. Nodes are objects only: a pod that is bound to one runs nowhere, and
+`tests.kubernetes.kubelet` says that it runs. All processes end with the block.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import os
 import ssl
 import subprocess
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Self
@@ -19,7 +22,9 @@ import yaml
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port, wait_until
 
 _TOKEN = "of-this-test"
-_PODS = "/api/v1/namespaces/default/pods"
+PODS = "/api/v1/namespaces/default/pods"
+_BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+_SETS = "/apis/apps/v1/namespaces/default/deployments"
 _NAMESPACE = "windward"
 _RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 _PATHS = {
@@ -47,7 +52,9 @@ class Cluster:
         self._binary, self._folder = binary, folder
         self._port = free_port()
         self._parts = ExitStack()
-        self._schedulers: dict[str, ExitStack] = {}
+        self._named: dict[str, ExitStack] = {}
+        self._own = threading.local()
+        self._connections: list[http.client.HTTPSConnection] = []
 
     def __enter__(self) -> Self:
         client, peer = (f"http://{LOOPBACK}:{free_port()}" for _ in range(2))
@@ -69,14 +76,65 @@ class Cluster:
         }  # fmt: skip
         with ExitStack() as parts:
             parts.enter_context(self._part("etcd", etcd))
-            parts.enter_context(self._part("apiserver", apiserver, self._port))
+            self.apiserver = parts.enter_context(self._part("apiserver", apiserver, self._port))
             self._parts = parts.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in self._schedulers.values():
+        for each in self._named.values():
             each.close()
         self._parts.close()
+        for connection in self._connections:
+            connection.close()
+
+    @property
+    def port(self) -> int:
+        """The port of the API server."""
+        return self._port
+
+    def control(self) -> None:
+        """Start the controllers of Deployments, of their ReplicaSets and of disruption budgets."""
+        port = free_port()
+        flags = {
+            "kubeconfig": self.kubeconfig("controllers"), "leader-elect": "false", "bind-address": LOOPBACK,
+            "secure-port": port, "controllers": "deployment-controller,replicaset-controller,disruption-controller",
+            "kube-api-qps": 500, "kube-api-burst": 500,
+        }  # fmt: skip
+        part = self._part("controller-manager", flags, port, "/healthz")
+        self._named.setdefault("controllers", ExitStack()).enter_context(part)
+
+    def kubeconfig(self, name: str, account: str = "") -> Path:
+        """Write the file by which a client is an account, which has its rights; "": one that has all."""
+        authority = str(self._folder / "certificates/apiserver.crt")
+        cluster = {"server": f"https://{LOOPBACK}:{self._port}", "certificate-authority": authority}
+        token = Path(self.flags_of(account)[-1]).read_text() if account else _TOKEN
+        told = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": {"token": token}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        }  # fmt: skip
+        path = self._folder / f"{name}.kubeconfig"
+        path.write_text(json.dumps(told))
+        return path
+
+    def kubectl(self, *words: str | Path, account: str = "") -> subprocess.CompletedProcess[str]:
+        """Run kubectl as an account."""
+        command = [self._binary, "kubectl", *map(str, words)]
+        environ = os.environ | {"KUBECONFIG": str(self.kubeconfig("kubectl", account)), "HOME": str(self._folder)}
+        return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+    def shell(self, script: str, folder: Path) -> subprocess.Popen[str]:
+        """Begin a script whose kubectl is this one, as an account that has all rights."""
+        tools = self._folder / "tools"
+        tools.mkdir(exist_ok=True)
+        (tools / "kubectl").write_text(f'#!/bin/sh\nexec {self._binary} kubectl "$@"\n')
+        (tools / "kubectl").chmod(0o755)
+        environ = os.environ | {"KUBECONFIG": str(self.kubeconfig("shell")), "HOME": str(self._folder)}
+        environ["PATH"] = f"{tools}:{environ['PATH']}"
+        return subprocess.Popen(
+            ["bash", "-euc", script], cwd=folder, env=environ, text=True, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
 
     def schedule(
         self, profiles: list[dict[str, Any]], extenders: Sequence[dict[str, Any]] = (), name: str = "scheduler",
@@ -86,34 +144,30 @@ class Cluster:
 
         ``account``: the service account whose rights it has; "": all. ``election``: of the one that leads.
         """
-        parts = self._schedulers.setdefault(name, ExitStack())
+        parts = self._named.setdefault(name, ExitStack())
         parts.close()
-        authority = str(self._folder / "certificates/apiserver.crt")
-        cluster = {"server": f"https://{LOOPBACK}:{self._port}", "certificate-authority": authority}
-        token = Path(self.flags_of(account)[-1]).read_text() if account else _TOKEN
-        kubeconfig = {
-            "apiVersion": "v1", "kind": "Config", "current-context": "c",
-            "clusters": [{"name": "c", "cluster": cluster}], "users": [{"name": "u", "user": {"token": token}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        }  # fmt: skip
-        (self._folder / f"{name}.kubeconfig").write_text(json.dumps(kubeconfig))
+        kubeconfig = str(self.kubeconfig(name, account))
         configuration = {
             "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
             "leaderElection": election or {"leaderElect": False}, "percentageOfNodesToScore": 100, "profiles": profiles,
-            "clientConnection": {"kubeconfig": str(self._folder / f"{name}.kubeconfig"), "qps": 5000, "burst": 5000},
+            "clientConnection": {"kubeconfig": kubeconfig, "qps": 5000, "burst": 5000},
             "extenders": list(extenders),
         }  # fmt: skip
         (self._folder / f"{name}.json").write_text(json.dumps(configuration))
         port = free_port()
         flags = {"config": self._folder / f"{name}.json", "bind-address": LOOPBACK, "secure-port": port}
-        parts.enter_context(self._part("scheduler", flags, port))
+        parts.enter_context(self._part("scheduler", flags, port, log=name))
+
+    def unschedule(self, name: str) -> None:
+        """Stop a scheduler."""
+        self._named[name].close()
 
     def make_node(self, name: str, *, cpu: str, memory: str, labels: dict[str, str]) -> None:
         """Make a node that is ready."""
         room = {"cpu": cpu, "memory": memory, "pods": "110"}
         status = {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
-        self._call("POST", "/api/v1/nodes", node)
+        self.call("POST", "/api/v1/nodes", node)
 
     def make_pod(self, name: str, requests: dict[str, str], limits: dict[str, str], **spec: Any) -> None:
         """Make a pod of one container."""
@@ -128,19 +182,44 @@ class Cluster:
             about = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": owner, "uid": owner, "controller": True}
             metadata |= {"ownerReferences": [about], "labels": {"app": owner}}
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-        self._call("POST", "/api/v1/namespaces/default/pods", pod)
+        self.call("POST", PODS, pod)
 
-    def make_budget(self, owner: str, least: int) -> None:
+    def make_set(self, name: str, replicas: int, spec: dict[str, Any]) -> None:
+        """Have a Deployment make pods, and make them again."""
+        template = {"metadata": {"labels": {"app": name}}, "spec": spec}
+        want = {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template}
+        made = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": want}
+        self.call("POST", _SETS, made)
+
+    def pods_of(self, owner: str) -> dict[str, str]:
+        """Return the node of each pod of an owner that is not being deleted, by its name; "": not bound."""
+        found = self.call("GET", f"{PODS}?labelSelector=app%3D{owner}")["items"]
+        return {
+            one["metadata"]["name"]: one["spec"].get("nodeName", "")
+            for one in found
+            if "deletionTimestamp" not in one["metadata"]
+        }
+
+    def make_budget(self, owner: str, least: int, name: str = "") -> None:
         """Let an owner never have fewer pods than these."""
         spec = {"minAvailable": least, "selector": {"matchLabels": {"app": owner}}}
-        budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": owner}, "spec": spec}
-        self._call("POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+        budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name or owner}}
+        self.call("POST", _BUDGETS, budget | {"spec": spec})
+
+    def delete_budget(self, name: str) -> None:
+        """Delete a budget."""
+        self.call("DELETE", f"{_BUDGETS}/{name}")
+
+    def allowed(self, budget: str) -> int:
+        """Return how many evictions a budget allows now, as its controller has said; -1: it has not looked yet."""
+        status = self.call("GET", f"{_BUDGETS}/{budget}")["status"]
+        return int(status["disruptionsAllowed"]) if status.get("observedGeneration") else -1
 
     def node_of(self, pod: str) -> str:
         """Return the node of a pod, once it is bound."""
 
         def node() -> str:
-            found = self._call("GET", f"/api/v1/namespaces/default/pods/{pod}")["spec"].get("nodeName", "")
+            found = self.call("GET", f"{PODS}/{pod}")["spec"].get("nodeName", "")
             return str(found)
 
         wait_until(lambda: bool(node()), 60, f"pod {pod} is bound")
@@ -148,28 +227,32 @@ class Cluster:
 
     def set_phase(self, pod: str, phase: str) -> None:
         """Let a pod run, or end, as its kubelet would say."""
-        self._call("PATCH", f"{_PODS}/{pod}/status", {"status": {"phase": phase}})
+        self.call("PATCH", f"{PODS}/{pod}/status", {"status": {"phase": phase}})
 
     def resize_pod(self, pod: str, requests: dict[str, str]) -> None:
         """Give the container of a pod other requests."""
         container = {"name": "c", "resources": {"requests": requests}}
-        self._call("PATCH", f"{_PODS}/{pod}/resize", {"spec": {"containers": [container]}})
+        self.call("PATCH", f"{PODS}/{pod}/resize", {"spec": {"containers": [container]}})
 
     def cordon(self, node: str) -> None:
         """Let no new pod onto a node."""
-        self._call("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+        self.call("PATCH", f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+
+    def empty(self) -> None:
+        """Delete all pods at once."""
+        self.call("DELETE", f"{PODS}?gracePeriodSeconds=0")
 
     def delete_pod(self, pod: str) -> None:
         """Delete a pod at once: there is no kubelet to wait for."""
-        self._call("DELETE", f"{_PODS}/{pod}?gracePeriodSeconds=0")
+        self.call("DELETE", f"{PODS}/{pod}?gracePeriodSeconds=0")
 
     def uid_of(self, pod: str) -> str:
         """Return the uid of a pod."""
-        return str(self._call("GET", f"{_PODS}/{pod}")["metadata"]["uid"])
+        return str(self.call("GET", f"{PODS}/{pod}")["metadata"]["uid"])
 
     def is_ending(self, pod: str) -> bool:
         """Return whether a pod is being deleted."""
-        return "deletionTimestamp" in self._call("GET", f"{_PODS}/{pod}")["metadata"]
+        return "deletionTimestamp" in self.call("GET", f"{PODS}/{pod}")["metadata"]
 
     def running(self) -> dict[str, tuple[str, str]]:
         """Return node and cores, as they are written, of the bound pods that have not ended, by uid."""
@@ -177,56 +260,110 @@ class Cluster:
             one["metadata"]["uid"]: (
                 one["spec"]["nodeName"], one["spec"]["containers"][0]["resources"]["requests"]["cpu"],
             )
-            for one in self._call("GET", _PODS)["items"]
+            for one in self.call("GET", PODS)["items"]
             if "nodeName" in one["spec"] and one["status"]["phase"] not in ("Succeeded", "Failed")
         }  # fmt: skip
+
+    def waiting(self) -> dict[str, str]:
+        """Return what the scheduler has said last of each pod that is not bound, by name; "": nothing yet."""
+        return {
+            one["metadata"]["name"]: " ".join(each.get("message", "") for each in one["status"].get("conditions", ()))
+            for one in self.call("GET", f"{PODS}?fieldSelector=spec.nodeName%3D")["items"]
+        }
 
     def apply(self, *manifests: Path) -> None:
         """Make the namespace of manifests, and all that is in them; validated strictly."""
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NAMESPACE}}
-        self._call("POST", "/api/v1/namespaces", namespace)
+        self.call("POST", "/api/v1/namespaces", namespace)
         for manifest in manifests:
             for each in yaml.safe_load_all(manifest.read_text()):
-                self._call("POST", f"{_path(each)}?fieldValidation=Strict", each)
+                self.call("POST", f"{_path(each)}?fieldValidation=Strict", each)
 
-    def try_to_make(self, one: dict[str, Any]) -> None:
-        """Have the server check an object, validated strictly, and keep nothing."""
-        self._call("POST", f"{_path(one)}?fieldValidation=Strict&dryRun=All", one)
+    def rights(self, account: str, namespace: str) -> set[str]:
+        """Return what an account of ours may do in a namespace, as the server tells it: resource and verb."""
+        asked = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview"}
+        asked["spec"] = {"namespace": namespace}  # type: ignore[assignment]
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{_NAMESPACE}", "system:authenticated")
+        as_it = [("Impersonate-User", f"system:serviceaccount:{_NAMESPACE}:{account}")]
+        as_it += [("Impersonate-Group", each) for each in groups]
+        status, text = self.ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews", asked, as_it)
+        assert status < 300, text
+        return {
+            f"{resource}{group and f'.{group}'}{name and f'/{name}'} {verb}"
+            for rule in json.loads(text)["status"]["resourceRules"]
+            for resource in rule["resources"] for group in rule["apiGroups"]
+            for name in rule.get("resourceNames", [""]) for verb in rule["verbs"]
+        }  # fmt: skip
 
     def flags_of(self, account: str) -> list[str]:
         """Return the flags by which a process is a service account, which has a token of its own."""
         token = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         path = f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts/{account}/token"
-        (self._folder / account).write_text(self._call("POST", path, token)["status"]["token"])
+        (self._folder / account).write_text(self.call("POST", path, token)["status"]["token"])
         authority = str(self._folder / "certificates/apiserver.crt")
         where = ["--api-url", f"https://{LOOPBACK}:{self._port}", "--api-ca-file", authority]
         return [*where, "--token-file", str(self._folder / account)]
 
-    def _part(self, name: str, flags: dict[str, Any], port: int = 0) -> LocalProcess:
+    def watch(self, path: str) -> Iterator[dict[str, Any]]:
+        """Yield the objects of a list as ADDED, then what changes, until the server ends it."""
+        seen = self.call("GET", path)
+        yield from ({"type": "ADDED", "object": one} for one in seen["items"])
+        asked = f"{path}?watch=1&timeoutSeconds=600&resourceVersion={seen['metadata']['resourceVersion']}"
+        with closing(self._connect()) as connection:
+            connection.request("GET", asked, headers={"Authorization": f"Bearer {_TOKEN}"})
+            answer = connection.getresponse()
+            while line := answer.readline():
+                yield json.loads(line)
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """Ask the API server, which must do it."""
+        status, text = self.ask(method, path, body)
+        assert status < 300, (method, path, text)
+        return json.loads(text)
+
+    def ask(self, method: str, path: str, body: Any = None, more: Sequence[tuple[str, str]] = ()) -> tuple[int, bytes]:
+        """Ask the API server, by a connection of this thread; return its status and what it says."""
+        form = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": form}
+        text = b"" if body is None else json.dumps(body).encode()
+        for again in (True, False):
+            connection = self._own.__dict__.setdefault("connection", None) or self._connect()
+            self._own.connection = connection
+            try:
+                connection.putrequest(method, path)
+                for header in (*headers.items(), ("Content-Length", str(len(text))), *more):
+                    connection.putheader(*header)
+                connection.endheaders(text)
+                answer = connection.getresponse()
+                return answer.status, answer.read()
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                self._own.connection = None
+                if not again:
+                    raise
+        raise AssertionError
+
+    def _connect(self) -> http.client.HTTPSConnection:
+        connection = http.client.HTTPSConnection(LOOPBACK, self._port, context=_UNVERIFIED, timeout=60)
+        self._connections.append(connection)
+        return connection
+
+    def _part(
+        self, name: str, flags: dict[str, Any], port: int = 0, page: str = "/readyz", log: str = ""
+    ) -> LocalProcess:
         command = [self._binary, name, *(f"--{flag}={value}" for flag, value in flags.items())]
-        log = self._folder / f"{name}.log"
-        ready = (lambda: self._is_ready(port)) if port else (lambda: True)
-        return LocalProcess(name, command, log=log, ready=ready, ready_deadline_s=120)
+        ready = (lambda: self._is_ready(port, page)) if port else (lambda: True)
+        return LocalProcess(name, command, log=self._folder / f"{log or name}.log", ready=ready, ready_deadline_s=120)
 
     @staticmethod
-    def _is_ready(port: int) -> bool:
+    def _is_ready(port: int, page: str) -> bool:
         connection = http.client.HTTPSConnection(LOOPBACK, port, context=_UNVERIFIED, timeout=5)
         with closing(connection):
             try:
-                connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {_TOKEN}"})
+                connection.request("GET", page, headers={"Authorization": f"Bearer {_TOKEN}"})
                 return connection.getresponse().status == 200
             except OSError:
                 return False
-
-    def _call(self, method: str, path: str, body: Any = None) -> Any:
-        form = "application/strategic-merge-patch+json" if method == "PATCH" else "application/json"
-        headers = {"Authorization": f"Bearer {_TOKEN}", "Content-Type": form}
-        with closing(http.client.HTTPSConnection(LOOPBACK, self._port, context=_UNVERIFIED, timeout=30)) as connection:
-            connection.request(method, path, None if body is None else json.dumps(body), headers)
-            answer = connection.getresponse()
-            text = answer.read()
-        assert answer.status < 300, (method, path, text)
-        return json.loads(text)
 
 
 def _path(one: dict[str, Any]) -> str:

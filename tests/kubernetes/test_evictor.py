@@ -1,24 +1,31 @@
-"""Proposed moves of real pods: evicted by a real API server, and their replacements scheduled onto the held target.
+"""Proposed moves of real pods: evicted by the API server, made again by a controller, placed on the held target.
 
-The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` builds it where it is not. There is no
-controller: the test makes the replacement, and a budget that no controller has looked at allows no eviction.
+The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` builds it where it is not.
 """
 
 from __future__ import annotations
 
-import sys
+import http.client
+import ssl
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import pytest
 import redis
 
-from ops.stack.servers.process import LocalProcess
+from ops.stack.servers.process import LOOPBACK, LocalProcess
 from schemas.messages.proposal import MoveProposal, write_proposal
 from schemas.names import Names
 from scorer.client import Client
+from scorer.kubernetes.api_calls import Calls
+from scorer.kubernetes.evictor.eviction import Evictions
+from scorer.kubernetes.holds import hold_id
+from scorer.kubernetes.pods_api import ApiServer
+from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.extender_process import extender
@@ -27,72 +34,162 @@ from tests.integration.test_exporter import get
 from tests.integration.test_rpc import eventually, scorer_process
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.test_extender import MANIFESTS, REQUESTS, entry
+from tests.kubernetes.kubelet import Kubelets
+from tests.kubernetes.processes import MANIFESTS, REQUESTS, agents, entry, follower, make_nodes, settle
 from tests.kubernetes.test_trimaran import BINARY
-from tests.window_tables import GIB, publish, window_table
 
 pytestmark = test_trimaran.pytestmark
 
-LOAD = {"n0": 0.9, "n1": 0.1, "n2": 0.2, "n3": 0.6}
+COLD = {"n0": 0.05, "n1": 0.5, "n2": 0.5, "n3": 0.6}
+"""Pods go to n0 at first."""
+HOT = {"n0": 0.9, "n1": 0.1, "n2": 0.2, "n3": 0.6}
 """The best node is not the target, so that what is placed there was steered."""
 CONTAINER = {"name": "c", "image": "none", "resources": {"requests": REQUESTS}}
 SPEC = {"containers": [CONTAINER], "automountServiceAccountToken": False, "schedulerName": "windward"}
 
 
+@dataclass
+class Scene:
+    """Four nodes, controllers, kubelets, a scheduler with the extender, a scorer, and who follows the pods."""
+
+    cluster: Cluster
+    url: str
+    names: Names
+    client: Client
+    ledger: Ledger
+    followed: LocalProcess
+    load: dict[str, float] = field(default_factory=lambda: dict(COLD))
+
+    def deploy(self, name: str, replicas: int) -> list[str]:
+        """Have so many pods run on n0, then make it hot; return their names."""
+        self.load |= COLD
+        eventually(lambda: self.client.rank(cpu=1).machine == "n0")
+        self.cluster.make_set(name, replicas, SPEC)
+        pods = eventually(lambda: self._bound(name, replicas))
+        assert set(pods.values()) == {"n0"}
+        settle(self.ledger, self.cluster)
+        self.load |= HOT
+        eventually(lambda: self.client.rank(cpu=1).machine == "n1")
+        return sorted(pods)
+
+    def _bound(self, name: str, count: int) -> dict[str, str] | None:
+        pods = self.cluster.pods_of(name)
+        return pods if len(pods) == count and all(pods.values()) else None
+
+    def nodes(self, name: str) -> list[str]:
+        """Return the nodes of an owner's pods that are not being deleted."""
+        return sorted(self.cluster.pods_of(name).values())
+
+    def propose(self, uid: str, target: str = "n3") -> None:
+        """Propose to move a pod from n0, as the rebalancer does."""
+        (row,) = self.client.instances(id=uid).instances
+        now_s = time.time()
+        move = MoveProposal(
+            id=f"{uid}-{now_s}", fence=1, at=now_s, expires_at=now_s + 600, instance=uid, generation=row.generation,
+            source="n0", target=target, gain=0.1,
+        )  # fmt: skip
+        with redis.Redis.from_url(self.url) as server:
+            server.lpush(self.names.moves_waiting, write_proposal(move))
+
+    def held(self, name: str) -> int:
+        """Return how many targets are held for an owner."""
+        return len(self.client.instances(id=hold_id("east", f"default/{name}"), state="reserved").instances)
+
+
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """Four nodes that are alike to Kubernetes, and the accounts of the manifests."""
-    with Cluster(BINARY, tmp_path) as made:
-        for node in LOAD:
-            made.make_node(node, cpu="16", memory="64Gi", labels={})
-        made.apply(MANIFESTS / "pods.yaml", MANIFESTS / "evictor/rights.yaml")
-        made.schedule([{"schedulerName": "default-scheduler"}])
-        yield made
-
-
-def propose(valkey: Valkey, names: Names, client: Client, uid: str) -> None:
-    """Propose to move a pod from n0 to n3, as the rebalancer does."""
-    eventually(lambda: client.instances(id=uid, state="confirmed").instances)
-    (row,) = client.instances(id=uid).instances
-    now_s = time.time()
-    move = MoveProposal(
-        id=uid, fence=1, at=now_s, expires_at=now_s + 600, instance=uid, generation=row.generation, source="n0",
-        target="n3", gain=0.1,
-    )  # fmt: skip
-    with redis.Redis.from_url(valkey.url) as server:
-        server.lpush(names.moves_waiting, write_proposal(move))
-
-
-def test_a_pod_moves_and_a_budget_keeps_another(cluster: Cluster, valkey: Valkey, names: Names) -> None:
-    """By the rights of the manifests; the replacement goes where the proposal says, and the hold is gone after it."""
-    wire = Wire({"url": valkey.url})
-    table = window_table(list(LOAD), utilization=list(LOAD.values()), capacity=(16, 64 * GIB), at=time.time() + 600)
-    publish(wire, names, [table])
-    wire.close()
-    command = [sys.executable, "-P", "-m", "ops.cli.main", "pods", "--redis-url", valkey.url, "--prefix", names.prefix]
-    command += ["--kubernetes", "east", "--lease-s", "1", *cluster.flags_of("windward-pods")]
+def scene(tmp_path: Path, valkey: Valkey, names: Names) -> Iterator[Scene]:
+    """By the rights of the manifests; no pod yet."""
     with ExitStack() as parts:
+        cluster = parts.enter_context(Cluster(BINARY, tmp_path))
+        make_nodes(cluster, COLD)
+        cluster.apply(MANIFESTS / "pods.yaml", MANIFESTS / "evictor/rights.yaml")
+        cluster.control()
+        parts.enter_context(Kubelets(cluster))
         parts.enter_context(scorer_process(valkey.url, names))
         client = parts.enter_context(Client(valkey.url, names.prefix, timeout_s=20))
-        parts.enter_context(LocalProcess("pods", command))
+        ledger = Ledger(Wire({"url": valkey.url}), names)
+        parts.callback(ledger.wire.close)
+        followed, _ = parts.enter_context(follower(valkey.url, names, cluster.flags_of("windward-pods")))
+        made = Scene(cluster, valkey.url, names, client, ledger, followed)
+        parts.enter_context(agents(valkey.url, names, lambda: dict(made.load)))
         _, port, page = parts.enter_context(extender(valkey.url, names))
         eventually(lambda: get(f"{page}/ready")[0] == 200)
         cluster.schedule([{"schedulerName": "windward"}], [entry(port)], name="second")
-        token = cluster.flags_of("windward-evictor")
-        pages = parts.enter_context(evictor(valkey.url, names, token[1], "--apply", *token[2:]))
+        yield made
 
-        cluster.make_owned("web-0", "web", SPEC | {"nodeName": "n0"})
-        propose(valkey, names, client, cluster.uid_of("web-0"))
-        eventually(lambda: cluster.is_ending("web-0"))
-        cluster.make_owned("web-1", "web", SPEC)
-        assert cluster.node_of("web-1") == "n3"
-        eventually(lambda: counted(pages, "windward_evictor_replaced_total", where="target") == 1)
-        cluster.delete_pod("web-0")
-        eventually(lambda: client.instances().total == 1)
 
-        cluster.make_owned("db-0", "db", SPEC | {"nodeName": "n0"})
-        cluster.set_phase("db-0", "Running")  # one that waits is evicted whatever its budget says
-        cluster.make_budget("db", 1)
-        propose(valkey, names, client, cluster.uid_of("db-0"))
-        eventually(lambda: counted(pages, "windward_evictor_declined_total", reason="budget") == 1)
-        assert not cluster.is_ending("db-0")
+def flags(scene: Scene, *more: str) -> list[str]:
+    """Return the API server and the flags of an evictor that has the rights of the manifest."""
+    return [*scene.cluster.flags_of("windward-evictor")[1:], "--backoff", "1", *more]
+
+
+def test_replacements_land_on_the_held_target(scene: Scene) -> None:
+    """Three pods of a Deployment, one after the other; at most as many as the rate allows in an hour."""
+    pods = scene.deploy("web", 3)
+    with evictor(scene.url, scene.names, *flags(scene, "--apply", "--hour-max", "2")) as page:
+        for pod in pods:
+            scene.propose(scene.cluster.uid_of(pod))
+        eventually(lambda: counted(page, "windward_evictor_replaced_total", where="target") == 2)
+        eventually(lambda: counted(page, "windward_evictor_waiting", reason="hour") == 1)
+        assert scene.nodes("web") == ["n0", "n3", "n3"]
+        assert scene.held("web") == 0
+        assert counted(page, "windward_evictor_replaced_total", where="elsewhere") == 0
+        settle(scene.ledger, scene.cluster)
+
+
+def test_an_exhausted_budget_keeps_a_pod(scene: Scene) -> None:
+    """Until the budget allows one more; two budgets of one pod keep it, too."""
+    (pod, _) = scene.deploy("db", 2)
+    uid = scene.cluster.uid_of(pod)
+    scene.cluster.make_budget("db", 2)
+    eventually(lambda: scene.cluster.allowed("db") == 0)
+    with evictor(scene.url, scene.names, *flags(scene, "--apply")) as page:
+        scene.propose(uid)
+        eventually(lambda: counted(page, "windward_evictor_declined_total", reason="budget") == 1)
+        scene.cluster.make_budget("db", 1, name="db-too")
+        eventually(lambda: scene.cluster.allowed("db-too") == 1)
+        scene.propose(uid)
+        eventually(lambda: counted(page, "windward_evictor_declined_total", reason="budget") == 2)
+        assert scene.nodes("db") == ["n0", "n0"]
+        assert scene.held("db") == 0
+        scene.cluster.delete_budget("db")
+        scene.propose(uid)
+        eventually(lambda: counted(page, "windward_evictor_replaced_total", where="target") == 1)
+        assert scene.nodes("db") == ["n0", "n3"]
+        settle(scene.ledger, scene.cluster)
+
+
+def test_without_apply_none_is_evicted(scene: Scene) -> None:
+    """The API server is asked whether it would be; the proposal waits until it is applied."""
+    (pod,) = scene.deploy("web", 1)
+    with evictor(scene.url, scene.names, *flags(scene)) as page:
+        scene.propose(scene.cluster.uid_of(pod))
+        eventually(lambda: counted(page, "windward_evictor_dry_runs_total") == 1)
+        assert list(scene.cluster.pods_of("web")) == [pod]
+        assert scene.held("web") == 0
+    with evictor(scene.url, scene.names, *flags(scene, "--apply")) as page:
+        eventually(lambda: counted(page, "windward_evictor_replaced_total", where="target") == 1)
+        settle(scene.ledger, scene.cluster)
+
+
+def test_another_pod_of_the_name_is_not_evicted(scene: Scene) -> None:
+    """The pod that was meant is gone, which its ledger has not heard; nor is one that changes at the last moment."""
+    scene.cluster.make_owned("db-0", "db", SPEC | {"nodeName": "n0"})
+    uid = scene.cluster.uid_of("db-0")
+    settle(scene.ledger, scene.cluster)
+    scene.followed.kill()
+    scene.cluster.delete_pod("db-0")
+    scene.cluster.make_owned("db-0", "db", SPEC | {"nodeName": "n0"})
+    with evictor(scene.url, scene.names, *flags(scene, "--apply")) as page:
+        scene.propose(uid)
+        eventually(lambda: counted(page, "windward_evictor_declined_total", reason="gone") == 1)
+    authority, token = scene.cluster.flags_of("windward-evictor")[3::2]
+    tls = ssl.create_default_context(cafile=authority)
+    api = ApiServer(host=LOOPBACK, port=scene.cluster.port, tls=tls, token_file=Path(token))
+    calls = Calls(api)
+    evictions = Evictions(calls)
+    now = evictions.pod("default", "db-0")
+    before = msgspec.structs.replace(now, metadata=msgspec.structs.replace(now.metadata, uid=uid))
+    assert evictions.evict(before, dry_run=False).status == http.client.CONFLICT
+    assert not scene.cluster.is_ending("db-0")
+    calls._connection().close()

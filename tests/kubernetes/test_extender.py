@@ -1,128 +1,145 @@
-"""A second scheduler, as it is published, with the extender: pods go by load, and none waits for it once it is killed.
+"""A second scheduler, as it is published, with extenders: pods go by load, limits hold, and no kill blocks a pod.
 
 The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` builds it where it is not.
 """
 
 from __future__ import annotations
 
-import threading
-import time
+import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
+import redis
 
-from ops.stack.servers.process import LOOPBACK
+from ops.stack.servers.process import LocalProcess
 from schemas.names import Names
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey
-from tests.integration.extender_process import extender, order
+from tests.integration.extender_process import extender
 from tests.integration.test_exporter import get
+from tests.integration.test_extender import certificates
 from tests.integration.test_rpc import eventually
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.processes import MANIFESTS, REQUESTS, agents, entry, follower, make_nodes, value
+from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
-from tests.window_tables import GIB, publish, window_table
 
 pytestmark = test_trimaran.pytestmark
 
-IDLE, BUSY = [f"idle{number}" for number in range(5)], [f"busy{number}" for number in range(5)]
-LOAD = dict.fromkeys(IDLE, 0.05) | dict.fromkeys(BUSY, 0.75)
-CORES = 16
-MANIFESTS = Path(__file__).parents[2] / "ops/kubernetes"
-REQUESTS = {"cpu": "100m", "memory": "64Mi"}
+Extenders = list[tuple[LocalProcess, str]]
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    """Ten nodes that are alike to Kubernetes."""
-    with Cluster(BINARY, tmp_path) as made:
-        for node in LOAD:
-            made.make_node(node, cpu=str(CORES), memory="64Gi", labels={})
-        yield made
+@contextmanager
+def two(url: str, names: Names, *flags: str) -> Iterator[tuple[Service, Extenders]]:
+    """Run two; yields their common address, and each process with the address of its pages."""
+    with extender(url, names, *flags) as first, extender(url, names, *flags) as second:
+        both = [(process, page) for process, _, page in (first, second)]
+        for _, page in both:
+            eventually(lambda page=page: get(f"{page}/ready")[0] == 200)
+        with Service([first[1], second[1]]) as service:
+            yield service, both
 
 
-@pytest.fixture(autouse=True)
-def agents(valkey: Valkey, names: Names) -> Iterator[None]:
-    """Write the windows of the nodes, again and again, as they are fresh."""
-    stop = threading.Event()
-
-    def write() -> None:
-        wire = Wire({"url": valkey.url})
-        while True:
-            table = window_table(
-                list(LOAD), utilization=list(LOAD.values()), capacity=(CORES, 64 * GIB), at=time.time()
-            )
-            publish(wire, names, [table])
-            if stop.wait(1.0):
-                break
-        wire.close()
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    yield
-    stop.set()
-    writer.join()
+@contextmanager
+def cluster_of(nodes: list[str], folder: Path) -> Iterator[Cluster]:
+    """Run a cluster of nodes that are alike, with the account of the extender."""
+    with Cluster(BINARY, folder) as cluster:
+        make_nodes(cluster, nodes)
+        cluster.apply(*(MANIFESTS / name for name in ("pods.yaml", "extender-bind/rights.yaml")))
+        cluster.schedule([{"schedulerName": "default-scheduler"}])
+        yield cluster
 
 
-def entry(port: int, **more: Any) -> dict[str, Any]:
-    """Return the extender in the scheduler's configuration, as the documentation has it."""
-    return {
-        "urlPrefix": f"http://{LOOPBACK}:{port}", "prioritizeVerb": "prioritize", "weight": 1, "nodeCacheCapable": True,
-        "ignorable": True, "httpTimeout": "200ms", **more,
-    }  # fmt: skip
-
-
-def test_pods_go_by_load_and_none_is_blocked(cluster: Cluster, valkey: Valkey, names: Names) -> None:
+def test_pods_go_by_load_and_none_is_blocked(tmp_path: Path, valkey: Valkey, names: Names) -> None:
     """All of 25 to nodes that are idle, no node with most of them; the extender is killed, and 25 more are placed.
 
     By mode filter: that the scores of an extender which is away are missing blocks no pod in any case.
     """
-    cluster.schedule([{"schedulerName": "default-scheduler"}])
-    with extender(valkey.url, names, "--mode", "filter") as (process, port, page):
+    idle = [f"idle{number}" for number in range(5)]
+    load = dict.fromkeys(idle, 0.05) | {f"busy{number}": 0.75 for number in range(5)}
+    with (
+        cluster_of(list(load), tmp_path) as cluster, agents(valkey.url, names, lambda: load),
+        extender(valkey.url, names, "--mode", "filter") as (process, port, page),
+    ):  # fmt: skip
         eventually(lambda: get(f"{page}/ready")[0] == 200)
-        cluster.schedule([{"schedulerName": "windward"}], [entry(port, filterVerb="filter")], name="second")
+        cluster.schedule([{"schedulerName": "windward"}], [entry(port, "filter")], name="second")
         for number in range(25):
             cluster.make_pod(f"p{number}", REQUESTS, {}, schedulerName="windward")
         placed = Counter(cluster.node_of(f"p{number}") for number in range(25))
-        assert placed.keys() <= set(IDLE), placed
+        assert placed.keys() <= set(idle), placed
         assert max(placed.values()) <= 10, placed
         for number in range(25, 50):
             cluster.make_pod(f"p{number}", REQUESTS, {}, schedulerName="windward")
             if number == 30:
                 process.kill()
-        assert all(cluster.node_of(f"p{number}") in LOAD for number in range(25, 50))
+        assert all(cluster.node_of(f"p{number}") in load for number in range(25, 50))
 
 
-def test_by_mode_bind_the_ledger_has_what_is_bound(cluster: Cluster, valkey: Valkey, names: Names) -> None:
-    """Each pod is reserved, then bound, by the rights of the manifest: the ledger has what the API server has."""
-    cluster.apply(*(MANIFESTS / name for name in ("extender.yaml", "extender-bind/rights.yaml")))
+def test_twenty_places_are_twenty(tmp_path: Path, valkey: Valkey, names: Names, server: redis.Redis) -> None:
+    """Of 30 pods exactly 20 are bound, of which the ledger has each; one extender is killed among them."""
+    nodes = [f"n{number}" for number in range(10)]
+    rules = {"share": {"cpu": 0.125}, "thresholds": {"cpu": 1.0}}  # two of 16 cores: less than Kubernetes would give
+    server.hset(names.operator, "*", json.dumps(rules))
     ledger = Ledger(Wire({"url": valkey.url}), names)
-    account = cluster.flags_of("windward-extender")
-    with extender(valkey.url, names, "--mode", "bind", *account) as (_, port, page):
-        eventually(lambda: get(f"{page}/ready")[0] == 200)
-        eventually(lambda: order(port, IDLE))
-        verbs = {"filterVerb": "filter", "bindVerb": "bind", "ignorable": False, "httpTimeout": "5s"}
-        cluster.schedule([{"schedulerName": "windward"}], [entry(port, **verbs)], name="second")
-        for number in range(20):
-            cluster.make_pod(f"p{number}", REQUESTS, {}, schedulerName="windward")
-        placed = {f"p{number}": cluster.node_of(f"p{number}") for number in range(20)}
-        assert set(placed.values()) <= set(IDLE)
-        held = {one.id: one.machine for one in ledger.all_instances().values()}
-        assert held == {uid: node for uid, (node, _) in cluster.running().items()}
+    with cluster_of(nodes, tmp_path) as cluster, agents(valkey.url, names, lambda: dict.fromkeys(nodes, 0.0)):
+        account = cluster.flags_of("windward-extender")
+        with two(valkey.url, names, "--mode", "bind", *account) as (service, both):
+            cluster.schedule([{"schedulerName": "windward"}], [entry(service.port, "bind")], name="second")
+            for number in range(30):
+                cluster.make_pod(f"p{number}", {"cpu": "1", "memory": "64Mi"}, {}, schedulerName="windward")
+                if number == 10:
+                    both[0][0].kill()
+            eventually(lambda: len(cluster.running()) == 20)
+            eventually(lambda: sum("cpu too full" in said for said in cluster.waiting().values()) == 10)
+            assert len(cluster.running()) == 20
+            held = {one.id: one.machine for one in ledger.all_instances().values()}
+            assert held == {uid: node for uid, (node, _) in cluster.running().items()}
+            assert Counter(node for node, _ in cluster.running().values()) == dict.fromkeys(nodes, 2)
+            assert value(both[1][1], "windward_extender_answers_total", verb="bind", result="answered") > 0
     ledger.wire.close()
 
 
-def test_the_second_scheduler_has_the_rights_it_needs(cluster: Cluster) -> None:
-    """By the component's account, lease and profile it leads, and binds a pod."""
-    folder = MANIFESTS / "second-scheduler"
-    cluster.apply(folder / "rights.yaml")
-    text = next(yaml.safe_load_all((folder / "scheduler.yaml").read_text()))["data"]["config.yaml"]
-    asked = yaml.safe_load(text)
-    cluster.schedule(asked["profiles"], account="windward-scheduler", election=asked["leaderElection"])
-    cluster.make_pod("p", REQUESTS, {}, schedulerName="windward")
-    assert cluster.node_of("p") in LOAD
+def test_a_burst_is_spread(tmp_path: Path, valkey: Valkey, names: Names) -> None:
+    """300 pods go to 150 of 200 nodes that are alike, or more; no node has more than six."""
+    nodes = [f"n{number}" for number in range(200)]
+    load = {node: 0.2 + 0.001 * (place % 20) for place, node in enumerate(nodes)}
+    with cluster_of(nodes, tmp_path) as cluster, agents(valkey.url, names, lambda: load):
+        follows = follower(valkey.url, names, cluster.flags_of("windward-pods"))
+        with follows, two(valkey.url, names) as (service, _):
+            cluster.schedule([{"schedulerName": "windward"}], [entry(service.port)], name="second")
+            for number in range(300):
+                cluster.make_pod(f"p{number}", REQUESTS, {}, schedulerName="windward")
+            eventually(lambda: len(cluster.running()) == 300)
+        placed = Counter(node for node, _ in cluster.running().values())
+        assert len(placed) >= 150
+        assert max(placed.values()) <= 6
+
+
+@pytest.mark.parametrize("name", ["scheduler", "other"])
+def test_a_scheduler_is_known_by_its_certificate(name: str, tmp_path: Path, valkey: Valkey, names: Names) -> None:
+    """By the entry of the documentation; one of another name places its pods without the extender."""
+    folder = certificates(tmp_path, ["server", "scheduler", "other"])
+    load = {f"n{number}": 0.1 * number for number in range(8)}
+    files = [("--listen-tls-cert-file", "server.crt"), ("--listen-tls-key-file", "server.key")]
+    files += [("--listen-client-ca-file", "ca.crt")]
+    flags = [part for flag, file in files for part in (flag, str(folder / file))]
+    with (
+        cluster_of(list(load), tmp_path) as cluster, agents(valkey.url, names, lambda: load),
+        two(valkey.url, names, *flags, "--client-names", "scheduler") as (service, both),
+    ):  # fmt: skip
+        tls = {part: str(folder / f"{name}.{end}") for part, end in (("certFile", "crt"), ("keyFile", "key"))}
+        tls["caFile"] = str(folder / "ca.crt")
+        encrypted = entry(service.port) | {"urlPrefix": f"https://127.0.0.1:{service.port}"}
+        encrypted |= {"enableHTTPS": True, "tlsConfig": tls}
+        cluster.schedule([{"schedulerName": "windward"}], [encrypted], name="second")
+        for number in range(4):
+            cluster.make_pod(f"p{number}", REQUESTS, {}, schedulerName="windward")
+        placed = {cluster.node_of(f"p{number}") for number in range(4)}
+        answered = sum(value(page, "windward_extender_answers_total", result="answered") for _, page in both)
+        assert (answered > 0) is (name == "scheduler")
+        assert name == "other" or placed <= {"n0", "n1"}

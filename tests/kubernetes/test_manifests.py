@@ -1,39 +1,99 @@
-"""The manifests, as a real API server takes them: each object, validated strictly, and nothing is kept."""
+"""The manifests, as kubectl renders them and a real API server takes them; what their accounts may do.
+
+The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` builds it where it is not.
+"""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.processes import MANIFESTS
 from tests.kubernetes.test_trimaran import BINARY
 
 pytestmark = test_trimaran.pytestmark
 
-FOLDER = Path(__file__).parents[2] / "ops/kubernetes"
-NO_OBJECTS = ("Kustomization", "Component")
+COMPONENTS = sorted(path.parent.name for path in MANIFESTS.glob("*/kustomization.yaml"))
+WITH = [[], *([one] for one in COMPONENTS), COMPONENTS]
+EXTENDER, EVICTOR, FOLLOWER = "windward-extender", "windward-evictor", "windward-pods"
+RIGHTS = {
+    EXTENDER: {"pods get", "pods/binding create"},
+    EVICTOR: {"pods get", "pods/eviction create"},
+    FOLLOWER: {"pods list", "pods watch", "nodes list", "nodes watch"},
+}
 
 
-def test_the_api_server_takes_every_object(tmp_path: Path) -> None:
-    """With a field that it does not know, it takes none."""
-    objects = [
-        one
-        for path in sorted(FOLDER.rglob("*.yaml"))
-        if path.name != "extender.yaml" or path.parent == FOLDER  # the other is a patch of it
-        for one in yaml.safe_load_all(path.read_text())
-        if one["kind"] not in NO_OBJECTS
-    ]
-    assert len(objects) > 20
-    with Cluster(BINARY, tmp_path) as cluster:
-        cluster.try_to_make(next(one for one in objects if one["kind"] == "Namespace"))
-        cluster.apply()
-        for one in objects:
-            if one["kind"] != "Namespace":
-                cluster.try_to_make(one)
-        deployment = next(one for one in objects if one["kind"] == "Deployment")
-        deployment["spec"]["replica"] = 2
-        with pytest.raises(AssertionError, match="unknown field"):
-            cluster.try_to_make(deployment)
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster with the namespace."""
+    with Cluster(BINARY, tmp_path_factory.mktemp("cluster")) as made:
+        made.apply()
+        yield made
+
+
+def chosen(folder: Path, components: list[str]) -> Path:
+    """Choose components as the page says: by a line in the customization."""
+    copy = folder / "kubernetes"
+    shutil.copytree(MANIFESTS, copy)
+    with (copy / "kustomization.yaml").open("a") as file:
+        file.write(f"components: [{', '.join(components)}]\n")
+    return copy
+
+
+@pytest.mark.parametrize("components", WITH, ids="+".join)
+def test_the_api_server_takes_what_kubectl_renders(components: list[str], cluster: Cluster, tmp_path: Path) -> None:
+    """Every object, validated strictly: base, each component, all of them."""
+    folder = chosen(tmp_path, components)
+    rendered = cluster.kubectl("kustomize", folder)
+    assert rendered.returncode == 0, rendered.stderr
+    objects = list(yaml.safe_load_all(rendered.stdout))
+    done = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "--kustomize", folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("server dry run") == len(objects) > 20
+    names = {f"{one['kind']}/{one['metadata']['name']}" for one in objects}
+    assert ("Deployment/windward-evictor" in names) is ("evictor" in components)
+    assert ("Deployment/windward-scheduler" in names) is ("second-scheduler" in components)
+    modes = {one["value"] for one in _environ(objects, EXTENDER) if one["name"] == "WINDWARD_MODE"}
+    assert modes == {"bind" if "extender-bind" in components else "score"}
+    readers = [one for one in objects if one["metadata"].get("namespace") == "kube-system"]
+    assert [one["roleRef"]["name"] for one in readers] == (
+        ["extension-apiserver-authentication-reader"] if "second-scheduler" in components else []
+    )
+
+
+def test_a_field_that_is_not_known_is_refused(cluster: Cluster, tmp_path: Path) -> None:
+    """So the check above would see a mistake."""
+    folder = chosen(tmp_path, [])
+    path = folder / "extender.yaml"
+    path.write_text(path.read_text().replace("  replicas: 0\n", "  replicas: 0\n  replica: 2\n"))
+    done = cluster.kubectl("apply", "--dry-run=server", "--validate=strict", "--kustomize", folder)
+    assert done.returncode != 0
+    assert "replica" in done.stderr
+
+
+def test_an_account_may_do_what_it_needs_and_nothing_else(cluster: Cluster, tmp_path: Path) -> None:
+    """As the API server says when it is asked as that account, beyond what any account may; in every namespace."""
+    done = cluster.kubectl("apply", "--validate=strict", "--kustomize", chosen(tmp_path, COMPONENTS))
+    assert done.returncode == 0, done.stderr
+    for namespace in ("windward", "default", "kube-system"):
+        every = cluster.rights("windward-none", namespace)
+        for account, wanted in RIGHTS.items():
+            assert cluster.rights(account, namespace) - every == wanted, (account, namespace)
+    scheduler = cluster.rights("windward-scheduler", "default") - cluster.rights("windward-none", "default")
+    assert {"pods/binding create", "pods list", "nodes watch", "events create"} <= scheduler
+    assert not {right for right in scheduler if right.split()[0] in ("*", "secrets", "configmaps", "deployments.apps")}
+    mine = cluster.rights("windward-scheduler", "windward")
+    assert "leases.coordination.k8s.io/windward-scheduler update" in mine
+
+
+def _environ(objects: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
+    (found,) = (one for one in objects if one["kind"] == "Deployment" and one["metadata"]["name"] == name)
+    environ: list[dict[str, Any]] = found["spec"]["template"]["spec"]["containers"][0]["env"]
+    return environ

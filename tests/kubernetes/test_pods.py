@@ -5,25 +5,28 @@ The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` build
 
 from __future__ import annotations
 
-import sys
+import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from ops.stack.servers.process import LocalProcess, free_port
-from ops.stack.stack import listens
+from ops.stack.servers.process import LOOPBACK, LocalProcess
 from schemas.names import Names
-from scorer.ledger.store.check import Check
+from scorer.kubernetes import pods_api
+from scorer.kubernetes.pods_api import ApiServer
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey
+from tests.integration.test_pods import Follower
 from tests.integration.test_rpc import eventually
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.processes import MANIFESTS, follower, in_ledger, settle, value
+from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
 
 pytestmark = test_trimaran.pytestmark
@@ -38,30 +41,26 @@ class Scene:
         self.cluster, self._valkey, self._names = cluster, valkey, names
         self.ledger = Ledger(Wire({"url": valkey.url}), names)
 
-    @contextmanager
-    def follower(self) -> Iterator[LocalProcess]:
+    def follower(self, *flags: str) -> AbstractContextManager[tuple[LocalProcess, str]]:
         """Run the command as a service account with the rights of the manifest."""
-        port = free_port()
-        command = [sys.executable, "-P", "-m", "ops.cli.main", "pods", "--redis-url", self._valkey.url]
-        command += ["--prefix", self._names.prefix, "--metrics-port", str(port), "--kubernetes", "east"]
-        command += ["--lease-s", "1", *self.cluster.flags_of("windward-pods")]
-        with LocalProcess("pods", command, ready=lambda: listens(port)) as process:
-            yield process
+        return follower(self._valkey.url, self._names, self.cluster.flags_of("windward-pods"), *flags)
+
+    def thread(self, port: int) -> Follower:
+        """Make one that is a thread here, and asks the API server at a port."""
+        _, _, _, authority, _, token = self.cluster.flags_of("windward-pods")
+        tls = ssl.create_default_context(cafile=authority)
+        server = ApiServer(host=LOOPBACK, port=port, tls=tls, token_file=Path(token), silent_s=1.0)
+        return Follower(server, self._valkey, self._names)
 
     def settled(self) -> bool:
         """Wait until the ledger has what the API server has."""
-        eventually(lambda: self._in_ledger() == self.cluster.running(), 30)
-        assert Check(self.ledger).run().differences == []
+        settle(self.ledger, self.cluster)
         return True
 
     def nodes(self) -> dict[str, Any]:
         """Return what Redis has of the nodes."""
         flat = self.ledger.wire.one("HGETALL", self._names.nodes)
         return {name.decode(): msgspec.json.decode(raw) for name, raw in zip(flat[::2], flat[1::2], strict=True)}
-
-    def _in_ledger(self) -> dict[str, tuple[str, str]]:
-        found = self.ledger.all_instances().values()
-        return {one.id: (one.machine, f"{round(1000 * (one.amounts[0] or 0))}m") for one in found}
 
 
 @pytest.fixture
@@ -70,7 +69,7 @@ def scene(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[Scene]:
     with Cluster(BINARY, tmp_path) as cluster:
         for number in range(4):
             cluster.make_node(f"n{number}", cpu="32", memory="64Gi", labels={})
-        cluster.apply(Path(__file__).parents[2] / "ops/kubernetes/pods.yaml")
+        cluster.apply(MANIFESTS / "pods.yaml")
         cluster.schedule([{"schedulerName": "default-scheduler"}])
         made = Scene(cluster, valkey, names)
         yield made
@@ -82,7 +81,7 @@ def test_the_ledger_has_what_the_api_server_has(scene: Scene) -> None:
     cluster = scene.cluster
     for number in range(20):
         cluster.make_pod(f"p{number}", REQUESTS, {})
-    with scene.follower() as process:
+    with scene.follower() as (process, _):
         cluster.node_of("p19")
         assert scene.settled()
         assert len(cluster.running()) == 20
@@ -113,3 +112,92 @@ def test_machines_are_what_the_nodes_are(scene: Scene) -> None:
         eventually(lambda: scene.nodes()["n2"].get("cordon"), 30)
         assert not scene.nodes()["n1"].get("cordon")
         assert "taints" not in scene.nodes()["n2"]
+
+
+def test_what_changes_while_nobody_follows_is_made_up_for(scene: Scene) -> None:
+    """50 are deleted and 50 others bound, while the command is killed; nothing of the first 50 is left."""
+    cluster = scene.cluster
+    for number in range(60):
+        cluster.make_pod(f"p{number}", REQUESTS, {}, nodeName=f"n{number % 4}")
+    with scene.follower() as (process, page):
+        assert scene.settled()
+        process.kill()
+        for number in range(50):
+            cluster.delete_pod(f"p{number}")
+            cluster.make_pod(f"q{number}", REQUESTS, {}, nodeName=f"n{(number + 1) % 4}")
+        process.start()
+        assert scene.settled()
+        assert value(page, "windward_pods_changes_total", change="released") == 50
+        assert len(cluster.running()) == 60
+
+
+def test_a_cut_watch_goes_on(scene: Scene) -> None:
+    """Those of pods and nodes from their version, without a list; by one that is too old (410) all are listed."""
+    cluster = scene.cluster
+    with (
+        Service([cluster.port]) as service,
+        scene.follower("--api-url", f"https://127.0.0.1:{service.port}", "--lease-s", "10") as (process, page),
+    ):
+        lists = lambda: value(page, "windward_pods_lists_total", result="done")  # noqa: E731
+        eventually(lambda: lists() == 1)
+        for number in range(4):
+            if number:
+                service.cut()
+                cluster.delete_pod(f"p{number - 1}")
+            cluster.make_pod(f"p{number}", REQUESTS, {}, nodeName="n1")
+            cluster.cordon(f"n{number}")
+            assert scene.settled()
+            eventually(lambda number=number: scene.nodes()[f"n{number}"].get("cordon"))
+        assert lists() == 1
+
+        service.silence()
+        service.cut()
+        cluster.delete_pod("p3")
+        cluster.make_pod("q", REQUESTS, {}, nodeName="n2")
+        cluster.apiserver.restart()  # its memory of what happened begins here
+        service.pass_on()
+        assert scene.settled()
+        assert "too old" in process.log.read_text()
+        assert lists() == 2
+
+
+def test_a_watch_that_says_nothing_is_given_up(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection is open, and nothing comes: after the time that a watch may last all pods are listed."""
+    monkeypatch.setattr(pods_api, "WATCH_S", 3)
+    cluster = scene.cluster
+    with Service([cluster.port]) as service, scene.thread(service.port) as follower:
+        cluster.make_pod("p0", REQUESTS, {}, nodeName="n0")
+        assert scene.settled()
+        service.silence()
+        cluster.delete_pod("p0")
+        cluster.make_pod("p1", REQUESTS, {}, nodeName="n1")
+        eventually(lambda: "timed out" in follower.watcher.trouble, 20)
+        assert [machine for machine, _ in in_ledger(scene.ledger).values()] == ["n0"]
+        service.pass_on()
+        assert scene.settled()
+
+
+def test_a_frozen_leader_that_wakes_changes_nothing(scene: Scene) -> None:
+    """Another leads meanwhile, and the ledger has what came since; a killed one is taken over from, too."""
+    cluster = scene.cluster
+    with scene.follower("--name", "one") as (one, first), scene.follower("--name", "two") as (two, second):
+        for number in range(20):
+            cluster.make_pod(f"p{number}", REQUESTS, {}, nodeName=f"n{number % 4}")
+        assert scene.settled()
+        pages = {first: one, second: two}
+        for round_ in range(3):
+            (leads,) = (page for page in pages if value(page, "windward_pods_leads"))
+            (waits,) = pages.keys() - {leads}
+            pages[leads].pause()
+            cluster.delete_pod(f"p{round_}")
+            cluster.make_pod(f"q{round_}", REQUESTS, {}, nodeName="n3")
+            assert scene.settled()
+            assert value(waits, "windward_pods_leads") == 1
+            cluster.delete_pod(f"p{round_ + 10}")
+            cluster.make_pod(f"r{round_}", REQUESTS, {}, nodeName="n2")
+            pages[leads].resume()
+            eventually(lambda leads=leads: value(leads, "windward_pods_leads") == 0)
+            assert scene.settled()
+        pages[waits].kill()
+        cluster.delete_pod("p9")
+        assert scene.settled()

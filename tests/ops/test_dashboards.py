@@ -70,7 +70,10 @@ def test_a_dashboard_can_be_provisioned(name: str) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_panel_says_what_it_shows(name: str) -> None:
-    """Title, description in a sentence, unit and threshold colours; ids and titles differ; none lies over another."""
+    """Title, description in a sentence, unit and threshold colours; ids and titles differ; none lies over another.
+
+    Without data it says why in words.
+    """
     found = panels(name)
     assert len({panel["id"] for panel in found}) == len(found)
     assert len({(panel["title"], panel["type"]) for panel in found}) == len(found)
@@ -78,6 +81,7 @@ def test_every_panel_says_what_it_shows(name: str) -> None:
         defaults = panel["fieldConfig"]["defaults"]
         assert panel["description"].endswith("."), panel["title"]
         assert defaults["unit"], panel["title"]
+        assert len(defaults["noValue"].split()) >= 2, panel["title"]
         assert defaults["thresholds"]["steps"][0]["value"] is None
         assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
     dashboard = read(name)

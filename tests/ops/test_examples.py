@@ -64,8 +64,7 @@ BEFORE = {
     "windward release --selector": _WEB,
     "windward why": "windward place --cpu 2 --memory 10G --id db-1",
     "windward machines uncordon": "windward machines cordon sim-00003",
-    "windward machines forget": "windward instances list --machine sim-00007 --json | tr '{,' '\\n\\n'"
-    """ | sed -n 's/.*"id": *"\\([^"]*\\)".*/\\1/p' | xargs -r windward release""",
+    "windward machines forget": "windward machines label sim-99999 disk=ssd --ahead",
     "windward machines rename": "windward machines label sim-00005 disk=ssd",
     "windward profiles check": "windward profiles show windward > mine.toml",
 }

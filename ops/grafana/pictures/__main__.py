@@ -2,32 +2,45 @@
 
 Each panel is drawn where the dashboard has it, from its own queries on a Prometheus that scraped a running stack:
 what the panel shows, not how Grafana paints it. Every variable has its default, collapsed rows stay closed, as when the
-dashboard is opened. Needs matplotlib.
+dashboard is opened. Needs the extra ``plot``: matplotlib.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
+import urllib.error
 from pathlib import Path
 
 from ops.grafana.asked import FOLDER, choices
-from ops.grafana.pictures.drawing import draw
 from ops.grafana.pictures.panel_data import PanelData
 from ops.grafana.prometheus import Prometheus
+from schemas.values.near import did_you_mean
 
 
 def main() -> None:
-    """Draw every dashboard."""
+    """Draw every dashboard; ends with a line on stderr and 1 where Prometheus, the machine or matplotlib is not there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prometheus", required=True, metavar="URL")
     parser.add_argument("--machine", required=True)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--out", type=Path, default=Path("docs/dashboards"))
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    try:
+        from ops.grafana.pictures.drawing import draw
+    except ModuleNotFoundError as error:
+        sys.exit(f"{error.name} is not installed; it comes with: pip install 'windward[plot]'")
     prometheus = Prometheus(options.prometheus)
+    try:
+        machines = prometheus.variable("label_values(windward_machine_info, machine)")
+    except urllib.error.URLError as error:
+        sys.exit(f"no Prometheus on {options.prometheus}: {error.reason}; `windward up --prometheus` starts one")
+    if options.machine not in machines:
+        near = did_you_mean(options.machine, machines) or f"; it has {len(machines)} machines"
+        sys.exit(f"Prometheus has no machine {options.machine!r}{near}")
+    options.out.mkdir(parents=True, exist_ok=True)
     for path in sorted(FOLDER.glob("*.json")):
         dashboard = json.loads(path.read_text())
         values = choices(dashboard, prometheus.variable, machine=options.machine) | {"__rate_interval": "1m"}

@@ -2,11 +2,13 @@
 
 Operators' rules are deleted at once. The windows and the agent's facts are the stream app's: it reads the hash
 `Names.forgotten` and drops all samples and facts of a machine until the time given there. A machine with instances in
-the ledger is refused: without data its capacity would be unknown.
+the ledger is refused: without data its capacity would be unknown. So is a live one: it comes back with its next sample,
+without its operators' rules.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,23 +17,38 @@ import redis
 from schemas.messages.operator import DEFAULT
 from schemas.names import FORGOTTEN_S, Names
 from scorer.client import WindwardError
+from scorer.cluster_wire import WindowsWire
+from scorer.commands.machines.last_heard import known_of
 from scorer.commands.machines.operator_facts import tell_change
 from scorer.commands.shared import ask
+from scorer.commands.shared.show import counted
 from scorer.ledger.store.check import instances_on
 from scorer.settings import LedgerSettings
 
 
-def forget(settings: LedgerSettings, server: redis.Redis, machines: Sequence[str], *, force: bool) -> dict[str, Any]:
+def forget(
+    settings: LedgerSettings, server: redis.Redis, windows: WindowsWire, machines: Sequence[str], *, force: bool
+) -> dict[str, Any]:
     """Forget machines, all or none; return the operators' rules left of each: none.
 
-    Raises WindwardError while the ledger has instances there, and what redis-py raises.
+    Raises WindwardError while the ledger has instances there or an agent sends, and what redis-py raises.
     """
+    known = known_of(server, windows, settings.names, machines)
+    live = [machine for machine in machines if known.is_live(machine)]
     with ask.open_ledger(settings) as ledger:
         held = {} if force else instances_on(ledger, machines)
     if held:
         words = ", ".join(f"{machine!r} has {count}" for machine, count in held.items())
         message = f"instances are there: {words}; release or move them, or --force"
         raise WindwardError("FAILED_PRECONDITION", message)
+    if live:
+        first, *more = live
+        others = f" and {counted(len(more), 'other')}" if more else ""
+        sent = f"agents send for {first!r}{others} ({known.age(first)})"
+        said = f"{sent}: the next sample brings each back, without operators' rules"
+        if not force:
+            raise WindwardError("FAILED_PRECONDITION", f"{said}; stop the agent first, or --force")
+        print(f"windward machines forget: {said}", file=sys.stderr)  # noqa: T201
     for machine in machines:
         note_forgotten(server, settings.names, machine)
     return {machine: {} for machine in machines}

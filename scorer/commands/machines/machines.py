@@ -106,12 +106,14 @@ class UncordonSettings(CordonSettings):
 class ForgetSettings(CordonSettings, LedgerSettings):
     """Forget machines that are gone or never existed: operators' rules, windows and agents' facts.
 
-    Refused while the ledger has instances there. A machine whose agent still sends comes back with its next sample.
+    Refused while the ledger has instances there, or its agent sent in the last minute.
     """
 
-    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines forget sim-00007",)
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines forget sim-99999",)
 
-    force: bool = setting(False, "even with instances there; they stay, and the machine is listed without data")
+    force: bool = setting(
+        False, "even with instances there, which stay; and a live one, which comes back with its next sample"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +268,7 @@ def _write(verb: str, settings: WriteSettings) -> int:
         known = known_machines(server, windows, settings.names)
         machines = meant(given, settings.selector, known, ahead=settings.ahead)
         if isinstance(settings, ForgetSettings):
-            after = forget(settings, server, machines, force=settings.force)
+            after = forget(settings, server, windows, machines, force=settings.force)
         else:
             after = {
                 machine: change_operator_facts(server, settings.names, machine, lambda facts: change(facts, arguments))

@@ -13,7 +13,6 @@ has instances there.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -22,43 +21,21 @@ import redis
 from schemas.names import Names
 from schemas.process.settings import SettingsError
 from schemas.process.tables import Screen
-from schemas.tables.alignment import aligned
-from schemas.values.hosts import is_of
 from schemas.values.near import did_you_mean
-from schemas.values.partition_count import partition_count
 from scorer.client import WindwardError
 from scorer.cluster_wire import WindowsWire
 from scorer.commands.machines.forget import note_forgotten
 from scorer.commands.machines.known_machines import checked_name, known_machines
-from scorer.commands.machines.machine_table import STALE_S
+from scorer.commands.machines.last_heard import Known, known_of
 from scorer.commands.machines.operator_facts import TRIES, Entries, in_words, rewrite
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import counted
 from scorer.ledger.record.instance import machines_of
 from scorer.ledger.store.check import instances_on, read_row
 from scorer.ledger.store.scripts import Ledger
-from scorer.live.windows_reader import asking, read_windows
 
 RENAMED = "renamed"
 """The label of a name that is no longer used; its value is the new name."""
-
-
-@dataclass
-class Known:
-    """By name: age of the newest sample, host id, publishing interval."""
-
-    ages_s: dict[str, float] = field(default_factory=dict)
-    hosts: dict[str, str] = field(default_factory=dict)
-    every_s: dict[str, float] = field(default_factory=dict)
-
-    def is_live(self, name: str) -> bool:
-        """Return whether an agent sends under this name."""
-        return self.ages_s.get(name, float("inf")) <= max(STALE_S, 3 * self.every_s.get(name, 0.0))
-
-    def is_one_host(self, old: str, new: str) -> bool:
-        """Return whether both names are of one host."""
-        host = self.hosts.get(new, "")
-        return bool(host) and (self.hosts.get(old) == host or is_of(old, host))
 
 
 def run(settings: Any) -> int:
@@ -81,7 +58,7 @@ def rename(
 
     Raises WindwardError: NOT_FOUND of an unknown name, FAILED_PRECONDITION where another host has the new one.
     """
-    known = _known(server, windows, names, (old, new))
+    known = known_of(server, windows, names, (old, new))
     entries: Any = server.hmget(names.operator, old, new)
     said, held = msgspec.json.decode(entries[0] or b"{}"), bool(ledger.rows([old], ())[0][0])
     if not held and not said and old not in known.ages_s and old not in known.hosts:
@@ -99,7 +76,7 @@ def rename(
 def _refuse_taken(known: Known, ledger: Ledger, old: str, new: str) -> None:
     """Refuse a new name that another machine has: raises WindwardError where it is live or has instances."""
     if known.is_live(new):
-        what = f"is a live machine (its newest sample is {known.ages_s[new]:.0f} s old)"
+        what = f"is a live machine ({known.age(new)})"
     elif held := instances_on(ledger, [new]):
         what = f"is a machine with {counted(held[new], 'instance')}"
     else:
@@ -145,28 +122,6 @@ def _move_instances(ledger: Ledger, old: str, new: str) -> list[str]:
 
 def _is_marked(entry: Mapping[str, Any]) -> bool:
     return RENAMED in entry.get("labels", {})
-
-
-def _known(server: redis.Redis, windows: WindowsWire, names: Names, wanted: tuple[str, ...]) -> Known:
-    """Return what windows and facts have of some machines."""
-    known = Known()
-    seconds, _ = server.time()
-    partitions = partition_count(server.get(names.partitions)) or 0
-    reader = read_windows(windows, names, partitions)
-    tables = {partition: one.whole() for partition, one in reader.by_partition.items()}
-    facts = asking(windows)([("HMGET", names.facts(partition), *wanted) for partition in range(partitions)])
-    for partition in range(partitions):
-        table = tables.get(partition)
-        for name in wanted if table else ():
-            if table and name in table.machines:
-                row = table.machines.index(name)
-                at, every = aligned(table, "at"), aligned(table, "interval_s")
-                known.ages_s[name] = float(seconds) - float(at[row]) if at is not None else 0.0
-                known.every_s[name] = float(every[row]) if every is not None else 0.0
-        for name, value in zip(wanted, facts[partition], strict=True):
-            if value:
-                known.hosts[name] = str(msgspec.json.decode(value).get("host_id", ""))
-    return known
 
 
 def _hint(server: redis.Redis, windows: WindowsWire, names: Names, name: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
 from schemas.process.presence import Presence, page_of
 from schemas.process.settings import SettingsError, load_settings
-from schemas.process.signals import handle_signals
+from schemas.process.signals import Stop, handle_signals
 from schemas.process.version import product_version
 from scorer.cluster_wire import windows_wire
 from scorer.kubernetes.extender.binding import Binder
@@ -71,7 +70,7 @@ def run(settings: ExtenderSettings, profile: Profile, environ: Mapping[str, str]
             {"error": fleet.trouble} if fleet.trouble else {}
         )
 
-    stop = threading.Event()
+    stop = Stop()
     handle_signals(stop, lambda: None, lambda _: None)
     page = page_of(settings.metrics_host, settings.metrics_port)
     presence = Presence("extender", settings.names, settings.redis_arguments(), page=page, ready=state)

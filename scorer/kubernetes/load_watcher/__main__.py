@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from collections.abc import Mapping
 
 from schemas.process.logs import configure_logs
@@ -12,7 +11,7 @@ from schemas.process.page_server import PageServer
 from schemas.process.pages import Pages, metrics_of
 from schemas.process.presence import Presence, page_of
 from schemas.process.settings import load_settings
-from schemas.process.signals import handle_signals
+from schemas.process.signals import Stop, handle_signals
 from schemas.process.version import product_version
 from scorer.cluster_wire import windows_wire
 from scorer.kubernetes.load_watcher.metrics import Metrics
@@ -43,7 +42,7 @@ def run(settings: LoadWatcherSettings) -> int:
         Loader(Wire(settings.redis_arguments()), settings.names, windows_wire(settings)),
     )
     watcher = LoadWatcher(loader, metrics, settings.window, settings.stale)
-    stop = threading.Event()
+    stop = Stop()
     handle_signals(stop, lambda: None, lambda _: None)
     pages = Pages(metrics_of(metrics.registry, settings.prefix), watcher.ready)
     server = PageServer(WatcherPages(watcher, pages, metrics), settings.metrics_host, settings.metrics_port)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages
 from schemas.process.presence import Presence, page_of
 from schemas.process.settings import load_settings
-from schemas.process.signals import handle_signals
+from schemas.process.signals import Stop, handle_signals
 from schemas.process.version import product_version
 from scorer.kubernetes.pods.metrics import Metrics
 from scorer.kubernetes.pods.nodes import NodeFacts
@@ -51,7 +50,7 @@ def run(settings: PodsSettings, how: Reading, api: ApiServer) -> int:
             {"error": watcher.trouble} if watcher.trouble else {}
         )
 
-    stop = threading.Event()
+    stop = Stop()
     handle_signals(stop, lambda: None, lambda _: None)
     presence = Presence(
         "pods", settings.names, settings.redis_arguments(), name=settings.holder,

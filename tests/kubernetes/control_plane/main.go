@@ -1,6 +1,6 @@
 // A Kubernetes control plane in one binary, its scheduler with the plugins of Trimaran as they are published.
 //
-//	control-plane etcd|apiserver|scheduler FLAGS
+//	control-plane etcd|apiserver|controller-manager|scheduler|kubectl FLAGS
 package main
 
 import (
@@ -8,7 +8,9 @@ import (
 
 	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
+	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	manager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 
 	_ "k8s.io/component-base/logs/json/register"
@@ -30,6 +32,10 @@ func main() {
 		etcdmain.Main(os.Args)
 	case "apiserver":
 		os.Exit(cli.Run(apiserver.NewAPIServerCommand()))
+	case "kubectl":
+		os.Exit(cli.Run(kubectl.NewDefaultKubectlCommand()))
+	case "controller-manager":
+		os.Exit(cli.Run(manager.NewControllerManagerCommand()))
 	case "scheduler":
 		os.Exit(cli.Run(scheduler.NewSchedulerCommand(
 			scheduler.WithPlugin(variation.Name, variation.New),

@@ -159,8 +159,11 @@ def test_a_frame_fits(width: int) -> None:
 
 
 def test_an_empty_fleet_is_shown(tmp_path: Path) -> None:
-    """Before the first sample."""
-    assert "0 machines" in frame(Moment(0.0), [], Screen(80), machines=5, decisions=5)
+    """Before the first sample; before the first answer of Redis nothing is said of the fleet."""
+    assert "0 machines" in frame(Moment(1.0), [], Screen(80), machines=5, decisions=5)
+    unread = frame(Moment(0.0), [], Screen(80), machines=5, decisions=5)
+    assert unread.startswith("reading the fleet")
+    assert "0 machines" not in unread
 
 
 def test_every_machine_of_a_large_fleet_has_a_risk() -> None:

@@ -260,6 +260,24 @@ def test_a_producer_that_never_answers_is_replaced(monkeypatch: pytest.MonkeyPat
     assert publisher.counts.connections == 2
 
 
+def test_an_answer_that_takes_a_moment_after_a_pause_is_no_silence(monkeypatch: pytest.MonkeyPatch):
+    """The time counts from the record that waits, not from the answer before it, nor from the host's start."""
+    waits = list[float]()
+    monkeypatch.setattr("streams.agent.publisher.wait", lambda future, timeout_s: waits.append(time.sleep(0.01) or 0.0))
+    broker = Broker()
+    with publishing(broker) as publisher:
+        for number in range(2):
+            publisher._answered_s = 0.0  # long ago
+            broker.silent = True
+            publisher.publish(records(number))
+            before = len(waits)
+            await_(lambda before=before: len(waits) > before + 2 or broker.connections > 1)  # looked for, and not there
+            broker.answer()
+            assert publisher.wait_until_empty(DEADLINE_S)
+    assert broker.delivered == [0, 1]
+    assert (broker.connections, publisher.counts.send_failures) == (1, 0)
+
+
 def test_a_caller_that_can_wait_finds_room():
     """The past waits for room and drops nothing."""
     broker = Broker()

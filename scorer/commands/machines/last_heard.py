@@ -1,0 +1,61 @@
+"""Whether machines are live, and which host has a name: what windows and facts say of a few names, without a scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import redis
+
+from schemas.names import Names
+from schemas.tables.alignment import aligned
+from schemas.values.hosts import is_of
+from schemas.values.partition_count import partition_count
+from scorer.cluster_wire import WindowsWire
+from scorer.commands.machines.machine_table import STALE_S
+from scorer.live.windows_reader import asking, read_windows
+
+
+@dataclass
+class Known:
+    """Of some machines by name: age of the newest sample, host id, publishing interval."""
+
+    ages_s: dict[str, float] = field(default_factory=dict)
+    hosts: dict[str, str] = field(default_factory=dict)
+    every_s: dict[str, float] = field(default_factory=dict)
+
+    def is_live(self, name: str) -> bool:
+        """Return whether an agent sends under this name."""
+        return self.ages_s.get(name, float("inf")) <= max(STALE_S, 3 * self.every_s.get(name, 0.0))
+
+    def is_one_host(self, old: str, new: str) -> bool:
+        """Return whether both names are of one host."""
+        host = self.hosts.get(new, "")
+        return bool(host) and (self.hosts.get(old) == host or is_of(old, host))
+
+    def age(self, name: str) -> str:
+        """Return the age of a live machine's newest sample in words."""
+        return f"its newest sample is {max(0.0, self.ages_s[name]):.0f} s old"
+
+
+def known_of(server: redis.Redis, windows: WindowsWire, names: Names, wanted: Sequence[str]) -> Known:
+    """Return what windows and facts have of some machines."""
+    known = Known()
+    seconds, _ = server.time()
+    partitions = partition_count(server.get(names.partitions)) or 0
+    reader = read_windows(windows, names, partitions)
+    tables = {partition: one.whole() for partition, one in reader.by_partition.items()}
+    facts = asking(windows)([("HMGET", names.facts(partition), *wanted) for partition in range(partitions)])
+    for partition in range(partitions):
+        table = tables.get(partition)
+        for name in wanted if table else ():
+            if table and name in table.machines:
+                row = table.machines.index(name)
+                at, every = aligned(table, "at"), aligned(table, "interval_s")
+                known.ages_s[name] = float(seconds) - float(at[row]) if at is not None else 0.0
+                known.every_s[name] = float(every[row]) if every is not None else 0.0
+        for name, value in zip(wanted, facts[partition], strict=True):
+            if value:
+                known.hosts[name] = str(msgspec.json.decode(value).get("host_id", ""))
+    return known

@@ -1,0 +1,105 @@
+"""What runs beside the control plane: agents' windows, followers of pods, and what the ledger has in the end."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
+from ops.stack.stack import listens
+from schemas.names import Names
+from scorer.ledger.store.check import Check
+from scorer.ledger.store.scripts import Ledger
+from scorer.wire import AWAY, Wire
+from tests.integration.test_exporter import get, samples
+from tests.integration.test_rpc import eventually
+from tests.kubernetes.cluster import Cluster
+from tests.window_tables import GIB, publish, window_table
+
+CORES, MEMORY_GIB = 16, 64
+REQUESTS = {"cpu": "100m", "memory": "64Mi"}
+MANIFESTS = Path(__file__).parents[2] / "ops/kubernetes"
+SETTLED_S = 5.0
+"""So long after the last change, kill or cut the ledger has what the API server has."""
+
+
+def make_nodes(cluster: Cluster, nodes: Iterable[str]) -> None:
+    """Make nodes that are alike to Kubernetes, and as large as `agents` say."""
+    for node in nodes:
+        cluster.make_node(node, cpu=str(CORES), memory=f"{MEMORY_GIB}Gi", labels={})
+
+
+def entry(port: int, mode: str = "score", **more: Any) -> dict[str, Any]:
+    """Return the extender in the scheduler's configuration, as the documentation has it for a mode."""
+    found = {
+        "urlPrefix": f"http://{LOOPBACK}:{port}", "prioritizeVerb": "prioritize", "weight": 1, "nodeCacheCapable": True,
+        "ignorable": mode != "bind", "httpTimeout": "5s" if mode == "bind" else "200ms",
+    }  # fmt: skip
+    verbs = {"score": {}, "filter": {"filterVerb": "filter"}, "bind": {"filterVerb": "filter", "bindVerb": "bind"}}
+    return found | verbs[mode] | more
+
+
+@contextmanager
+def agents(url: str, names: Names, load: Callable[[], Mapping[str, float]]) -> Iterator[None]:
+    """Write the windows of nodes, again and again: their data are fresh, whatever happens to Redis."""
+    stop, wire = threading.Event(), Wire({"url": url})
+
+    def write() -> None:
+        while True:
+            now = load()
+            table = window_table(
+                list(now), utilization=list(now.values()), capacity=(CORES, MEMORY_GIB * GIB), at=time.time()
+            )
+            with suppress(*AWAY):
+                publish(wire, names, [table])
+            if stop.wait(1.0):
+                return
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        writer.join()
+        wire.close()
+
+
+@contextmanager
+def follower(url: str, names: Names, api: Sequence[str], *flags: str) -> Iterator[tuple[LocalProcess, str]]:
+    """Run `windward pods` with a lease of a second; yields the process and the address of its pages."""
+    port = free_port()
+    command = [sys.executable, "-P", "-m", "ops.cli.main", "pods", "--redis-url", url, "--prefix", names.prefix]
+    command += ["--metrics-port", str(port), "--kubernetes", "east", "--lease-s", "1", *api, *flags]
+    with LocalProcess("pods", command, ready=lambda: listens(port)) as process:
+        yield process, f"http://{LOOPBACK}:{port}"
+
+
+def value(page: str, metric: str, **labels: str) -> float:
+    """Return a metric, summed over the labels that are not given."""
+    found = samples(get(f"{page}/metrics")[2])[metric]
+    return sum(value for given, value in found if labels.items() <= given.items())
+
+
+def in_ledger(ledger: Ledger) -> dict[str, tuple[str, str]]:
+    """Return node and cores of each confirmed instance, as a cluster writes them; of one that is not, its state."""
+    return {
+        one.id: (one.machine, f"{round(1000 * (one.amounts[0] or 0))}m")
+        if one.state == "confirmed"
+        else ("", one.state)
+        for one in ledger.all_instances().values()
+    }
+
+
+def settle(ledger: Ledger, cluster: Cluster) -> float:
+    """Return after how many seconds the ledger has what the API server has, and its sums are those of its instances."""
+    began_s = time.monotonic()
+    eventually(lambda: in_ledger(ledger) == cluster.running(), SETTLED_S)
+    took_s = time.monotonic() - began_s
+    assert Check(ledger).run().differences == []
+    return took_s

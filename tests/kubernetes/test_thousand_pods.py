@@ -1,0 +1,154 @@
+"""A thousand pods by each mode, while processes are killed and Redis is frozen: none is lost, and none is doubled.
+
+The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` builds it where it is not. Each prints how
+long a pod took, beside a scheduler without an extender.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.stack.servers.process import LocalProcess
+from ops.stack.servers.valkey import LocalValkey
+from schemas.names import Names
+from scorer.ledger.store.scripts import Ledger
+from scorer.wire import Wire
+from tests.integration.extender_process import extender
+from tests.integration.test_exporter import get
+from tests.integration.test_rpc import eventually
+from tests.kubernetes import test_trimaran
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.kubelet import Kubelets
+from tests.kubernetes.processes import CORES, MANIFESTS, REQUESTS, agents, entry, follower, make_nodes, settle, value
+from tests.kubernetes.service import Service
+from tests.kubernetes.test_trimaran import BINARY
+
+pytestmark = [*test_trimaran.pytestmark, pytest.mark.timeout(900)]
+
+NODES = [f"n{number}" for number in range(200)]
+PODS = 1_000
+FROZEN_S = 3.0
+
+
+@dataclass
+class Scene:
+    """A cluster of 200 nodes, whose load grows with what is bound to them."""
+
+    cluster: Cluster
+    kubelets: Kubelets
+    plain_s: float = 0.0
+    """How long a pod took without an extender."""
+
+    def load(self) -> dict[str, float]:
+        """Return the load of each node: one of its own, and a tenth of a core for each of its pods."""
+        seen = Counter(node for nodes in list(self.kubelets.bound.values()) for node in nodes)
+        return {node: 0.1 + 0.005 * (place % 60) + seen[node] * 0.1 / CORES for place, node in enumerate(NODES)}
+
+    def make(self, scheduler: str, pods: int) -> None:
+        """Make pods, four at a time."""
+        with ThreadPoolExecutor(4) as threads:
+            each = range(pods)
+            list(
+                threads.map(
+                    lambda n: self.cluster.make_pod(f"{scheduler}-{n}", REQUESTS, {}, schedulerName=scheduler), each
+                )
+            )
+
+    def empty(self) -> None:
+        """Delete all pods; the kubelets have heard it, so that none is counted later."""
+        self.cluster.empty()
+        eventually(lambda: not self.kubelets.bound)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """One for all modes; a scheduler without an extender has placed as many pods on it."""
+    with Cluster(BINARY, tmp_path_factory.mktemp("cluster")) as cluster, Kubelets(cluster) as kubelets:
+        make_nodes(cluster, NODES)
+        cluster.apply(*(MANIFESTS / name for name in ("pods.yaml", "extender-bind/rights.yaml")))
+        made = Scene(cluster, kubelets)
+        cluster.schedule([{"schedulerName": "plain"}], name="plain")
+        began_s = time.monotonic()
+        made.make("plain", PODS)
+        eventually(lambda: len(kubelets.bound) == PODS)
+        made.plain_s = (time.monotonic() - began_s) / PODS
+        cluster.unschedule("plain")
+        made.empty()
+        yield made
+
+
+@pytest.fixture
+def told(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
+    """Say something in what pytest writes."""
+    terminal: Any = request.config.pluginmanager.get_plugin("terminalreporter")
+
+    def say(text: str) -> None:
+        with capsys.disabled():
+            terminal.write_line(f"\n{text}")
+
+    return say
+
+
+@pytest.mark.parametrize("mode", ["score", "filter", "bind"])
+def test_none_is_lost_and_none_doubled(
+    mode: str, scene: Scene, names: Names, tmp_path: Path, told: Callable[[str], None]
+) -> None:
+    """An extender is killed at 300, who follows the pods at 600, Redis is frozen at 800: at the end both are equal."""
+    cluster, bound = scene.cluster, scene.kubelets.bound
+    account = cluster.flags_of("windward-extender")
+    follows = cluster.flags_of("windward-pods")
+    with ExitStack() as parts:
+        valkey = parts.enter_context(LocalValkey(directory=tmp_path / "valkey"))
+        parts.enter_context(agents(valkey.url, names, scene.load))
+        ledger = Ledger(Wire({"url": valkey.url}), names)
+        parts.callback(ledger.wire.close)
+        followers = [parts.enter_context(follower(valkey.url, names, follows)) for _ in range(2)]
+        flags = ["--mode", mode, *(account if mode == "bind" else [])]
+        extenders = [parts.enter_context(extender(valkey.url, names, *flags)) for _ in range(2)]
+        for _, _, page in extenders:
+            eventually(lambda page=page: get(f"{page}/ready")[0] == 200)
+        service = parts.enter_context(Service([port for _, port, _ in extenders]))
+        cluster.schedule([{"schedulerName": "windward"}], [entry(service.port, mode)], name="second")
+        parts.callback(scene.empty)
+        parts.callback(cluster.unschedule, "second")
+
+        began_s = time.monotonic()
+        maker = threading.Thread(target=scene.make, args=("windward", PODS))
+        maker.start()
+        eventually(lambda: len(bound) >= 300)
+        extenders[0][0].restart()
+        eventually(lambda: len(bound) >= 600)
+        leader(followers).restart()
+        eventually(lambda: len(bound) >= 800)
+        valkey.pause()
+        threading.Event().wait(FROZEN_S)
+        valkey.resume()
+        maker.join()
+        eventually(lambda: len(bound) == PODS, 120)
+        took_s = (time.monotonic() - began_s) / PODS
+
+        settled_s = settle(ledger, cluster)
+        assert len(cluster.running()) == PODS
+        assert {len(nodes) for nodes in bound.values()} == {1}
+        verb = "bind" if mode == "bind" else "prioritize"
+        assert value(extenders[1][2], "windward_extender_answers_total", verb=verb, result="answered") > 0
+        told(
+            f"{mode}: {1e3 * took_s:.1f} ms a pod with two kills and {FROZEN_S:g} s without Redis, "
+            f"{1e3 * scene.plain_s:.1f} without an extender; equal after {settled_s:.1f} s"
+        )
+
+
+def leader(followers: list[tuple[LocalProcess, str]]) -> LocalProcess:
+    """Return the one that leads."""
+    (found,) = (process for process, page in followers if value(page, "windward_pods_leads"))
+    return found

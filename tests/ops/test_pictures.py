@@ -1,0 +1,47 @@
+"""`python -m ops.grafana.pictures` where something that it needs is not there: a line that says what, no traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ops.grafana.pictures.__main__ import main
+from ops.grafana.prometheus import Prometheus
+from tests.conftest import free_port
+
+
+def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the environment of `make demo`."""
+    for name in [name for name in sys.modules if name.startswith(("matplotlib", "ops.grafana.pictures.drawing"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+
+
+def with_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Prometheus that has two."""
+    monkeypatch.setattr(Prometheus, "variable", lambda self, query: ["sim-00001", "sim-00002"])
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (without_matplotlib, "matplotlib is not installed; it comes with: pip install 'windward[plot]'"),
+        (lambda _: None, "no Prometheus on http://127.0.0.1:"),
+        (with_machines, "Prometheus has no machine 'sim-0001'; did you mean sim-00001"),
+    ],
+    ids=["matplotlib", "Prometheus", "machine"],
+)
+def test_what_is_missing_is_said(
+    given: Callable[[pytest.MonkeyPatch], None], said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Before anything is drawn."""
+    given(monkeypatch)
+    url = f"http://127.0.0.1:{free_port()}"
+    monkeypatch.setattr(sys, "argv", ["pictures", "--prometheus", url, "--machine", "sim-0001", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert said in str(ended.value)
+    assert list(tmp_path.iterdir()) == []
