@@ -974,16 +974,17 @@ class _Step(NamedTuple):
     wait_s: float
 
 
-def instance_id(now_s: float, drawn: bytes) -> str:
+def instance_id(now_s: float, drawn: bytes, place: int = 0) -> str:
     """Return an id of 14 characters: six of the second, by which ids sort, and eight of five drawn bytes (40 bits).
 
     The digits are of base 32, in the order of their characters: 0-9 and a-z without i, l, o, u. Six last until 2059.
+    The ids of a list count up from what was drawn, by their ``place`` in it.
 
-    >>> instance_id(1_790_000_000.0, bytes(5))
-    '1ksdg000000000'
+    >>> instance_id(1_790_000_000.0, bytes(5)), instance_id(1_790_000_000.0, bytes(5), 33)
+    ('1ksdg000000000', '1ksdg000000011')
     """
-    second, chance = int(now_s) - _IDS_SINCE, int.from_bytes(drawn, "big")
-    number = (second % (1 << 30)) << 40 | chance
+    second, chance = int(now_s) - _IDS_SINCE, int.from_bytes(drawn, "big") + place
+    number = (second % (1 << 30)) << 40 | chance % (1 << 40)
     return "".join(_DIGITS[number >> shift & 31] for shift in range(65, -5, -5))
 
 
@@ -992,13 +993,12 @@ def _named(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
     The id is drawn here, before the query is first sent: sent again, it asks for the same instance.
     """
-    given = params.get("instances")
+    given, now_s, drawn = params.get("instances"), time.time(), os.urandom(5)
     if "instances" not in params:
-        return params if params.get("id") else {**params, "id": instance_id(time.time(), os.urandom(5))}
+        return params if params.get("id") else {**params, "id": instance_id(now_s, drawn)}
     if not isinstance(given, (list, tuple)) or not all(isinstance(one, Mapping) for one in given):
         return params
-    base = instance_id(time.time(), os.urandom(5))
-    named = [one if one.get("id") else {**one, "id": f"{base}-{number}"} for number, one in enumerate(given, 1)]
+    named = [one if one.get("id") else {**one, "id": instance_id(now_s, drawn, n)} for n, one in enumerate(given)]
     return {**params, "instances": named}
 
 
