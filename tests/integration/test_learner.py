@@ -117,7 +117,7 @@ def test_what_became_of_stated_chances_is_written_after_a_window(
     assert sum(each.observed for each in cpu) == 0
     assert read_learned(wire.one("GET", names.learned)) == learned
     assert cli.main(["learned", "--redis-url", valkey.url, "--prefix", names.prefix]) == 0
-    assert "cpu above 90% in the next half hour" in capsys.readouterr().out
+    assert "cpu above 80% in the next half hour" in capsys.readouterr().out
 
 
 def test_reports_of_instances_teach_at_the_first_look(
