@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -297,8 +297,9 @@ class Inspection:
         self.redis_info[area] = info
         if holds_ledger:
             self._replicas = info.get("connected_slaves")
-            epoch: Any = server.hget(self._names.ledger("head"), "epoch")
-            self._epoch = (epoch or b"").decode()
+            with suppress(redis.ResponseError):  # another type, or a user that may not read it: it is not known
+                epoch: Any = server.hget(self._names.ledger("head"), "epoch")
+                self._epoch = (epoch or b"").decode(errors="replace")
         wrong = _warnings(area, wrong_settings(info))
         where = server.get_connection_kwargs()
         local = "path" in where or where.get("host") in ("127.0.0.1", "localhost", "::1")

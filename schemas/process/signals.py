@@ -20,7 +20,8 @@ class Stop(threading.Event):
     or in `set` of the signal before. With the plain lock of `threading.Event` it would wait for itself for ever. Ctrl-C
     in a terminal, `timeout` and systemd each may send a second signal soon after. So this lock may be taken again.
 
-    Then a handler may also run after `wait` has looked and before it sleeps. No call wakes it, so it looks each second.
+    Then a handler may also run after `wait` has looked and before it sleeps. Its `set` wakes no thread, so `wait` looks
+    again each second.
     """
 
     def __init__(self) -> None:

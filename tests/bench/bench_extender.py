@@ -18,7 +18,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -26,16 +25,14 @@ from contextlib import ExitStack, closing, contextmanager
 import numpy as np
 
 from schemas.names import Names
-from scorer.wire import Wire
 from tests.bench.servers import own_server, processor_us, server_process
 from tests.conftest import free_port, stop
 from tests.integration.extender_process import extender, pod
 from tests.integration.test_exporter import get
 from tests.integration.test_rpc import eventually
-from tests.window_tables import publish, window_table
+from tests.kubernetes.processes import agents
 
 P50_MS_MAX, P99_MS_MAX = 5.0, 25.0
-WRITTEN_S = 1.0
 FROZEN_S = 4.0
 POD_BYTES = 5_700
 """A pod as a cluster has it, mostly managed fields."""
@@ -75,29 +72,6 @@ def _listens(port: int) -> bool:
     return True
 
 
-@contextmanager
-def writer(url: str, names: Sequence[str]) -> Iterator[None]:
-    """Write the windows of all nodes each second, at other loads."""
-    ended = threading.Event()
-    random = np.random.default_rng(1)
-
-    def write() -> None:
-        wire = Wire({"url": url})
-        while True:
-            publish(wire, Names(), [window_table(names, utilization=random.uniform(0.1, 0.8, len(names)))])
-            if ended.wait(WRITTEN_S):
-                break
-        wire.close()
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
 def question(number: int, names: Sequence[str]) -> bytes:
     """Return what the scheduler asks of a pod."""
     body = pod(f"uid-{number}", cpu="500m")
@@ -120,11 +94,14 @@ def figures(times_ms: Sequence[float]) -> dict[str, float]:
 
 def measure(nodes: int, questions: int) -> dict[str, object]:
     """Return the figures, as Redis answers and as it does not."""
+    random = np.random.default_rng(1)
     names = [f"ip-10-{n // 250}-{n % 250}-17.eu-central-1.compute.internal" for n in range(nodes)]
     with ExitStack() as parts:
         url, wire = parts.enter_context(own_server())
         redis_pid = server_process(wire)
-        parts.enter_context(writer(url, names))
+        parts.enter_context(
+            agents(url, Names(), lambda: dict(zip(names, random.uniform(0.1, 0.8, nodes), strict=True)))
+        )
         process, port, page = parts.enter_context(extender(url, Names(), "--refresh", "0.5"))
         eventually(lambda: get(f"{page}/ready")[0] == 200)
         connection = parts.enter_context(closing(http.client.HTTPConnection("127.0.0.1", port)))

@@ -291,6 +291,17 @@ def test_a_live_machine_is_not_forgotten(windward: Run) -> None:
     assert "the next sample brings each back" in forced.stderr
 
 
+@pytest.mark.parametrize("facts", [b"[1]", b"\xff", b'{"host_id": 7}'])
+def test_a_machine_whose_facts_cannot_be_read_is_forgotten(windward: Run, valkey: Valkey, facts: bytes) -> None:
+    """It is what there is to forget."""
+    names = Names(f"commands-{os.getpid()}")
+    with redis.Redis.from_url(valkey.url) as server:
+        server.hset(names.facts(0), "junk", facts)
+        found = windward("machines", "forget", "junk")
+        server.hdel(names.facts(0), "junk")
+    assert (found.returncode, found.stdout, found.stderr) == (0, "junk: forgotten\n", "")
+
+
 def test_a_machine_with_instances_is_not_forgotten(windward: Run, valkey: Valkey) -> None:
     """Nor another that is named with it; with --force both are, and the stream app is told when."""
     names = Names(f"commands-{os.getpid()}")

@@ -17,6 +17,10 @@ from scorer.commands.machines.machine_table import STALE_S
 from scorer.live.windows_reader import asking, read_windows
 
 
+class _Host(msgspec.Struct):
+    host_id: str = ""
+
+
 @dataclass
 class Known:
     """Of some machines by name: age of the newest sample, host id, publishing interval."""
@@ -48,14 +52,22 @@ def known_of(server: redis.Redis, windows: WindowsWire, names: Names, wanted: Se
     tables = {partition: one.whole() for partition, one in reader.by_partition.items()}
     facts = asking(windows)([("HMGET", names.facts(partition), *wanted) for partition in range(partitions)])
     for partition in range(partitions):
-        table = tables.get(partition)
-        for name in wanted if table else ():
-            if table and name in table.machines:
-                row = table.machines.index(name)
-                at, every = aligned(table, "at"), aligned(table, "interval_s")
-                known.ages_s[name] = float(seconds) - float(at[row]) if at is not None else 0.0
-                known.every_s[name] = float(every[row]) if every is not None else 0.0
+        table, among = tables.get(partition), set(wanted)
+        if table is not None:
+            at, every = aligned(table, "at"), aligned(table, "interval_s")
+            for row, name in enumerate(table.machines):
+                if name in among:
+                    known.ages_s[name] = float(seconds) - float(at[row]) if at is not None else 0.0
+                    known.every_s[name] = float(every[row]) if every is not None else 0.0
         for name, value in zip(wanted, facts[partition], strict=True):
             if value:
-                known.hosts[name] = str(msgspec.json.decode(value).get("host_id", ""))
+                known.hosts[name] = _host_in(value)
     return known
+
+
+def _host_in(facts: bytes) -> str:
+    """Return the host id in stored facts; "" where they cannot be read."""
+    try:
+        return msgspec.json.decode(facts, type=_Host).host_id
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""

@@ -130,9 +130,9 @@ class Credits:
     def _as_measured(self, expected: Floats, placed: PlacedInstances, share: Floats) -> Floats:
         """Return [R, K]: the expected usage, nearer to the measured one the longer an instance was reported.
 
-        It counts as `USE_MAX` times what is asked at most, whatever an agent says. Of many instances only those that
-        the window does not show whole are looked at. Reports until the start are of an earlier instance with the same
-        id, so they give no weight.
+        It counts as `USE_MAX` times what is asked at most, whatever an agent says; where nothing is asked, the
+        expectation stays. Of many instances only those that the window does not show whole are looked at. Reports until
+        the start are of an earlier instance with the same id, so they give no weight.
         """
         columns = self.snapshot.usages.columns
         few = placed.rows.size < MANY
@@ -143,7 +143,7 @@ class Credits:
         age_s = np.fmax(columns.take(columns.at, rows) - first, 0.0)
         apart = np.minimum(columns.take(columns.mean, rows), USE_MAX * placed.amounts[:, young]) - expected[:, young]
         apart[MEMORY] = 0.0
-        apart[np.isnan(apart) | ~np.isnan(placed.expected[:, young])] = 0.0
+        apart[np.isnan(apart) | ~np.isnan(placed.expected[:, young]) | placed.missing[:, young]] = 0.0
         apart *= age_s / (age_s + HALF_S)
         found = expected.copy()
         found[:, young] += apart

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.tables.learned import Learned
 from scorer.ledger.record.instance import copy_with
+from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.profiles.profile import LoadModel
 from scorer.snapshot.snapshot import Snapshot
 from tests.scorer.fleets import fleet, machine, see
@@ -207,6 +208,15 @@ def test_what_is_reported_of_an_instance_stands_for_its_estimate(
     assert plain.mean[0, 0] == pytest.approx(
         (1.0 if "expected" in instance else 4.0) * (1.0 if "started" in instance else 0.75)
     )
+
+
+def test_where_nothing_is_asked_a_report_changes_nothing() -> None:
+    """There is no amount that bounds what an agent may say: the profile's estimate stays."""
+    placed = {"id": "i", "machine": "m", "memory": 8, "placed_ago_s": 900, "usage": {"cpu": 7}, "usage_since_s": 900.0}
+    offline = fleet(machine("m", usage={"cpu": 0, "memory": 0}), instances=[placed], **HOUR)
+    offline = replace(offline, snapshot=with_learned(offline.snapshot))
+    model = LoadModel(window=3600, credits="window", learned=True, estimate=Estimate(default={"cpu": 3.0}))
+    assert see(offline, None, model).mean[0, 0] == pytest.approx(0.75 * 3.0)
 
 
 def with_learned(snapshot: Snapshot) -> Snapshot:
