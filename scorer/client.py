@@ -361,6 +361,8 @@ class RebalanceFields(TypedDict, total=False):
     moves_max: int | None
     same: Sequence[str] | None
     settings: Mapping[str, int | float | bool | str | Sequence[str] | Mapping[str, int | float]]
+    every_s: float | None
+    rounds: str
 
 
 class MachinesFields(TypedDict, total=False):
@@ -845,6 +847,8 @@ class RebalanceResult(Result, kw_only=True):
     """Of the fleet, before and after the moves."""
     std: dict[str, list[float]]
     """Standard deviation of utilization by resource, before and after."""
+    rounds: str = ""
+    """With `every_s`: what to send with the next round."""
 
 
 class MachineRow(Result, kw_only=True):
