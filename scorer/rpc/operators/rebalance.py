@@ -3,7 +3,8 @@
 The plan is that of one round of the command and of the daemon (`scorer.planning.balance.advice`), made in steps on a
 copy of the ledger. Of several rounds each is a query, with the state of the one before
 (`scorer.planning.balance.rounds`). The longest step takes 13 to 24 ms with 5,000 machines and 100,000 instances
-(`tests/bench/bench_steps.py`), also with the state of 5,000 machines. A program begins a move by ``update`` with ``move``, with the generation that is named.
+(`tests/bench/bench_steps.py`), also with the state of 5,000 machines. A program begins a move by ``update`` with
+``move``, with the generation that is named.
 """
 
 from __future__ import annotations

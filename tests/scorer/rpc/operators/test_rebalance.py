@@ -112,7 +112,8 @@ def test_several_rounds(scorer: Scorer, profile: str) -> None:
 @pytest.mark.parametrize(
     ("asked", "error"),
     [({"moves_max": 0}, "moves_max"), ({"rounds": "[{},{},{}]"}, "rounds: give every_s"),
-     ({"rounds": "[{}]", "every_s": 60}, "rounds: not the state of a round before"), ({"every_s": 0}, "every_s"), ({"same": [""]}, "same: expected names"), ({"profile": "none"}, "profile"),
+     ({"rounds": "[{}]", "every_s": 60}, "rounds: not the state of a round before"), ({"every_s": 0}, "every_s"),
+     ({"same": [""]}, "same: expected names"), ({"profile": "none"}, "profile"),
      ({"apply": True}, "apply")],
 )  # fmt: skip
 def test_refused(scorer: Scorer, asked: dict[str, Any], error: str) -> None:
