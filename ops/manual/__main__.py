@@ -7,6 +7,7 @@ build environment has not. Shell.
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -66,6 +67,8 @@ _windward_words() {
 }
 """
 """Runs the function of `shtab` on the words as a parser of arguments has them."""
+_WITH_VALUE = re.compile(r'"(--[\w-]+)\[((?:\\.|[^]\\])*)]:')
+"""A flag with a value, as zsh's `_arguments` has it; with "=" behind its name it is completed after that sign, too."""
 
 
 def completions(name: str, parser: Parser) -> dict[str, str]:
@@ -76,6 +79,8 @@ def completions(name: str, parser: Parser) -> dict[str, str]:
 def completion(parser: Parser, shell: str) -> str:
     """Return a shell's completion of a command."""
     text = str(shtab.complete(parser, shell=shell))
+    if shell == "zsh":
+        text = _WITH_VALUE.sub(r'"\1=[\2]:', text)
     if shell == "bash":
         head, last = text.rstrip().rsplit("\n", 1)  # complete -o bashdefault -F FUNCTION PROGRAM
         function, program = last.split()[-2:]

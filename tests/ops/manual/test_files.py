@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -108,3 +109,11 @@ def test_bash_completes(words: str, expected: str, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.stdout.split() == expected.split()
     assert done.stderr == ""
+
+
+def test_zsh_completes_a_value_after_an_equals_sign() -> None:
+    """Of each flag that has one; a flag without a value gets no sign."""
+    text = FILES()["windward"]["share/zsh/site-functions/_windward"]
+    assert '"--machine=[the only machine it may go to]:MACHINE:_windward_machines"' in text
+    assert '"--dry-run[reserve nothing]"' in text
+    assert re.search(r'"--[\w-]+\[.*]:[A-Z]', text) is None
