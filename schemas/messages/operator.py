@@ -105,7 +105,8 @@ def _per_cent(value: Any) -> str:
         given = value.get(name) if isinstance(value, dict) else None
         for resource, share in given.items() if isinstance(given, dict) else ():
             if isinstance(share, int | float) and 1 < share <= 100:
-                return f"{name}.{resource}: expected a share from 0 to 1, got {share:g}; for {share:g} % write {share / 100:g}"
+                meant = f"for {share:g} % write {share / 100:g}"
+                return f"{name}.{resource}: expected a share from 0 to 1, got {share:g}; {meant}"
     return ""
 
 
