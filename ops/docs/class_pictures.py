@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ops.docs.drawing import BLUE, GREEN, GREY, ORANGE, SOLID, Pictures, block, named
+from ops.docs.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, SOLID, Pictures, block, named
 from ops.replay.report.comparison import compare
 from ops.replay.report.results_file import read_results
 from schemas.resources import CPU, PRIORITY_CLASSES
@@ -140,29 +140,53 @@ def over_commit(axes: Any) -> None:
     named(axes, about, "hot minutes with prod, ratio", legend="upper left")
 
 
-COMPARED = ("windward", "windward + 0.5 %/h", "trimaran", "koordinator", "kubernetes", "seed")
+COMPARED = (
+    ("windward", ("windward", "default before"), BLUE, "o"),
+    ("with moves, 0.5 %/h", ("windward" + MOVED, "default before" + MOVED), BLUE, "s"),
+    ("trimaran", ("trimaran",), ORANGE, "^"),
+    ("koordinator", ("koordinator",), PURPLE, "v"),
+    ("kubernetes", ("kubernetes",), GREY, "D"),
+    ("oracle", ("oracle",), GREEN, "P"),
+)
+"""What the picture shows: a label, the policies of which the first that is there is drawn, a colour and a mark."""
+OLD_DEFAULT = "variance-and-risk"
+SHOWN = (
+    ("common peaks", "harder-peaks", ""),
+    ("all", "steady", ""),
+    ("bitbrains", "steady", "bitbrains"),
+    ("gcd2011", "steady", "gcd"),
+    ("planetlab", "steady", "planetlab"),
+    ("alibaba", "alibaba", "alibaba"),
+)
+"""Columns of the picture: their names, the file of results, the family or all."""
+LEAST, MOST = 0.01, 16.0
+"""Ratios that are drawn; ends of intervals beyond them are cut off."""
 
 
 def which_profile(axes: Any) -> None:
-    """How even each profile keeps the fleet, against its hot minutes; ratios to the old default, at 65 % load."""
-    rows = {row.policy: row.ratios for row in compare(read_results(RESULTS / "steady.json"), "variance-and-risk")}
-    for name in COMPARED:
-        even, hot = rows[name]["std"], rows[name]["hot90"]
-        colour = BLUE if name.startswith("windward") else GREY
-        for low, high, xs, ys in (
-            (even.low, even.high, [even.low, even.high], [hot.ratio] * 2),
-            (hot.low, hot.high, [even.ratio] * 2, [hot.low, hot.high]),
-        ):
-            if low and high:
-                axes.plot(xs, ys, color=colour, linewidth=0.7)
-        axes.plot(even.ratio, hot.ratio, color=colour, marker="o", markersize=4)
-        axes.annotate(name, (even.ratio, hot.ratio), (5, 4), textcoords="offset points", fontsize=7)
-    axes.plot(1.0, 1.0, color=ORANGE, marker="D", markersize=4, linestyle="none", label="variance-and-risk")
+    """The hot minutes of the default, the peers, moves and the oracle, by family; ratios to the old default."""
+    for place, (_, file, family) in enumerate(SHOWN):
+        found = compare(read_results(RESULTS / f"{file}.json"), OLD_DEFAULT, family=family)
+        rows = {row.policy: row.ratios["hot90"] for row in found}
+        for at, (_, policies, colour, marker) in enumerate(COMPARED):
+            name = next((each for each in policies if each in rows), None)
+            if name is None:
+                continue
+            x, hot = place + 0.13 * (at - (len(COMPARED) - 1) / 2), rows[name]
+            if hot.low and hot.high:
+                axes.plot([x, x], np.clip([hot.low, hot.high], LEAST, MOST), color=colour, linewidth=0.7)
+            face = colour if name == policies[0] else "none"
+            axes.plot(x, max(hot.ratio, LEAST), color=colour, marker=marker, markersize=4, markerfacecolor=face)
+    for label, _, colour, marker in COMPARED:
+        axes.plot([], [], color=colour, marker=marker, markersize=4, linestyle="none", label=label)
+    axes.axhline(1.0, color=GREY, linestyle=":", linewidth=1)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
-    axes.set_yticks([0.25, 0.5, 1, 2, 4], minor=False)
+    axes.set_yticks([0.01, 0.03, 0.1, 0.3, 1, 3, 10], minor=False)
     axes.set_yticks([], minor=True)
-    named(axes, "unevenness (std), ratio: left is better", "hot minutes, ratio: lower is better", legend="upper left")
+    axes.set_ylim(LEAST, 3 * MOST)
+    axes.set_xticks(range(len(SHOWN)), [name for name, *_ in SHOWN])
+    named(axes, "", "hot minutes, ratio to the old default", legend="upper left", columns=3)
 
 
 PICTURES: Pictures = {

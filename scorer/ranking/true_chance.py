@@ -17,7 +17,8 @@ It changes what is stated, and no order of machines. It does so for scores with 
 Rejected: a line between the logits of p and f. Two numbers cannot say that 0.05 is right and 0.35 is not.
 Rejected, too, on 120 worlds of six families: a prior of 20 cases, as what is stated is too high nearly everywhere.
 Of 81 bins with 500 cases of a family 20 were wrong with it, and 9 of 77 with a prior of 2. Finer bins, and a prior
-by what came true in the bins beside, gained nothing more.
+by what came true in the bins beside, gained nothing more. Nor did cases that overlap, a prior by the odds of all bins
+together, and a line that keeps each bin's mean (docs/replay.md, "Reliability").
 """
 
 from __future__ import annotations

@@ -59,6 +59,26 @@ def test_the_picture_of_over_commit_shows_every_row() -> None:
     assert all(low < text.xy[1] < high for text in axes.texts if hasattr(text, "xy"))
 
 
+def test_the_picture_of_the_profiles_shows_each_policy_by_family() -> None:
+    """Each has a mark in sight in the column of all worlds; marks of the default before are hollow."""
+    from matplotlib.figure import Figure
+
+    from ops.docs import class_pictures
+
+    axes = Figure().subplots()
+    class_pictures.which_profile(axes)
+    low, high = axes.get_ylim()
+    marks = [line for line in axes.lines if line.get_marker() not in {"", "None", None} and len(line.get_xdata())]
+    assert all(low <= float(line.get_ydata()[0]) <= high for line in marks)
+    at = [name for name, *_ in class_pictures.SHOWN].index("all")
+    inside = {line.get_marker(): line for line in marks if abs(float(line.get_xdata()[0]) - at) < 0.5}
+    assert set(inside) == {marker for *_, marker in class_pictures.COMPARED}
+    shown = class_pictures.read_results(class_pictures.RESULTS / "steady.json")
+    policies = {one.policy for one in shown}
+    for _, names, _, marker in class_pictures.COMPARED:
+        assert (inside[marker].get_markerfacecolor() == "none") == (names[0] not in policies)
+
+
 def test_no_shape_is_of_a_plugin_that_is_gone() -> None:
     """The table of shapes names filters and scores that there are."""
     assert set(SHAPES) <= {each.name for each, _ in PLUGINS}
