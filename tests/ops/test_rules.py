@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from ops.grafana.asked import FOLDER, panels
 from ops.grafana.page import DOCS_URL
 from ops.stack.servers.process import LocalError
 from ops.stack.servers.prometheus import RULES, configuration, prometheus_binary
+from tests.ops.yaml_files import read_yaml
 
 ROOT = Path(__file__).parents[2]
 ALERTS, RECORDED = (
-    [rule for group in yaml.safe_load((RULES / name).read_text())["groups"] for rule in group["rules"]]
+    [rule for group in read_yaml((RULES / name).read_text())["groups"] for rule in group["rules"]]
     for name in ("alerts.yml", "recording.yml")
 )
 NAMES = [alert["alert"] for alert in ALERTS]
-TESTS = yaml.safe_load((ROOT / "ops/prometheus/tests/alerts.yml").read_text())["tests"]
+TESTS = read_yaml((ROOT / "ops/prometheus/tests/alerts.yml").read_text())["tests"]
 RUNBOOK = (ROOT / "docs/runbook.md").read_text()
 
 BASE_URL = '{{ or $externalLabels.windward_%s "%s" }}'
@@ -101,7 +101,7 @@ def as_one_case(cases: Sequence[dict[str, Any]]) -> dict[str, Any]:
 @pytest.mark.parametrize(("file", "interval"), [("alerts", "1m"), ("failures", "15s")])
 def test_fleets_in_one_prometheus_do_what_their_tests_say(file: str, interval: str, tmp_path: Path) -> None:
     """Each fires what it should and nothing else, whatever the series of a hundred other fleets say."""
-    tests = yaml.safe_load((ROOT / f"ops/prometheus/tests/{file}.yml").read_text())
+    tests = read_yaml((ROOT / f"ops/prometheus/tests/{file}.yml").read_text())
     assert tests["evaluation_interval"] == interval
     written = {"rule_files": sorted(map(str, RULES.glob("*.yml"))), "evaluation_interval": interval}
     (tmp_path / "one.yml").write_text(json.dumps(written | {"tests": [as_one_case(tests["tests"])]}))
