@@ -94,11 +94,11 @@ def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
     """Start everything, let it place, confirm, refuse and release for a while."""
     settings = StackSettings(
         kafka_port=0, redis_port=0, metrics_port=0, prometheus=True, prometheus_port=0, prometheus_interval_s=STEP_S,
-        machines=MACHINES, backfill_s=4000, scorers=2, record=True, rebalancer=True,
+        machines=MACHINES, backfill_s=4000, partitions=2, scorers=2, record=True, rebalancer=True,
         load_watcher=True, pods=api.url, state_dir=tmp_path_factory.mktemp("stack"),
     )  # fmt: skip
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
-    environ["WINDWARD_FLUSH_INTERVAL_S"] = "0.5"  # by default every 50 ms: more than a busy machine needs here
+    environ["WINDWARD_FLUSH_INTERVAL_S"] = "1"  # by default every 50 ms: more than a busy machine needs here
     environ["WINDWARD_INSTANCES_FLUSH_S"] = "1"
     environ["WINDWARD_LEARN_S"] = "5"
     tables = tmp_path_factory.mktemp("config") / "windward.toml"
