@@ -411,7 +411,11 @@ def test_every_process_is_scraped_without_a_warning(run: Run) -> None:
         "windward-load-watcher", "windward-pods", "windward-rebalancer", "windward-record", "windward-scorer",
         "windward-scorer", "windward-stream",
     ]  # fmt: skip
-    assert [each["lastError"] for each in targets if each["health"] != "up"] == []
+
+    def without_error() -> bool:  # one scrape may take longer than its second where the cores are busy
+        return all(each["health"] == "up" for each in run.prometheus.get("targets")["activeTargets"])
+
+    wait_until(without_error, 30, "all targets are up")
 
 
 def test_the_stack_says_where_prometheus_is(run: Run, tmp_path: Path) -> None:
