@@ -237,6 +237,8 @@ class RequestFields(TypedDict, total=False):
     maxmemory: float | str
     id: str
     """The deployer's id; repeating it repeats the answer."""
+    first_id: str
+    """In place of id: the first of count ids, which count up in base 32; the client gives one."""
     priority_class: Literal["batch", "free", "mid", "prod"]
     """Class."""
     data_labels: Sequence[str]
@@ -359,6 +361,8 @@ class RebalanceFields(TypedDict, total=False):
     moves_max: int | None
     same: Sequence[str] | None
     settings: Mapping[str, int | float | bool | str | Sequence[str] | Mapping[str, int | float]]
+    every_s: float | None
+    rounds: str
 
 
 class MachinesFields(TypedDict, total=False):
@@ -843,6 +847,8 @@ class RebalanceResult(Result, kw_only=True):
     """Of the fleet, before and after the moves."""
     std: dict[str, list[float]]
     """Standard deviation of utilization by resource, before and after."""
+    rounds: str = ""
+    """With `every_s`: what to send with the next round."""
 
 
 class MachineRow(Result, kw_only=True):
@@ -978,13 +984,12 @@ def instance_id(now_s: float, drawn: bytes, place: int = 0) -> str:
     """Return an id of 14 characters: six of the second, by which ids sort, and eight of five drawn bytes (40 bits).
 
     The digits are of base 32, in the order of their characters: 0-9 and a-z without i, l, o, u. Six last until 2059.
-    The ids of a list count up from what was drawn, by their ``place`` in it.
+    The ids of a list or a count go up by one from what was drawn, by their ``place``.
 
     >>> instance_id(1_790_000_000.0, bytes(5)), instance_id(1_790_000_000.0, bytes(5), 33)
     ('1ksdg000000000', '1ksdg000000011')
     """
-    second, chance = int(now_s) - _IDS_SINCE, int.from_bytes(drawn, "big") + place
-    number = (second % (1 << 30)) << 40 | chance % (1 << 40)
+    number = (((int(now_s) - _IDS_SINCE) % (1 << 30)) << 40) + int.from_bytes(drawn, "big") + place
     return "".join(_DIGITS[number >> shift & 31] for shift in range(65, -5, -5))
 
 
@@ -993,13 +998,17 @@ def _named(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
     The id is drawn here, before the query is first sent: sent again, it asks for the same instance.
     """
-    given, now_s, drawn = params.get("instances"), time.time(), os.urandom(5)
-    if "instances" not in params:
-        return params if params.get("id") else {**params, "id": instance_id(now_s, drawn)}
+    given, now_s, drawn, place = params.get("instances", [params]), time.time(), os.urandom(5), 0
     if not isinstance(given, (list, tuple)) or not all(isinstance(one, Mapping) for one in given):
         return params
-    named = [one if one.get("id") else {**one, "id": instance_id(now_s, drawn, n)} for n, one in enumerate(given)]
-    return {**params, "instances": named}
+    named = []
+    for one in given:
+        count = one.get("count", 1)
+        field = "id" if count == 1 else "first_id"
+        known = one.get("id") or one.get("first_id")
+        named.append(one if known else {**one, field: instance_id(now_s, drawn, place)})
+        place += count if isinstance(count, int) else 1
+    return {**params, "instances": named} if "instances" in params else named[0]
 
 
 def _for_now(refusal: WindwardError, before: WindwardError | None) -> WindwardError:

@@ -75,8 +75,8 @@ class Scene:
             publish(with_windows, self._names, [window_table(fleet, at=time.time() + 3600, capacity=CAPACITY)])
             with_windows.close()
             self._start()
+            self._work()
             self._stack = self._stack.pop_all()
-        self._work()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -130,7 +130,11 @@ class Scene:
     def _work(self) -> None:
         """Wait until each client has placed some more."""
         since_s = time.monotonic()
-        eventually(lambda: self._placed_since(since_s, range(2 * GROUP), WORK))
+        try:
+            eventually(lambda: self._placed_since(since_s, range(2 * GROUP), WORK))
+        except AssertionError as late:
+            late.add_note(f"told since then: {dict(self._answers(since_s))}")
+            raise
 
     def fail(self, how: str) -> None:
         """Have the primary fail; wait until all servers follow the next one, and all clients work again.
@@ -165,6 +169,10 @@ class Scene:
     def _note_again(self, since_s: float, clients: range) -> None:
         self.again_s.append(eventually(lambda: self._placed_since(since_s, clients)) - since_s)
 
+    def _answers(self, since_s: float = 0.0) -> Counter[str]:
+        told = [one for one in self._said if one.at_s > since_s]
+        return Counter(f"{one.step} {one.error} {'' if one.machine else 'nowhere'}".strip() for one in told)
+
     def end(self) -> Verdict:
         """Stop the clients and compare what they were told with the ledger."""
         self._stop()
@@ -172,7 +180,7 @@ class Scene:
         wire = Wire(self._watched.arguments)
         verdict = verdict_on(Ledger(wire, self._names, log_length=1_000_000), self._said, CAPACITY)
         wire.close()
-        answers = Counter(f"{one.step} {one.error}".strip() for one in self._said)
-        log.info("placing again after %s s; %d lost of %s", self.again_s, len(verdict.lost), dict(answers))
+        answers = dict(self._answers())
+        log.info("placing again after %s s; %d lost of %s", self.again_s, len(verdict.lost), answers)
         assert {one.error for one in self._said} <= {"", *AGAIN, *ENDED_OR_FULL}
         return verdict

@@ -82,9 +82,9 @@ def _problems(cls: type, given: dict[str, tuple[Any, str]]) -> list[str]:
     try:
         made(_optional(cls), given)
     except SettingsError as error:
+        if _about_an_argument(cls, error):
+            return []
         wrong = str(error).partition(":")[0]
-        if wrong not in {field.name for field in dataclasses.fields(cls) if not field.metadata.get("positional")}:
-            return []  # about an argument, which a file does not give
         others = {name: one for name, one in given.items() if name != wrong}
         return [str(error), *(_problems(cls, others) if wrong in given else ())]
     return []
@@ -103,14 +103,36 @@ def _optional(cls: type) -> type:
     )
 
 
+def _made_for_show(cls: type, given: dict[str, tuple[Any, str]]) -> Any:
+    """Return the settings, which may lack the arguments of a call; raises SettingsError where another is wrong."""
+    optional = _optional(cls)
+    try:
+        return made(optional, given)
+    except SettingsError as error:
+        lacks = [field.name for field in dataclasses.fields(cls) if field.metadata.get("positional")]
+        if not lacks or any(name in given for name in lacks) or not _about_an_argument(cls, error):
+            raise
+    unchecked = {"__post_init__": lambda self: None}
+    return made(
+        dataclasses.make_dataclass(cls.__name__, [], bases=(optional,), frozen=True, kw_only=True, namespace=unchecked),
+        given,
+    )
+
+
+def _about_an_argument(cls: type, error: SettingsError) -> bool:
+    """Return whether an error is not about a setting, but about an argument, which a file does not give."""
+    named = str(error).partition(":")[0]
+    return named not in {field.name for field in dataclasses.fields(cls) if not field.metadata.get("positional")}
+
+
 def _show(command: str, argv: list[str], environ: Mapping[str, str], *, as_json: bool) -> int:
     if command not in COMMANDS:
         raise SettingsError(f"command: no command {command!r}{did_you_mean(command, COMMANDS)}")
     refuse_unknown(argv, environ)
     rows: dict[str, dict[str, Any]] = {}
     for cls in classes(command):
-        given = gather(cls, command, argv if len(classes(command)) == 1 else [], environ)
-        settings: Any = made(_optional(cls), given)
+        given = gather(_optional(cls), command, argv if len(classes(command)) == 1 else [], environ)
+        settings = _made_for_show(cls, given)
         for field in dataclasses.fields(cls):
             value = getattr(settings, field.name)
             secret = field.metadata.get("secret")

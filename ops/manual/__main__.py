@@ -7,6 +7,7 @@ build environment has not. Shell.
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -37,6 +38,39 @@ def files() -> dict[str, dict[str, str]]:
     }
 
 
+AT_EQUALS_SIGNS = """
+# bash splits words at "=": --flag=value becomes two words, as --flag value is; name=value becomes one again
+_windward_words() {
+  local at word before="" words=() current=0 whole=""
+  for at in "${!COMP_WORDS[@]}"; do
+    word="${COMP_WORDS[at]}"
+    (( at > COMP_CWORD )) && break
+    if [[ $word == = && $before == --* ]]; then
+      word=""
+      words+=("")
+    elif [[ $word == --*=* ]]; then
+      words+=("${word%%=*}" "${word#*=}")
+      whole="${word%%=*}="
+    elif [[ ${#words[@]} -gt 0 && -z ${words[-1]} && $before == = ]]; then
+      words[-1]="$word"
+    elif [[ ${#words[@]} -gt 0 && ( $word == = || $before == = ) ]]; then
+      words[-1]+="$word"
+    else
+      words+=("$word")
+    fi
+    before="${COMP_WORDS[at]}"
+  done
+  local COMP_WORDS=("${words[@]}") COMP_CWORD=$(( ${#words[@]} - 1 ))
+  "$1"
+  [[ -n $whole && ${COMP_WORDS[COMP_CWORD-1]} == "${whole%=}" ]] && COMPREPLY=("${COMPREPLY[@]/#/$whole}")
+  return 0
+}
+"""
+"""Runs the function of `shtab` on the words as a parser of arguments has them."""
+_WITH_VALUE = re.compile(r'"(--[\w-]+)\[((?:\\.|[^]\\])*)]:')
+"""A flag with a value, as zsh's `_arguments` has it; with "=" behind its name it is completed after that sign, too."""
+
+
 def completions(name: str, parser: Parser) -> dict[str, str]:
     """Return each shell's completion of a command."""
     return {place.format(name): completion(parser, shell) for shell, place in PLACES.items()}
@@ -45,6 +79,13 @@ def completions(name: str, parser: Parser) -> dict[str, str]:
 def completion(parser: Parser, shell: str) -> str:
     """Return a shell's completion of a command."""
     text = str(shtab.complete(parser, shell=shell))
+    if shell == "zsh":
+        text = _WITH_VALUE.sub(r'"\1=[\2]:', text)
+    if shell == "bash":
+        head, last = text.rstrip().rsplit("\n", 1)  # complete -o bashdefault -F FUNCTION PROGRAM
+        function, program = last.split()[-2:]
+        asked = f"{function}_asked() {{ _windward_words {function}; }}"
+        text = "\n".join([head, AT_EQUALS_SIGNS, asked, f"complete -o bashdefault -F {function}_asked {program}"])
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 

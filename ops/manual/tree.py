@@ -28,13 +28,20 @@ NAMES = {
     "profiles": "windward profiles -o name 2>/dev/null",
 }
 """The command that a shell asks for names as a word is completed; the environment says which server and user."""
-VALUES = {"machine": "machines", "profile": "profiles", "swap_role_with": "instances"}
-"""Which names complete the value of a flag of a command that asks a scorer."""
+VALUES = {
+    "machine": "machines", "explain": "machines", "profile": "profiles", "baseline": "profiles",
+    "evict_profile": "profiles", "swap_role_with": "instances", "after": "instances",
+}  # fmt: skip
+"""Which names complete the value of a flag. All but profiles only where the command asks a scorer."""
 SUBJECTS = {
     "machines": "machines", "drain": "machines", "profiles": "profiles", "instances": "instances", "why": "instances",
     "confirm": "instances", "update": "instances", "release": "instances", "events": "instances",
 }  # fmt: skip
 """Which names complete the words of a command that are no flags."""
+
+
+_FILES = ("FILE", "PATH", "TRACE|WORKLOAD|RECORDING")
+"""Metavars of what is a file."""
 
 
 def whole() -> Parser:
@@ -96,14 +103,16 @@ def complete(action: argparse.Action, kind: Any) -> None:
     """Set what completes a value: its choices, a file or a folder."""
     if typing.get_origin(kind) is tuple:
         kind = typing.get_args(kind)[0]
-    if action.dest == "priority_class":
+    if action.dest == "priority_class" or action.metavar == "CLASS":
         action.choices = PRIORITY_CLASSES
+    elif action.metavar == "COMMAND":
+        action.choices = tuple(COMMANDS)
     elif typing.get_origin(kind) is typing.Literal and action.nargs != 0:
         action.choices = [value for value in typing.get_args(kind) if value]
     elif action.nargs != 0:
         if action.metavar == "DIR" or action.dest.endswith("_dir"):
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
-        elif kind is Path or action.metavar == "FILE" or action.dest.endswith("_file"):
+        elif kind is Path or action.metavar in _FILES or action.dest.endswith("_file"):
             action.complete = shtab.FILE  # type: ignore[attr-defined]
 
 
@@ -112,7 +121,8 @@ def _named(cls: type, prog: str, action: argparse.Action) -> str:
     if hasattr(action, "complete"):
         return ""
     if action.option_strings:
-        return VALUES.get(action.dest, "") if issubclass(cls, ClientSettings) else ""
+        named = "" if action.metavar == "POSITION" else VALUES.get(action.dest, "")
+        return named if named == "profiles" or issubclass(cls, ClientSettings) else ""
     return "" if action.dest == "file" else SUBJECTS.get(prog.split()[1], "")
 
 

@@ -38,7 +38,10 @@ sys.modules[__name__] = sys.modules["{module}"]
 """Source of a module that is an alias of another: a class imported from either is the same."""
 
 REPLACED = {"scorer/client.py": ALIAS.format(module="windward_client").encode()}
-ADDED_TO_CHECKOUT = {"windward_client.py": ALIAS.format(module="scorer.client").encode()}
+ADDED_TO_CHECKOUT = {
+    "windward_client/__init__.py": ALIAS.format(module="scorer.client").encode(),
+    "windward_client/py.typed": b"",
+}
 
 _SIBLING = re.compile(rb"^Requires-Dist: windward-(agent|client)\b.*\r?\n", re.MULTILINE)
 

@@ -39,7 +39,7 @@ class TopApp(App[None]):
         Binding("k", "sort('risk')", "risk"),
         Binding("a", "sort('age')", "age"),
         Binding("N", "sort('machine')", "name"),
-        Binding("r", "turn", "turn"),
+        Binding("r", "turn", "reverse"),
         Binding("slash", "search", "search"),
         Binding("s", "stale", "stale"),
         Binding("escape", "clear", "clear", show=False),

@@ -80,7 +80,8 @@ def read_operator_facts(value: Any) -> OperatorFacts:
     try:
         facts = msgspec.convert(value, OperatorFacts)
     except msgspec.ValidationError as error:
-        raise InvalidOperatorFacts(field_error(error, given=value, kind=OperatorFacts)) from None
+        said = _per_cent(value) or field_error(error, given=value, kind=OperatorFacts)
+        raise InvalidOperatorFacts(said) from None
     for name in ("capacity", "share", "ratio", "reserve", "thresholds", "prod_thresholds", "percentile_thresholds"):
         for resource in getattr(facts, name):
             if resource not in RESOURCES:
@@ -92,6 +93,21 @@ def read_operator_facts(value: Any) -> OperatorFacts:
         except ValueError as error:
             raise InvalidOperatorFacts(f"{name}: {error}") from None
     return msgspec.structs.replace(facts, **amounts)
+
+
+def _per_cent(value: Any) -> str:
+    """Return what is wrong where a share seems to be given in per cent; "" elsewhere.
+
+    >>> _per_cent({"thresholds": {"cpu": 80}})
+    'thresholds.cpu: expected a share from 0 to 1, got 80; for 80 % write 0.8'
+    """
+    for name in ("share", "thresholds", "prod_thresholds", "percentile_thresholds"):
+        given = value.get(name) if isinstance(value, dict) else None
+        for resource, share in given.items() if isinstance(given, dict) else ():
+            if isinstance(share, int | float) and 1 < share <= 100:
+                meant = f"for {share:g} % write {share / 100:g}"
+                return f"{name}.{resource}: expected a share from 0 to 1, got {share:g}; {meant}"
+    return ""
 
 
 def drained(own: bytes | None, of_all: bytes | None) -> Draining | None:

@@ -128,7 +128,9 @@ def _add(group: Any, name: str, field: dataclasses.Field[Any], hint: Any, *, unl
         about += f" (default {default})"
     metavar = field.metadata.get("metavar", "DURATION" if is_duration(name, field) else name.rpartition("_")[2].upper())
     if field.metadata.get("positional"):
-        group.add_argument(name, metavar=metavar, help=about, nargs="*" if many else None)
+        group.add_argument(
+            name, metavar=metavar, help=about, nargs="*" if many else "?" if field.default is None else None
+        )
     elif kind is bool and field.default is True:
         group.add_argument(flag(name), help=argparse.SUPPRESS, action="store_true")
         group.add_argument(flag(f"no_{name}"), help=f"do not {about}", action="store_false", dest=name)

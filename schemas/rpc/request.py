@@ -27,6 +27,9 @@ LABELS_LENGTH_MAX = 8_192
 RULES_LENGTH_MAX = 16_384
 """Characters of all rules of a request together: they are stored with each of its instances, too."""
 
+ID_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+"""The digits of generated ids, in base 32 and in the order of their characters."""
+
 Quantity = float | Annotated[str, Meta(max_length=64)]
 Ratio = Annotated[float, Meta(ge=0, le=1)]
 Name = Annotated[str, Meta(max_length=NAME_LENGTH_MAX)]
@@ -129,6 +132,14 @@ class Request(
     maxmemory: Quantity = 0.0
     # what it is, beside the fields that are kept
     id: Annotated[Name, Meta(description="the deployer's id; repeating it repeats the answer")] = ""
+    first_id: Annotated[
+        str,
+        Meta(
+            max_length=14,
+            pattern="^([0-9a-hjkmnp-tv-z]{14})?$",
+            description="in place of id: the first of count ids, which count up in base 32; the client gives one",
+        ),
+    ] = ""
     priority_class: Annotated[Literal["prod", "mid", "batch", "free"], Meta(description="class")] = "prod"
     data_labels: Annotated[tuple[DataLabel, ...], Meta(max_length=256, description="images or data sets it uses")] = ()
     # where it may go

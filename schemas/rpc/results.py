@@ -395,6 +395,8 @@ class RebalanceResult(msgspec.Struct, frozen=True, kw_only=True):
     """Of the fleet, before and after the moves."""
     std: dict[str, list[float]]
     """Standard deviation of utilization by resource, before and after."""
+    rounds: str = ""
+    """With `every_s`: what to send with the next round."""
 
 
 class MachineRow(msgspec.Struct, frozen=True, kw_only=True):

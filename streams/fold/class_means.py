@@ -29,6 +29,13 @@ class ClassMeans:
         self._used = 0
         self._values: NDArray[np.float32] = np.empty((0, *_SHAPE), np.float32)
 
+    @classmethod
+    def of(cls, values: NDArray[np.float32]) -> ClassMeans:
+        """Return the means [k, R, S] of the rows 0 to k - 1."""
+        means = cls()
+        means._values, means._used, means._places = values, len(values), np.arange(len(values))
+        return means
+
     @property
     def nbytes(self) -> int:
         """Bytes held."""

@@ -9,7 +9,7 @@ Axes: M machines (rows in order of appearance), R resources, S positions, H hour
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -142,6 +142,20 @@ class Ring:
             grown = _blank(name, rows)
             grown[:used] = getattr(self, name)
             setattr(self, name, grown)
+
+
+def joined(parts: Sequence[tuple[Ring, NDArray[np.intp]]]) -> Ring:
+    """Return a ring of some rows of several rings, one after the other, without names: for reading, as it is a copy."""
+    ring = Ring()
+    for name in _ALL:
+        setattr(ring, name, np.concatenate([getattr(part, name).take(rows, axis=0) for part, rows in parts]))
+    for name in {name for part, _ in parts for name in part.classes}:
+        means = [part.classes.get(name, _NO_MEANS).means(rows) for part, rows in parts]
+        ring.classes[name] = ClassMeans.of(np.concatenate(means))
+    return ring
+
+
+_NO_MEANS = ClassMeans()
 
 
 def _blank(name: str, rows: int) -> NDArray[Any]:

@@ -27,7 +27,7 @@ from redis.exceptions import RedisError, ResponseError
 from streams.fold.arrivals import Arrived, Outcome
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
-from streams.state.partition import Partition
+from streams.state.partition import Partition, refresh_tables
 from streams.worker.faust_app import make_faust_app
 from streams.worker.holdings import Holdings
 from streams.worker.housekeeping import TICK_S, Housekeeping
@@ -224,6 +224,7 @@ class StreamApp:
                 await self._fold(partition)
             started = time.perf_counter()
             changed = [partition for partition in changed if not partition.resuming]
+            refresh_tables(changed, now_s)
             written = await asyncio.gather(*(self._save(partition) for partition in changed))
             if any(written):
                 await self._announce([one.number for one, done in zip(changed, written, strict=True) if done])

@@ -179,7 +179,8 @@ class Store:
                         extra={"values": {"partition": number, "stored": stored, "written": partition.written}},
                     )
                     partition.forget_written()
-                partition.refresh_table(now_s)
+                if not partition.refreshed:
+                    partition.refresh_table(now_s)
                 position = partition.position
                 if now_s - partition.usage_written_at >= self._instances_flush_s:
                     partition.usage_due = True

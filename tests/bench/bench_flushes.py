@@ -74,6 +74,7 @@ def simulated(machines: int, seconds: float, flush_s: float, folder: Path) -> Fi
                         partition.take([one._replace(offset=partition.next_offset)])
                     partition.fold_pending()
                 folded, done = time.process_time(), due
+                refresh_together(held, now_s)
                 await asyncio.gather(*(store.save(partition, now_s) for partition in held))
                 written, after = time.process_time(), server.info("stats")
                 read_from = time.process_time()
@@ -93,6 +94,14 @@ def simulated(machines: int, seconds: float, flush_s: float, folder: Path) -> Fi
     with LocalValkey(directory=folder) as valkey, redis.Redis.from_url(valkey.url) as server:
         asyncio.run(run(valkey.url, server))
     return {name: value / seconds for name, value in spent.items()}
+
+
+def refresh_together(held: list[Any], now_s: float) -> None:
+    """Refresh the window tables of all partitions at once, where the checkout does."""
+    from streams.state import partition
+
+    if hasattr(partition, "refresh_tables"):
+        partition.refresh_tables(held, now_s)
 
 
 def measured(tree: Path, machines: int, seconds: float, flush_s: float) -> Figures:

@@ -19,6 +19,8 @@ from schemas.rpc.envelope import Error, Reply
 from schemas.rpc.parameters import RPC
 from scorer import client as client_module
 from scorer.client import AsyncClient, AsyncPlacement, Client, Placement, WindwardError, _Call, instance_id
+from scorer.placement.choosing.steps import drain
+from scorer.rpc.methods.place import read_batch
 
 
 def test_it_imports_nothing_of_ours(tmp_path: Path) -> None:
@@ -122,7 +124,9 @@ def test_ids_of_instances_sort_by_time(at_s: float, later_s: float, first: bytes
 @pytest.mark.parametrize(
     ("params", "ids"),
     [({"cpu": 1}, [""]), ({"id": "a"}, ["a"]), ({"id": ""}, [""]), ({"instances": 3}, None), ({"instances": [3]}, None),
-     ({"instances": [{"cpu": 1}, {"id": "b"}, {}]}, ["", "b", ""])],
+     ({"instances": [{"cpu": 1}, {"id": "b"}, {}]}, ["", "b", ""]), ({"count": 3}, [""] * 3),
+     ({"id": "a", "count": 2}, ["a-1", "a-2"]),
+     ({"instances": [{"count": 40}, {"id": "b", "count": 2}, {}]}, [*[""] * 40, "b-1", "b-2", ""])],
 )  # fmt: skip
 def test_an_instance_without_an_id_gets_one_before_it_is_sent(params: dict[str, Any], ids: list[str] | None) -> None:
     """A short one; what is no list of objects goes to the scorer as it is, which says so."""
@@ -132,9 +136,10 @@ def test_an_instance_without_an_id_gets_one_before_it_is_sent(params: dict[str, 
     if ids is None:
         assert sent == params
         return
-    found = [one["id"] for one in sent.get("instances", [sent])]
-    assert len({*found}) == len(found)
-    assert [one if one in ("a", "b") else one[14:] for one in found] == ids
+    found = [one.id for one in drain(read_batch(sent, "query")).requests]
+    made = [one for one in found if one[0] not in "ab"]
+    assert made == sorted({*made})
+    assert [one if one[0] in "ab" else one[14:] for one in found] == ids
 
 
 def test_a_password_is_not_shown() -> None:

@@ -1,12 +1,10 @@
 """``windward rebalance``: which instances should move, and why; in the running fleet, or in that of a file.
 
-A scorer makes the plan; without one, or for several rounds, this process does (`scorer.commands.shared.by_scorer`).
-Nothing is moved. With ``--apply`` a scorer
-reserves the targets (`carry_out`). After a refused move those that depend on it are dropped, since the plan
-counted on it; the others are tried. When the command is interrupted, the reservations expire.
+A scorer makes the plan; without one this process does (`scorer.commands.shared.by_scorer`). Nothing is moved. With
+``--apply`` a scorer reserves the targets (`carry_out`). After a refused move those that depend on it are dropped, since
+the plan counted on it; the others are tried. When the command is interrupted, the reservations expire.
 
-With ``--rounds`` this process observes several rounds and prints the last plan. Rejected: a state in Redis between two
-runs of the command. A run would then change what the next one prints, and two users would disturb each other. The
+With ``--rounds`` this process asks several times, hands the state of a round to the next, and prints the last plan. The
 daemon, ``windward rebalancer``, observes all the time.
 """
 
@@ -80,7 +78,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _rebalance(settings: RebalanceSettings) -> int:
-    answer = plan_answer(_by_scorer(settings) or _here(settings))
+    answer = plan_answer(_last_round(settings) if settings.rounds > 1 else _round(settings))
     if settings.apply:
         from scorer.commands.planning.announce import announce
         from scorer.commands.planning.carry_out import Calls
@@ -95,36 +93,53 @@ def _rebalance(settings: RebalanceSettings) -> int:
     return _code(answer) if settings.apply else ask.OK
 
 
-def _by_scorer(settings: RebalanceSettings) -> RebalanceResult | None:
-    """Return the plan that a scorer makes; None where the command has to make it by itself."""
+def _last_round(settings: RebalanceSettings) -> RebalanceResult:
+    """Return the plan of the last of several rounds; raises SettingsError where they are too few."""
+    _check_rounds(settings)
+    rounds = ""
+    for left in range(settings.rounds, 0, -1):
+        found = _round(settings, every_s=settings.every, rounds=rounds)
+        rounds = found.rounds
+        if left > 1:
+            time.sleep(settings.every)
+    return found
+
+
+def _check_rounds(settings: RebalanceSettings) -> None:
+    """Refuse fewer rounds than a machine has to be over in; those of a profile that only a scorer has are not known."""
+    try:
+        profile = chosen_profile(settings.profile, settings.profiles)
+    except SettingsError:
+        return
+    over = balanced(profile, settings).rebalance.rounds_over
+    if over >= settings.rounds:
+        raise SettingsError(
+            f"rounds: a machine gives after more than {over} rounds (rounds_over); "
+            f"give --rounds {over + 1} or more, or --rounds-over 1"
+        )
+
+
+def _round(settings: RebalanceSettings, **several: Any) -> RebalanceResult:
+    """Return the plan of one round, of a scorer or made here; ``several``: which one of several it is."""
     from schemas.rpc.results import RebalanceResult
 
-    if settings.rounds > 1:
-        return None
     own = given(settings)
-    asked: dict[str, Any] = {name: own.pop(name) for name in ("moves_max", "same") if name in own}
-    return planned_by_scorer(settings, settings.profile, RebalanceResult, "rebalance", {**asked, "settings": own})
+    asked: dict[str, Any] = {name: own.pop(name) for name in ("moves_max", "same") if name in own} | several
+    params = {**asked, "settings": own}
+    found = planned_by_scorer(settings, settings.profile, RebalanceResult, "rebalance", params)
+    return found or _here(settings, **several)
 
 
-def _here(settings: RebalanceSettings) -> RebalanceResult:
-    """Return the plan of the last round, made by this process; raises one of `scorer.wire.AWAY`."""
+def _here(settings: RebalanceSettings, every_s: float = 0.0, rounds: str = "") -> RebalanceResult:
+    """Return the plan of one round, made by this process; raises one of `scorer.wire.AWAY`."""
     from scorer.planning.balance.advice import advice
-    from scorer.planning.balance.rounds import Rounds, condition_of
+    from scorer.planning.balance.rounds import rounds_of
     from scorer.planning.balance.told import told
 
     profile = balanced(chosen_profile(settings.profile, settings.profiles), settings)
-    if settings.rounds > 1 and profile.rebalance.rounds_over >= settings.rounds:
-        raise SettingsError(
-            f"rounds: a machine gives after more than {profile.rebalance.rounds_over} rounds (rounds_over); "
-            f"give --rounds {profile.rebalance.rounds_over + 1} or more, or --rounds-over 1"
-        )
-    rounds = Rounds(condition_of(profile.rebalance, settings.every)) if settings.rounds > 1 else None
-    for left in range(settings.rounds, 0, -1):
-        inputs = settings.fleet().inputs(profile)
-        plan = advice(inputs, rounds=rounds)
-        if left > 1:
-            time.sleep(settings.every)
-    return told(plan, inputs)
+    state = rounds_of(profile.rebalance, every_s, rounds) if every_s else None
+    inputs = settings.fleet().inputs(profile)
+    return told(advice(inputs, rounds=state), inputs, state)
 
 
 def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> list[tuple[Step, Moving]]:

@@ -11,9 +11,10 @@ from schemas.process.settings import load_settings
 from schemas.process.tables import Column, Screen, table
 from schemas.resources import RESOURCES
 from schemas.tables.learned import ChanceBin, Chances, Learned, read_learned
+from schemas.values.durations import duration
 from scorer.commands.shared import ask
-from scorer.commands.shared.show import number
-from scorer.ranking.estimates.measured_use import FLEET, SIZE
+from scorer.commands.shared.show import counted, number
+from scorer.ranking.estimates.measured_use import FLEET, MEASURED_S_MIN, SEEN_MIN, SIZE
 from scorer.settings import ClientSettings
 
 ROWS = 20
@@ -55,16 +56,27 @@ def show(learned: Learned | None, screen: Screen | None = None, now_s: float | N
             rows.append([name, number(part), number(error, 3), hours, f"{evidence.count:.0f}"])
     at = max(learned.at, learned.uses_at, learned.chances.at if learned.chances else 0.0)
     headings = ("resource", "used of what is asked", "error", "instance-hours", "changes seen")
-    lines = [table([Column(heading) for heading in headings], rows, screen)]
+    lines = [table([Column(heading) for heading in headings], rows, screen)] if rows else []
     for kind, factors in sorted(learned.kinds.items()):
         if kind not in learned.instances:
             lines.append(f"kind {kind}: " + ", ".join(f"{name} {part:.2f}" for name, part in sorted(factors.items())))
     if learned.instances:
         lines.append(_measured(learned, screen))
+    elif learned.uses:
+        lines.append(_too_few(learned))
     if learned.chances is not None:
         lines += [_chances(learned.chances, name, bins, screen) for name, bins in sorted(learned.chances.bins.items())]
     lines.append(f"version {learned.version}, {max(now_s - at, 0.0):.0f} s ago, by {learned.scorer or 'no scorer'}")
     return "\n".join(filter(None, lines))
+
+
+def _too_few(learned: Learned) -> str:
+    """Return how many instances were measured so far, and how many have to be."""
+    seen = max((one.seen for one in learned.uses.get(FLEET, {}).values()), default=0.0)
+    return (
+        f"{counted(int(seen), 'instance')} measured for {duration(MEASURED_S_MIN)} or longer; "
+        f"use by kind is learned from {SEEN_MIN:.0f} on"
+    )
 
 
 def _measured(learned: Learned, screen: Screen | None) -> str:

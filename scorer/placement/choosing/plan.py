@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
-from schemas.rpc.request import InvalidRequest, Request
+from schemas.rpc.request import ID_DIGITS, InvalidRequest, Request
 from scorer.placement.choosing.copies import identical_steps, place_identical
 from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.choosing.trial import Trial, best_in
@@ -93,13 +93,31 @@ def plan_steps(
 
 
 def expand(request: Request) -> list[Request]:
-    """Return ``count`` single requests; with more than one, ids get the suffixes ``-1``, ``-2``, ..."""
+    """Return ``count`` single requests: ids from ``first_id`` on, or with the suffixes ``-1``, ``-2``, ...
+
+    >>> [one.id for one in expand(Request(first_id="1ksdg00000000z", count=2))]
+    ['1ksdg00000000z', '1ksdg000000010']
+    >>> [one.id for one in expand(Request(id="web", count=2))]
+    ['web-1', 'web-2']
+    """
+    if request.first_id:
+        return [msgspec.structs.replace(request, count=1, first_id="", id=name) for name in _count_up(request)]
     if request.count == 1:
         return [request]
     return [
         msgspec.structs.replace(request, count=1, id=f"{request.id}-{number}" if request.id else "")
         for number in range(1, request.count + 1)
     ]
+
+
+def _count_up(request: Request) -> Iterator[str]:
+    """Yield ``count`` ids of one length, in order: numbers in base 32 from ``first_id`` on."""
+    first, length = 0, len(request.first_id)
+    for digit in request.first_id:
+        first = first * 32 + ID_DIGITS.index(digit)
+    shifts = range(5 * (length - 1), -5, -5)
+    for number in range(first, first + request.count):
+        yield "".join([ID_DIGITS[number >> shift & 31] for shift in shifts])
 
 
 def identical(requests: Sequence[Request]) -> bool:

@@ -8,11 +8,15 @@ from schemas.rpc.results import RebalanceMove, RebalanceResult
 from scorer.ledger.record.instance import Instance
 from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.moves import Step
+from scorer.planning.balance.rounds import Rounds
 from scorer.ranking.inputs import RankingInputs
 
 
-def told(plan: Plan, inputs: RankingInputs) -> RebalanceResult:
-    """Return a plan that was made from these inputs; an instance that finds no machine comes last, without a target."""
+def told(plan: Plan, inputs: RankingInputs, rounds: Rounds | None = None) -> RebalanceResult:
+    """Return a plan that was made from these inputs; an instance that finds no machine comes last, without a target.
+
+    ``rounds``: the state that the plan has left, where it is one of several rounds.
+    """
     settings = inputs.profile.rebalance
     moves = [_move(instance, step, plan) for instance, step in zip(plan.instances, plan.steps, strict=True)]
     moves += [
@@ -33,6 +37,7 @@ def told(plan: Plan, inputs: RankingInputs) -> RebalanceResult:
         moves=moves,
         totals={name: list(pair) for name, pair in plan.totals.items()},
         std={name: list(pair) for name, pair in plan.spread.items()},
+        rounds="" if rounds is None else rounds.text(),
     )
 
 

@@ -11,7 +11,9 @@ from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.values.errors import shortened
 from scorer.placement.choosing.plan import expand
 
-NOT_HERE = ("profile", "window_s", "top", "explain", "dry_run", "all_or_nothing", "machines_max", "machines_min")
+NOT_HERE = (
+    "first_id", "profile", "window_s", "top", "explain", "dry_run", "all_or_nothing", "machines_max", "machines_min",
+)  # fmt: skip
 """Fields that say how one call is answered."""
 SPLIT = "split it, each part with labels of its own for --prune-labels"
 

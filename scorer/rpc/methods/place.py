@@ -22,7 +22,7 @@ _READ_STEP = 200
 """Instances read in one step."""
 _MISSING_SHOWN = 1000
 """Ids of instances without a machine in one answer."""
-_SHARED = frozenset(Request.__struct_fields__) - {"id", "count"}
+_SHARED = frozenset(Request.__struct_fields__) - {"id", "first_id", "count"}
 
 
 class Batch(NamedTuple):
@@ -52,8 +52,7 @@ def read_batch(params: dict[str, Any], query_id: str) -> Steps[Batch]:
     """
     if "instances" not in params:
         request = read_request(params)
-        request = request if request.id else msgspec.structs.replace(request, id=query_id)
-        check_id(request.id)
+        request = _with_id(request, query_id)
         requests = expand(request)
         return Batch(requests, [request_digest(request)] * len(requests), request.count == 1)
     shared = {name: value for name, value in params.items() if name != "instances"}
@@ -68,11 +67,9 @@ def read_batch(params: dict[str, Any], query_id: str) -> Steps[Batch]:
         if not isinstance(one, dict):
             raise InvalidRequest(f"instances[{position}]: expected an object")
         try:
-            request = read_request(shared | one)
-            check_id(request.id)
+            request = _with_id(read_request(shared | one), f"{query_id}-{position + 1}")
         except InvalidRequest as error:
             raise InvalidRequest(f"instances[{position}].{error}") from None
-        request = request if request.id else msgspec.structs.replace(request, id=f"{query_id}-{position + 1}")
         expanded = expand(request)
         requests += expanded
         digests += [request_digest(request)] * len(expanded)
@@ -94,6 +91,16 @@ def _check_alike(requests: list[Request]) -> None:
         if request.profile != requests[0].profile:
             first = requests[0].profile
             raise InvalidRequest(f"profile: {request.profile!r} in a query that began with {first!r}")
+
+
+def _with_id(request: Request, own: str) -> Request:
+    """Return the request with an id: what it has, or ``own``; raises InvalidRequest."""
+    if request.first_id:
+        if request.id:
+            raise InvalidRequest("first_id: give an id or a first_id, not both")
+        return request
+    check_id(request.id)
+    return request if request.id else msgspec.structs.replace(request, id=own)
 
 
 def check_id(instance_id: str) -> None:

@@ -1,8 +1,10 @@
 """``rebalance``: which instances should move now, and why; nothing is changed.
 
 The plan is that of one round of the command and of the daemon (`scorer.planning.balance.advice`), made in steps on a
-copy of the ledger. The longest step takes 13 to 24 ms with 5,000 machines and 100,000 instances
-(`tests/bench/bench_steps.py`). A program begins a move by ``update`` with ``move``, with the generation that is named.
+copy of the ledger. Of several rounds each is a query, with the state of the one before
+(`scorer.planning.balance.rounds`). The longest step takes 13 to 24 ms with 5,000 machines and 100,000 instances
+(`tests/bench/bench_steps.py`), also with the state of 5,000 machines. A program begins a move by ``update`` with
+``move``, with the generation that is named.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from schemas.values.errors import field_error
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.choosing.trial import settle
 from scorer.planning.balance.advice import advice_steps
+from scorer.planning.balance.rounds import Rounds, rounds_of
 from scorer.planning.balance.told import told
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.rpc.methods.current import Current
@@ -42,9 +45,24 @@ def rebalance(params: dict[str, Any], current: Current) -> Steps[RebalanceResult
         raise InvalidRequest(str(error)) from None
     inputs = yield from moment(current, profile)
     yield
+    rounds = _rounds(asked, profile.rebalance)
+    yield
     yield from settle(inputs)
-    plan = yield from advice_steps(inputs)
-    return told(plan, inputs)
+    plan = yield from advice_steps(inputs, rounds)
+    yield
+    return told(plan, inputs, rounds)
+
+
+def _rounds(asked: Rebalance, settings: Rebalancing) -> Rounds | None:
+    """Return the state of the rounds before; None for a round alone. Raises InvalidRequest."""
+    if asked.every_s is None:
+        if asked.rounds:
+            raise InvalidRequest("rounds: give every_s, the time between two rounds, too")
+        return None
+    try:
+        return rounds_of(settings, asked.every_s, asked.rounds)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
 
 
 def _typed(settings: dict[str, Any]) -> dict[str, Any]:

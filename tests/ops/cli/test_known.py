@@ -145,6 +145,20 @@ def test_config_show_tells_each_value_and_its_source(
     assert "hush" not in text
 
 
+@pytest.mark.parametrize("command", ["fold", "replay", "instances", "machines", "drain", "plan", "profiles", "config"])
+def test_config_show_needs_no_arguments(command: str, capsys: Caught) -> None:
+    """Of a command whose call needs some: a file, a machine, what to replay."""
+    assert cli.main(["config", "show", command, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)
+
+
+def test_config_show_refuses_wrong_settings_without_arguments() -> None:
+    """Of a command without arguments, whatever the message begins with."""
+    assert cli.main(["config", "show", "rank", "--top", "0"]) == 2
+    assert cli.main(["config", "show", "agent", "--kafka-security", "SASL_SSL"]) == 2
+    assert cli.main(["config", "show", "replay", "--seeds", "x"]) == 2
+
+
 @pytest.mark.parametrize(
     ("argv", "hint"),
     [

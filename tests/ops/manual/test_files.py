@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -19,7 +20,7 @@ FILES = functools.cache(manual.files)
 COMPLETE = """
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
-"_shtab_${1//-/_}"
+"_shtab_${1//-/_}_asked"
 echo "${COMPREPLY[@]}"
 """
 
@@ -78,12 +79,23 @@ def test_the_page_of_a_command_has_its_settings(command: str) -> None:
         ("windward instances import db", ""),
         ("windward place --profile mi", "mine"),
         ("windward profiles show mi", "mine"),
+        ("windward place --machine = x", "x-machine"),
+        ("windward place --machine =", "m1 m2 x-machine"),
+        ("windward place --machine=x", "--machine=x-machine"),
+        ("windward place --priority-class = b --machine = x", "x-machine"),
+        ("windward machines label m1 rack = a m", "m1 m2"),
+        ("windward rank --explain m", "m1 m2"),
+        ("windward scorer --profile = m", "mine"),
+        ("windward config show rebalancer", "rebalancer"),
         ("windward-agent --machine m", ""),
         ("windward-agent --dry", "--dry-run"),
     ],
 )
 def test_bash_completes(words: str, expected: str, tmp_path: Path) -> None:
-    """Commands, subcommands, flags, values of a choice, names; a secret has no flag, an agent asks for no names."""
+    """Commands, subcommands, flags, values of a choice, names; a secret has no flag, an agent asks for no names.
+
+    An equals sign is a word of its own, as bash gives it, unless COMP_WORDBREAKS was set to leave it out.
+    """
     name = words.partition(" ")[0]
     known = "case $1 in machines) echo m1 m2 x-machine ;; instances) echo db-1 x-1 ;; profiles) echo mine ;; esac"
     (tmp_path / "windward").write_text(f"#!/bin/sh\n{known}\n")
@@ -97,3 +109,11 @@ def test_bash_completes(words: str, expected: str, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.stdout.split() == expected.split()
     assert done.stderr == ""
+
+
+def test_zsh_completes_a_value_after_an_equals_sign() -> None:
+    """Of each flag that has one; a flag without a value gets no sign."""
+    text = FILES()["windward"]["share/zsh/site-functions/_windward"]
+    assert '"--machine=[the only machine it may go to]:MACHINE:_windward_machines"' in text
+    assert '"--dry-run[reserve nothing]"' in text
+    assert re.search(r'"--[\w-]+\[.*]:[A-Z]', text) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sysconfig
 import tomllib
 import zipfile
 from pathlib import Path
@@ -61,7 +62,15 @@ def test_a_checkout_requires_no_sibling_and_has_the_client(tmp_path: Path) -> No
     rewrite(path, without_siblings, ADDED_TO_CHECKOUT)
     files = content(path)
     assert files[METADATA] == b"Name: windward\nRequires-Dist: redis<9\n"
-    assert b"import scorer.client" in files["windward_client.py"]
+    assert b"import scorer.client" in files["windward_client/__init__.py"]
+
+
+def test_a_checkout_is_a_folder_on_the_path() -> None:
+    """Editors and type checkers read that, and no import hook; what they find there says that it has types."""
+    (found,) = Path(sysconfig.get_path("purelib")).glob("__editable__.windward-*.pth")
+    assert found.read_text().split() == [str(ROOT)]
+    for folder in ("scorer", "schemas"):
+        assert (ROOT / folder / "py.typed").is_file()
 
 
 def test_an_extra_of_ours_is_no_sibling() -> None:

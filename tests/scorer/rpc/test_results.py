@@ -181,6 +181,15 @@ def test_a_repeated_place_has_the_keys_of_the_first() -> None:
     assert again["machine"] == first["machine"]
 
 
+def test_a_repeated_count_has_the_ids_of_the_first() -> None:
+    """They are in the order of the answer."""
+    scorer = Scorer()
+    asked = {"first_id": "1ksdg00000000y", "cpu": 1, "count": 3}
+    first, again = scorer.ask("place", **asked), scorer.ask("place", **asked)
+    assert [one["id"] for one in first["placed"]] == ["1ksdg00000000y", "1ksdg00000000z", "1ksdg000000010"]
+    assert (again["placed"], first["repeated"], again["repeated"]) == (first["placed"], 0, 3)
+
+
 def test_the_answer_to_a_move_has_the_terms_of_its_ranking() -> None:
     """Its expected use is by resource, unless the record has it; what does not move has no terms."""
     scorer = Scorer()

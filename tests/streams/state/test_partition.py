@@ -13,12 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from schemas.messages.instance_report import InstanceMeans, InstanceReport
-from schemas.messages.sample import MachineFacts, Moments, Sample, encode
+from schemas.messages.sample import MachineFacts, Moments, Sample, Usage, encode
 from streams.fold.arrivals import Arrived, Outcome
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.leaving import drop_silent, forget
-from streams.state.partition import Partition, Position
+from streams.state.partition import Partition, Position, Written, refresh_tables
 from tests.effort import examples
 from tests.streams.batches import START, sample
 from tests.streams.state.test_checkpoint import assert_same
@@ -357,6 +357,64 @@ def test_only_rows_that_changed_are_computed_again() -> None:
     for name, column in whole.table.columns.items():
         np.testing.assert_array_equal(state.table.columns[name][..., :3], column[..., :3], err_msg=name)
     assert state.rows == []
+
+
+@settings(max_examples=examples(40, 400), deadline=None)
+@given(
+    flushes=st.lists(
+        st.lists(
+            st.tuples(
+                st.integers(0, 2),
+                st.sampled_from("abc"),
+                st.sampled_from([0, 1, 1, 5, 359, 361, 8_000]),
+                st.sampled_from([None, "prod", "batch"]),
+            ),
+            max_size=8,
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_partitions_refreshed_together_are_as_if_each_alone(
+    flushes: list[list[tuple[int, str, int, str | None]]],
+) -> None:
+    """The same columns, in the same bytes; classes and days included, and what changed by row."""
+    together, alone = [partition() for _ in range(3)], [partition() for _ in range(3)]
+    slot, offset = 10, itertools.count()
+    for number, flush in enumerate(flushes):
+        for place, machine, steps, of_class in flush:
+            slot += steps
+            classes = {of_class: Usage(cpu=1.5)} if of_class else None
+            arrived = [message(next(offset), encode(sample(machine, slot, classes=classes)), START + slot * 10 + 13)]
+            together[place].fold(arrived)
+            alone[place].fold(arrived)
+        refresh_tables(together, number)
+        for one in alone:
+            if one.rows:
+                one.refresh_table(number)
+    for one, other in zip(together, alone, strict=True):
+        used = len(one.ring)
+        assert one.write_number == other.write_number
+        assert one.table.columns.keys() == other.table.columns.keys()
+        for name, column in other.table.columns.items():
+            np.testing.assert_array_equal(one.table.columns[name][..., :used], column[..., :used], err_msg=name)
+        np.testing.assert_array_equal(one.table.versions, other.table.versions)
+
+
+def test_what_was_refreshed_is_not_computed_again_unless_more_came() -> None:
+    """So each write has a greater number than the one before, and rows of samples that came in between."""
+    state = partition()
+    state.written, state.rows = Written("t1", 0, 0), []
+    refresh_tables([state], START)
+    assert not state.refreshed, "no row has changed: the write needs its number still"
+    state.fold([message(0, encode(sample("a", 10)), START + 113)])
+    refresh_tables([state], START)
+    assert state.refreshed
+    state.fold([message(1, encode(sample("a", 11)), START + 123)])
+    assert not state.refreshed
+    state.refresh_table(START)
+    state.written = Written("t1", 2, state.write_number)
+    assert not state.refreshed
 
 
 @settings(max_examples=examples(150, 1_500), deadline=None)

@@ -7,13 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from schemas.process.settings import SettingsError
+from schemas.rpc.results import RebalanceResult
 from scorer.client import Moving, UpdateResult, WindwardError
+from scorer.commands.planning import rebalance
 from scorer.commands.planning.carry_out import Calls
 from scorer.commands.planning.rebalance import apply, main
 from tests.scorer.commands.planning.test_carry_out import NoScorer
+from tests.scorer.planning.balance.test_by_overload import hot_and_cold
+from tests.scorer.rpc.test_results import Scorer as RpcScorer
 
 FILE = str(Path(__file__).parents[4] / "docs" / "examples" / "hot.json")
 THRESHOLDS = ("--rule", "thresholds", "--high", "cpu=65,memory=95", "--low", "cpu=45,memory=60")
@@ -116,6 +121,34 @@ def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
         main(["--fleet-file", FILE, *words], {})
     assert message in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_each_of_several_rounds_is_asked_of_a_scorer(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the state of the answer before; the last one is printed. What no scorer answers goes on from that state."""
+    scorer, asked, here = RpcScorer(hot_and_cold()), list[dict[str, Any]](), list[str]()
+
+    def answer(_: Any, profile: str, kind: type[RebalanceResult], method: str, params: dict[str, Any]) -> Any:
+        asked.append(params)
+        away = len(asked) == 3
+        return None if away else msgspec.convert(scorer.ask(method, profile=profile, **params), kind)
+
+    def alone(_: Any, every_s: float, rounds: str) -> RebalanceResult:
+        here.append(rounds)
+        found = scorer.ask("rebalance", every_s=every_s, rounds=rounds, settings={"rounds_over": 2, "over_s": 600})
+        return msgspec.convert(found, RebalanceResult)
+
+    monkeypatch.setattr(rebalance, "planned_by_scorer", answer)
+    monkeypatch.setattr(rebalance, "_here", alone)
+    several = ["--json", "--moves-max", "3", "--every", "0.001", "--rounds-over", "2", "--over-s", "600"]
+    assert main([*several, "--rounds", "4"], {}) == 0
+    assert json.loads(capsys.readouterr().out)["rule"] == "overload"
+    assert [one["moves_max"] for one in asked] == [3] * 4
+    states = [one["rounds"] for one in asked]
+    assert states[0] == ""
+    assert states[2] == here[0]
+    assert len({*states}) == 4
 
 
 class Scorer(NoScorer):

@@ -162,6 +162,8 @@ def test_a_query_that_cannot_be_read_is_refused_when_its_turn_comes(monkeypatch:
             id="two profiles",
         ),
         pytest.param({"id": "a\nb"}, "id: 'a\\nb' holds characters that cannot be printed", id="line break"),
+        pytest.param({"id": "a", "first_id": "0" * 14}, "first_id: give an id or a first_id", id="two names"),
+        pytest.param({"first_id": "abc"}, "first_id: ", id="a short first id"),
     ],
 )
 def test_a_batch_that_is_refused_names_the_field(params: dict[str, Any], message: str) -> None:
@@ -178,6 +180,13 @@ def test_a_batch_that_is_refused_names_the_field(params: dict[str, Any], message
         pytest.param({"id": "a"}, ["a"], True, id="its own"),
         pytest.param({"count": 2}, ["q-1", "q-2"], False, id="a count"),
         pytest.param({"instances": [{}, {"id": "x", "count": 2}]}, ["q-1", "x-1", "x-2"], False, id="a list"),
+        pytest.param({"first_id": f"{0:013}z", "count": 2}, [f"{0:013}z", f"{0:012}10"], False, id="counted up"),
+        pytest.param(
+            {"instances": [{"first_id": "0" * 14, "count": 2}, {}]},
+            [f"{n:014}" for n in (0, 1)] + ["q-2"],
+            False,
+            id="both",
+        ),
     ],
 )
 def test_every_instance_has_an_id(params: dict[str, Any], ids: list[str], single: bool) -> None:

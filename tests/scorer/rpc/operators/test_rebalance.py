@@ -95,9 +95,25 @@ def test_it_is_planned_on_the_ledger_of_one_moment(scorer: Scorer) -> None:
     assert not view.instances
 
 
+@pytest.mark.parametrize("profile", ["windward", "koordinator"])
+def test_several_rounds(scorer: Scorer, profile: str) -> None:
+    """A machine gives in the round after `rounds_over` of them; the state is that of the answer before."""
+    asked = {"profile": profile, "every_s": 60, "settings": {"rounds_over": 2, "over_s": 600}}
+    alone, found, states = told(scorer.ask("rebalance", profile=profile)), [], [""]
+    for _ in range(3):
+        answer = scorer.ask("rebalance", **asked, rounds=states[-1])
+        found.append(told(answer))
+        states.append(answer["rounds"])
+    assert found == [[], [], alone]
+    assert told(scorer.ask("rebalance", **asked, rounds=states[1])) == []
+    assert scorer.ask("rebalance", profile=profile)["rounds"] == ""
+
+
 @pytest.mark.parametrize(
     ("asked", "error"),
-    [({"moves_max": 0}, "moves_max"), ({"same": [""]}, "same: expected names"), ({"profile": "none"}, "profile"),
+    [({"moves_max": 0}, "moves_max"), ({"rounds": "[{},{},{}]"}, "rounds: give every_s"),
+     ({"rounds": "[{}]", "every_s": 60}, "rounds: not the state of a round before"), ({"every_s": 0}, "every_s"),
+     ({"same": [""]}, "same: expected names"), ({"profile": "none"}, "profile"),
      ({"apply": True}, "apply")],
 )  # fmt: skip
 def test_refused(scorer: Scorer, asked: dict[str, Any], error: str) -> None:
