@@ -28,22 +28,22 @@ from tests.effort import LONG, NIGHT, effort
 _prefixes = itertools.count(1)
 
 # A deadline for an example would fail on a busy machine. A failure prints what repeats it.
-# Few examples here: `make test-fuzz` has eight times as many, in every run of the checks.
+# Few examples here: `make test-fuzz` has twenty times as many, in every run of the checks.
 # A mutation (`tests.mutate`) need only be found: to look for its smallest example takes minutes.
 _PHASES = tuple(phase for phase in hypothesis.Phase if phase.name != "shrink" or "MUTATED" not in os.environ)
 hypothesis.settings.register_profile(
     "ours",
     deadline=None,
     print_blob=True,
-    max_examples=effort(50, 500) if LONG else 25,
+    max_examples=effort(50, 500) if LONG else 10,
     derandomize=not NIGHT,
     phases=_PHASES,
 )
 hypothesis.settings.load_profile("ours")
 
 
-FIRST = ("tests/ops/test_examples.py", "tests/ops/test_readme.py")
-"""Files of which all tests are on one stack, one after the other: the longest chains."""
+FIRST = "tests/ops/test_lines.py"
+"""The file of which all tests are on one stack, one after the other: the longest chain."""
 
 _ALONE = (
     "agent", "blind_worker", "fleet", "instance_usage", "junk", "lost_state", "pages", "plans", "rebalancer", "record",

@@ -7,6 +7,7 @@ the open files of the script, runs the command and answers with its exit code. O
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -16,8 +17,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
+from ops.cli.commands import COMMANDS
 from ops.stack.servers.process import wait_until
 
 SCRIPT = """#!{python} -IS
@@ -49,8 +52,9 @@ def forking(folder: Path) -> Iterator[None]:
 
 def serve(address: str) -> None:
     """Fork a child for each script that connects."""
-    import scorer.commands.placing.rank  # noqa: F401
-
+    for module, _ in COMMANDS.values():
+        import_module(module)
+    gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address + ".new")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,10 +51,17 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """Every node of a file's syntax tree."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
+@cache
 def imported(path: Path) -> set[str]:
     """Every module a file imports, at its top or inside a function."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -148,7 +156,7 @@ def test_every_command_can_be_run(command: str) -> None:
 def logged_events(path: Path) -> set[str]:
     """Every constant first argument of ``log.info`` and the like in a file."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LEVELS:
             arguments = node.args[node.func.attr == "log" :][:1]
             if isinstance(node.func.value, ast.Name) and node.func.value.id == "log":

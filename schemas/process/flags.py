@@ -15,6 +15,7 @@ import dataclasses
 import inspect
 import typing
 from collections.abc import Mapping, Sequence
+from functools import cache
 from types import UnionType
 from typing import Any, NoReturn
 
@@ -59,10 +60,22 @@ def is_duration(name: str, field: dataclasses.Field[Any]) -> bool:
     return name.endswith("_s") or bool(field.metadata.get("duration"))
 
 
+@cache
+def hints_of(cls: type) -> Mapping[str, Any]:
+    """Return the type of each field: evaluated once, since Python compiles every annotation each time it is asked."""
+    return typing.get_type_hints(cls, include_extras=True)
+
+
+@cache
+def _declared(cls: type) -> frozenset[str]:
+    """Return the names of the fields that a class itself declares."""
+    return frozenset(inspect.get_annotations(cls))
+
+
 def parser_of(cls: type, prog: str, description: str = "") -> Parser:
     """Return the parser of a settings class."""
     fields = {field.name: field for field in dataclasses.fields(cls)}
-    hints = typing.get_type_hints(cls, include_extras=True)
+    hints = hints_of(cls)
     arguments = [
         f"[{field.metadata.get('metavar', name.upper())} ...]" if _is_many(hints[name]) else field.metadata["metavar"]
         for name, field in fields.items()
@@ -141,7 +154,7 @@ def _group(cls: type, name: str, field: dataclasses.Field[Any]) -> str:
 
 def owner(cls: type, name: str) -> type:
     """Return the class that declares a setting last."""
-    return next((each for each in cls.__mro__ if name in inspect.get_annotations(each)), cls)
+    return next((each for each in cls.__mro__ if name in _declared(each)), cls)
 
 
 def has_variable(cls: type, name: str, field: dataclasses.Field[Any]) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from schemas.process.flags import UsageError, bare, choices, flag, has_variable, is_duration, parse, parser_of
+from schemas.process.flags import UsageError, bare, choices, flag, has_variable, hints_of, is_duration, parse, parser_of
 from schemas.values.durations import parse_duration
 from schemas.values.errors import field_error, shortened
 from schemas.values.near import did_you_mean
@@ -111,7 +111,7 @@ def gather(
 def made(cls: type[Settings], raw: Mapping[str, tuple[Any, str]]) -> Settings:
     """Return the settings made from given values; raises SettingsError naming the setting and its source."""
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    hints = typing.get_type_hints(cls, include_extras=True)
+    hints = hints_of(cls)  # type: ignore[arg-type]
     values = {name: _convert(fields[name], value, source, hints[name]) for name, (value, source) in raw.items()}
     for name, field in fields.items():
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

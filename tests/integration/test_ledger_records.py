@@ -18,7 +18,7 @@ from scorer.ledger.record.transition import Candidate, Change, Difference, Trans
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.follower import Follower
 from scorer.wire import Wire
-from tests.effort import effort
+from tests.effort import examples
 from tests.integration.test_ledger import NOW_S, amounts_of, clocked_ledger
 
 pytestmark = pytest.mark.integration
@@ -144,7 +144,7 @@ def as_said(record: Instance) -> list[tuple[str, Any]]:
 runs = count()
 
 
-@settings(max_examples=effort(30, 2000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30, 2000), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(one=instances(), later=labels, rules=st.none() | texts.map(lambda text: Rules(selector=text)))
 @example(
     one=Instance(id="a", machine="", state="reserved", amounts=amounts_of(0.5), labels={"a": "b", "moving_from": "x"}),

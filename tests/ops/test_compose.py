@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import redis
-import yaml
 from packaging.requirements import Requirement
 
 from ops.cli.main import COMMANDS
@@ -25,15 +24,16 @@ from scorer.rebalancer.settings import RebalancerSettings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
 from streams.worker.settings import StreamSettings
+from tests.ops.yaml_files import read_yaml
 
 ROOT = Path(__file__).parents[2]
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+COMPOSE: dict[str, Any] = read_yaml((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 SETTINGS = {
     "stream": StreamSettings, "scorer": ScorerSettings, "agent": AgentSettings, "exporter": ExporterSettings,
     "rebalancer": RebalancerSettings, "record": RecordSettings,
 }  # fmt: skip
-PROMETHEUS: dict[str, Any] = yaml.safe_load((ROOT / "ops/prometheus/prometheus.yml").read_text())
+PROMETHEUS: dict[str, Any] = read_yaml((ROOT / "ops/prometheus/prometheus.yml").read_text())
 FIXED = re.compile(r"[\w./-]+:v?\d+\.\d+\.\d+[\w.-]*")
 
 
@@ -128,14 +128,14 @@ def test_grafana_finds_what_it_is_given() -> None:
     mounts = dict(volume.split(":")[:2] for volume in SERVICES["grafana"]["volumes"])
     assert mounts["./ops/grafana/provisioning"] == "/etc/grafana/provisioning"
     folder = ROOT / "ops/grafana/provisioning"
-    sources = yaml.safe_load((folder / "datasources/windward.yml").read_text())
+    sources = read_yaml((folder / "datasources/windward.yml").read_text())
     assert sources["apiVersion"] == 1
     (source,) = sources["datasources"]
     known = {"name", "uid", "type", "access", "url", "isDefault", "editable", "jsonData"}
     assert source.keys() == known
     assert (source["type"], source["access"], source["url"]) == ("prometheus", "proxy", "http://prometheus:9090")
     assert source["jsonData"]["timeInterval"] == PROMETHEUS["global"]["scrape_interval"]
-    boards = yaml.safe_load((folder / "dashboards/windward.yml").read_text())
+    boards = read_yaml((folder / "dashboards/windward.yml").read_text())
     (provider,) = boards["providers"]
     assert (boards["apiVersion"], provider["type"], provider["allowUiUpdates"]) == (1, "file", False)
     assert provider["options"]["path"] == mounts["./ops/grafana/dashboards"]

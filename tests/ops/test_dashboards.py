@@ -11,7 +11,6 @@ from typing import Any
 
 import promql_parser
 import pytest
-import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as models
 
@@ -21,6 +20,7 @@ from ops.grafana.asked import FOLDER, queries
 from ops.grafana.asked import panels as panels_of
 from schemas.resources import RESOURCES
 from tests.ops.metrics import PROCESS, UNUSED, exposed_metrics, names_in
+from tests.ops.yaml_files import read_yaml
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted(texts())
@@ -29,7 +29,7 @@ VALUES = {
     "window": "5m", "resource": RESOURCES[0], "label": "zone", "value": ".*", "machine": "m",
     "__rate_interval": "1m",
 }  # fmt: skip
-RULES = {path.name: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "ops/prometheus/rules").glob("*.yml"))}
+RULES = {path.name: read_yaml(path.read_text()) for path in sorted((ROOT / "ops/prometheus/rules").glob("*.yml"))}
 
 
 def read(name: str) -> dict[str, Any]:

@@ -1,13 +1,12 @@
-"""The examples in ``--help``: every command has one, each is a command as it is typed, and what can run here is run."""
+"""The examples in ``--help``: every command has one, each is a command as it is typed.
+
+`tests.ops.test_lines` runs what can run here.
+"""
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
-import subprocess
 import tomllib
-from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -17,13 +16,7 @@ import pytest
 
 from ops.cli import main as cli
 from ops.cli.main import COMMANDS
-from ops.stack.servers.process import wait_until
-from ops.stack.settings import StackSettings
-from ops.stack.stack import Stack
 from schemas.process.settings import load_settings
-from scorer.client import Client
-from tests.forked import forking
-from tests.fresh import all_fresh
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,7 +88,7 @@ def examples() -> list[tuple[str, str, str, type[Any]]]:
 
 EXAMPLES = examples()
 LINES = [line for line, *_ in EXAMPLES]
-RUN = [line for line in LINES if not any(line.startswith(start) for start in NOT_RUN)]
+TYPED = [line for line in LINES if not any(line.startswith(start) for start in NOT_RUN)]
 
 
 def typed() -> list[tuple[str, str]]:
@@ -160,42 +153,3 @@ def test_the_flags_of_an_example_are_there(line: str, command: str, verb: str, c
     elif verb and (command, verb) != (command, next(iter(import_module(COMMANDS[command][0]).SETTINGS))):
         pytest.fail(f"{line!r} is not an example of `windward {command} {verb}`")
     load_settings(cls, f"{command} {verb}".strip(), words, {})
-
-
-@pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, str]]]:
-    """A folder with the examples' files, and the environment of a user whose stack runs."""
-    folder = tmp_path_factory.mktemp("examples")
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
-    shutil.copytree(ROOT / "docs/examples", folder / "docs/examples")
-    settings = StackSettings(
-        kafka_port=0, redis_port=0, metrics_port=0, machines=40, backfill_s=3600, state_dir=folder / "state"
-    )
-    with forking(folder), Stack(settings, environ | {"WINDWARD_FLUSH_INTERVAL_S": "0.5"}) as stack:
-        with Client(stack.redis_url, timeout_s=10) as client:
-            wait_until(lambda: all_fresh(client, 40), 180, "each machine is known by a recent sample")
-        yield (
-            folder,
-            environ
-            | {
-                "PATH": f"{folder}:{environ['PATH']}",
-                "PYTHONPATH": str(ROOT),
-                "WINDWARD_REDIS_URL": stack.redis_url,
-                "WINDWARD_KAFKA": stack.kafka,
-            },
-        )
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("line", RUN)
-def test_an_example_runs(shell: tuple[Path, dict[str, str]], line: str) -> None:
-    """As it is typed, in a shell, against a stack of forty simulated machines."""
-    folder, environ = shell
-    before = next((done for start, done in BEFORE.items() if line.startswith(start)), "true")
-    code = next((code for start, code in MAY_FAIL.items() if line.startswith(start)), 0)
-    script = f"{{ {before}; }} > /dev/null 2>&1\n{line}"
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode in (0, code), done.stdout + done.stderr
-    assert "Traceback" not in done.stderr

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.ops.test_rules import NAMES
+from tests.ops.yaml_files import read_yaml
 
 FOLDER = Path(__file__).parents[2] / "ops/prometheus"
-ALERTMANAGER: dict[str, Any] = yaml.safe_load((FOLDER / "alertmanager.yml").read_text())
+ALERTMANAGER: dict[str, Any] = read_yaml((FOLDER / "alertmanager.yml").read_text())
 RULES: list[dict[str, Any]] = ALERTMANAGER["inhibit_rules"]
-FAILURES: list[dict[str, Any]] = yaml.safe_load((FOLDER / "tests/failures.yml").read_text())["tests"]
+FAILURES: list[dict[str, Any]] = read_yaml((FOLDER / "tests/failures.yml").read_text())["tests"]
 HEALTHY = "4m30s"
 """Before anything fails."""
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-import yaml
 
 from ops.cli.main import COMMANDS
 from ops.exporter.settings import ExporterSettings
@@ -21,6 +20,7 @@ from scorer.rebalancer.settings import RebalancerSettings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
 from streams.worker.settings import StreamSettings
+from tests.ops.yaml_files import read_all_yaml, read_yaml
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "ops/kubernetes"
@@ -30,11 +30,11 @@ SETTINGS: dict[str, type] = {
     "load-watcher": LoadWatcherSettings, "pods": PodsSettings, "extender": ExtenderSettings,
 }  # fmt: skip
 KINDS = ("DaemonSet", "Deployment", "StatefulSet")
-CUSTOMIZATION = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+CUSTOMIZATION = read_yaml((FOLDER / "kustomization.yaml").read_text())
 OBJECTS: dict[str, dict[str, Any]] = {
     f"{each['kind']}/{each['metadata']['name']}": each
     for name in CUSTOMIZATION["resources"]
-    for each in yaml.safe_load_all((FOLDER / name).read_text())
+    for each in read_all_yaml((FOLDER / name).read_text())
 }
 WORKLOADS = {name: each for name, each in OBJECTS.items() if each["kind"] in KINDS}
 VERSIONS = ("1.29", "1.33", "1.37")
@@ -148,14 +148,14 @@ def test_who_follows_pods_may_list_and_watch_them() -> None:
 def test_the_extender_that_binds_may_read_a_pod_and_bind_it() -> None:
     """By the component alone, which changes a container that there is; without it there is no token."""
     folder = FOLDER / "extender-bind"
-    component = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    account, role, binding = yaml.safe_load_all((folder / component["resources"][0]).read_text())
+    component = read_yaml((folder / "kustomization.yaml").read_text())
+    account, role, binding = read_all_yaml((folder / component["resources"][0]).read_text())
     assert [(one["resources"], one["verbs"]) for one in role["rules"]] == [
         (["pods"], ["get"]), (["pods/binding"], ["create"]),
     ]  # fmt: skip
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     assert [one["name"] for one in binding["subjects"]] == [account["metadata"]["name"]]
-    patch = yaml.safe_load((folder / component["patches"][0]["path"]).read_text())
+    patch = read_yaml((folder / component["patches"][0]["path"]).read_text())
     base = WORKLOADS[f"{patch['kind']}/{patch['metadata']['name']}"]
     (changed,), (container,) = pod(patch)["containers"], pod(base)["containers"]
     assert changed["name"] == container["name"]
@@ -170,9 +170,9 @@ def test_the_extender_that_binds_may_read_a_pod_and_bind_it() -> None:
 def test_the_evictor_may_read_a_pod_and_evict_it() -> None:
     """By the component alone, and by dry run until that is changed; its settings are settings of the command."""
     folder = FOLDER / "evictor"
-    component = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    component = read_yaml((folder / "kustomization.yaml").read_text())
     account, role, binding, workload = (
-        one for name in component["resources"] for one in yaml.safe_load_all((folder / name).read_text())
+        one for name in component["resources"] for one in read_all_yaml((folder / name).read_text())
     )
     assert [(one["resources"], one["verbs"]) for one in role["rules"]] == [
         (["pods"], ["get"]), (["pods/eviction"], ["create"]),
@@ -192,11 +192,11 @@ def test_the_evictor_may_read_a_pod_and_evict_it() -> None:
 def test_the_second_scheduler_is_configured_as_the_page_says() -> None:
     """It has the rights of Kubernetes' own scheduler, the lease that its configuration names, and files that it has."""
     folder = FOLDER / "second-scheduler"
-    component = yaml.safe_load((folder / "kustomization.yaml").read_text())
-    objects = [one for name in component["resources"] for one in yaml.safe_load_all((folder / name).read_text())]
+    component = read_yaml((folder / "kustomization.yaml").read_text())
+    objects = [one for name in component["resources"] for one in read_all_yaml((folder / name).read_text())]
     (text,) = (one["data"]["config.yaml"] for one in objects if one["kind"] == "ConfigMap")
     assert f"```yaml\n{text}```" in (ROOT / "docs/kubernetes.md").read_text()
-    configuration = yaml.safe_load(text)
+    configuration = read_yaml(text)
     lease = configuration["leaderElection"]
     (role,) = (one for one in objects if one["kind"] == "Role")
     assert role["metadata"]["namespace"] == lease["resourceNamespace"]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import shutil
 import subprocess
 import tempfile
 import uuid
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -67,8 +67,15 @@ class KafkaServer(LocalProcess):
         """Return whether this broker has exactly these brokers registered."""
         return _registered_brokers(self.port) == nodes
 
+    @property
+    def _meta(self) -> Path:
+        """What is written last into a data folder that is prepared."""
+        return self.settings.with_name("data") / "meta.properties"
+
     def format(self, cluster_id: str) -> None:
         """Prepare an empty data folder; does nothing to one that is prepared."""
+        if self._meta.exists():
+            return
         command = [*self._java, "kafka.tools.StorageTool", "format", "--ignore-formatted"]
         done = subprocess.run(
             [*command, "--cluster-id", cluster_id, "--config", str(self.settings)],
@@ -79,6 +86,16 @@ class KafkaServer(LocalProcess):
         )
         if done.returncode != 0:
             raise LocalError(f"{self.name} cannot prepare its folder: {(done.stdout + done.stderr)[-1000:]}")
+
+    def format_like(self, other: KafkaServer) -> None:
+        """Prepare an empty data folder from another broker's: Java takes 1.8 s of a core for the same two files."""
+        if self._meta.exists():
+            return
+        self._meta.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(other._meta.with_name("bootstrap.checkpoint"), self._meta.parent)
+        own = {"node.id": str(self.node), "directory.id": new_cluster_id()}
+        lines = [line.partition("=") for line in other._meta.read_text().splitlines() if "=" in line]
+        self._meta.write_text("".join(f"{name}={own.get(name, value)}\n" for name, _, value in lines))
 
 
 class ApacheKafka(StartedByWith):
@@ -154,10 +171,11 @@ class ApacheKafka(StartedByWith):
         """Start all brokers and wait until each sees all of them."""
         cluster_id = self._cluster_id()
         try:
-            with ThreadPoolExecutor(len(self.brokers)) as pool:
-                list(pool.map(lambda broker: broker.format(cluster_id), self.brokers))
+            self.brokers[0].format(cluster_id)
+            for broker in self.brokers[1:]:
+                broker.format_like(self.brokers[0])
             for broker in self.brokers:
-                broker.spawn()  # not in the pool: a process ends with the thread that started it
+                broker.spawn()
             for broker in self.brokers:
                 broker.wait_ready()
             everyone = {broker.node for broker in self.brokers}

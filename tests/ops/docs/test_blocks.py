@@ -1,4 +1,4 @@
-"""The blocks of code on the pages: Python and data are run here, shell by `tests.ops.test_readme` against a stack."""
+"""The blocks of code on the pages: Python and data are run here, shell by `tests.ops.test_lines` against a stack."""
 
 from __future__ import annotations
 

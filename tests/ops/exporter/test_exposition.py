@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from ops.exporter.exposition import RATIO, SECONDS, Family, MachineNames, fixed, page
-from tests.effort import effort
+from tests.effort import examples
 
 NAMES = st.lists(
     st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1, max_size=12),
@@ -36,7 +36,7 @@ def read(families: list[Family]) -> dict[tuple[str, ...], float]:
     return found[0]
 
 
-@settings(max_examples=effort(20, 500), deadline=None)
+@settings(max_examples=examples(20, 500), deadline=None)
 @given(NAMES, st.data())
 def test_a_column_is_read_back(names: list[str], data: st.DataObject) -> None:
     """Whatever the names and values: known values of the chosen rows are there, within seven decimals; no other."""

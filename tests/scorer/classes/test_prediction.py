@@ -24,6 +24,7 @@ from scorer.classes.prediction import (
     quantile,
 )
 from scorer.snapshot.roster import Roster
+from tests.effort import examples
 
 START_S, STEP_S = 1_800_000_000.0, 300.0
 CAPACITY = np.array([[10.0], [100.0], *[[np.nan]] * (len(ALL) - 2)])
@@ -141,7 +142,7 @@ def values() -> tuple[bytes, bytes]:
     return found.stored(), found.peaks()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150, 150), deadline=None)
 @given(
     st.deferred(lambda: st.sampled_from(values())),
     st.lists(st.tuples(st.integers(0, 600), st.integers(0, 255)), max_size=6),

@@ -135,8 +135,16 @@ def read_alike(snapshot: Snapshot, twin: Snapshot) -> None:
         getattr(twin, name)
 
 
-@pytest.mark.parametrize("profile", sorted(PROFILES.by_name))
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    ("profile", "shape"),
+    [
+        pytest.param(
+            profile, shape, marks=() if profile == "windward" or shape == "every resource" else pytest.mark.slow
+        )
+        for profile in sorted(PROFILES.by_name)
+        for shape in SHAPES
+    ],
+)
 def test_a_ranking_changes_no_argument(profile: str, shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither the first ranking of a fleet nor a later one, on a ledger or an overlay, with and without kept values."""
     monkeypatch.setattr(versions, "_numbers", count(1))

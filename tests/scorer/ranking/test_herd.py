@@ -13,7 +13,7 @@ from tests.effort import effort
     ("window_s", "age_s", "burst", "most"),
     [
         pytest.param(60, 2, 25, 0.5, id="fresh and short"),
-        pytest.param(3600, 900, 100, 1.0, id="an hour's mean, a quarter of an hour old"),
+        pytest.param(3600, 900, 100, 1.0, id="an hour's mean, a quarter of an hour old", marks=pytest.mark.slow),
     ],
 )
 def test_bursts_spread_better_than_at_random(window_s: int, age_s: int, burst: int, most: float) -> None:

@@ -15,6 +15,7 @@ from scorer.ledger.view.view import instance_of
 from scorer.ranking.explanation import explain
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile_file import parse_profile
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ranking.rankings import PROFILES, ranked
 
@@ -23,7 +24,7 @@ loads = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40, 40))
 @given(machines=loads, seed=st.integers(0, 99), cpu=st.floats(0, 3))
 def test_the_choice_does_not_depend_on_the_order_of_machines(
     machines: list[tuple[float, float, float]], seed: int, cpu: float
@@ -79,7 +80,7 @@ def test_a_ranking_stays_as_it_was_when_the_ledger_moves_on() -> None:
     assert msgspec.json.encode(explain.answer(first, 3, explain_all=True)) == before
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40, 40))
 @given(st.data())
 def test_patched_columns_equal_columns_made_anew(data: st.DataObject) -> None:
     """After any placements and releases a ranking equals that of a fresh view of the same ledger."""

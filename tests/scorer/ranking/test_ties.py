@@ -17,7 +17,7 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from tests.effort import effort
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine, request, toml
 
 SCORES = [{"use": "least_allocated"}]
@@ -75,7 +75,7 @@ def test_a_better_machine_is_taken_whatever_the_lot() -> None:
         assert rank(asked, offline.inputs(DRAW)).chosen == "m04"
 
 
-@settings(max_examples=effort(10, 100), deadline=None)
+@settings(max_examples=examples(10, 100), deadline=None)
 @given(count=st.integers(1, 20), machines=st.integers(1, 8), salt=st.integers(0, 10**6))
 def test_a_batch_and_reuse_draw_as_one_after_the_other(count: int, machines: int, salt: int) -> None:
     """Identical instances but for their ids, planned together, by a kept ranking, or each by itself."""

@@ -15,7 +15,7 @@ from schemas.names import SLOT_S
 from streams.fold.admission import FUTURE_TOLERANCE_S
 from streams.fold.batch import read_messages, to_batch
 from streams.fold.ring import R
-from tests.effort import effort
+from tests.effort import examples
 from tests.streams.batches import START, sample
 
 AT = START + 3.0
@@ -111,7 +111,7 @@ def test_columns_hold_the_samples() -> None:
 
 
 @given(chosen=st.lists(st.integers(0, 5), unique=True))
-@settings(max_examples=effort(30, 300))
+@settings(max_examples=examples(30, 300))
 def test_taking_keeps_rows_together(chosen: list[int]) -> None:
     """Any choice, by place or by mask, takes the same rows of every column."""
     samples = [sample(f"m{i}", i, classes={"prod": Usage(cpu=float(i))} if i % 2 else None) for i in range(6)]

@@ -19,7 +19,7 @@ from streams.fold.fold import Folded, active, fold, heard, skew_s
 from streams.fold.peaks import Zone, day_peaks
 from streams.fold.ring import Ring
 from streams.fold.windows import window_columns
-from tests.effort import effort
+from tests.effort import examples
 from tests.streams import oracle
 
 START = 1_790_000_000 // 86_400 * 86_400
@@ -101,7 +101,7 @@ def test_two_days_keep_windows_of_the_last_hour_and_peaks_of_both_days() -> None
     assert_matches(ring, samples)
 
 
-@settings(max_examples=effort(60, 600), deadline=None)
+@settings(max_examples=examples(60, 600), deadline=None)
 @given(data=st.data())
 def test_order_and_repetition_do_not_matter(data: st.DataObject) -> None:
     """Any order within the ring, any repetition and any batch size leave bit-equal state."""
@@ -132,7 +132,7 @@ def test_order_and_repetition_do_not_matter(data: st.DataObject) -> None:
     assert_matches(ring, [s for s in samples if id(s) in kept])
 
 
-@settings(max_examples=effort(40, 400), deadline=None)
+@settings(max_examples=examples(40, 400), deadline=None)
 @given(data=st.data())
 def test_gaps_of_any_length_forget_what_is_older_than_the_ring(data: st.DataObject) -> None:
     """Samples in order with gaps up to days: the same as the oracle, peaks included, whatever the batches."""

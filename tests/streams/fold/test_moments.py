@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from streams.fold.moments import about, pool
-from tests.effort import effort
+from tests.effort import examples
 from tests.streams.batches import moments_of
 
 READINGS = hnp.arrays(
@@ -96,7 +96,7 @@ def test_an_outlier_as_the_first_costs_no_digits() -> None:
     assert m2[0] / count[0] == pytest.approx(readings.var(), rel=1e-12)
 
 
-@settings(max_examples=effort(30, 300))
+@settings(max_examples=examples(30, 300))
 @given(order=st.permutations(range(8)))
 def test_the_order_of_the_sets_does_not_matter(order: list[int]) -> None:
     """Eight slots in any order give the same mean and std to 1e-12."""

@@ -16,7 +16,7 @@ from streams.fold.arrivals import Arrived
 from streams.fold.owners import HELD_S
 from streams.state.checkpoint import decode_vitals, encode_vitals
 from streams.state.partition import Partition
-from tests.effort import effort
+from tests.effort import examples
 from tests.streams.batches import START, sample
 from tests.streams.state.test_partition import partition
 
@@ -86,7 +86,7 @@ def test_what_is_refused_leaves_no_trace_in_the_windows() -> None:
     np.testing.assert_array_equal(state.ring.mean, alone.ring.mean)
 
 
-@settings(max_examples=effort(40, 400), deadline=None)
+@settings(max_examples=examples(40, 400), deadline=None)
 @given(seed=st.integers(0, 2**16), cuts=st.sets(st.integers(1, 59), max_size=12))
 @example(seed=47, cuts=set())  # the new owner's facts are recorded before its first sample
 def test_batches_do_not_matter(seed: int, cuts: set[int]) -> None:

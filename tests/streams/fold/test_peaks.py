@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from streams.fold.fold import fold
 from streams.fold.peaks import Zone, day_peaks
 from streams.fold.ring import R, Ring
-from tests.effort import LONG, effort
+from tests.effort import LONG, examples
 from tests.streams import oracle
 from tests.streams.batches import batch_of
 
@@ -199,7 +199,7 @@ def test_peaks_say_since_when_they_know(
         assert since == slots[0] // 6 * 60
 
 
-@settings(max_examples=effort(15, 250), deadline=None)
+@settings(max_examples=examples(15, 250), deadline=None)
 @given(
     gaps=st.lists(st.tuples(st.integers(0, 52 * 360), st.integers(1, 9000)), max_size=5),
     zone=st.sampled_from([z for _, z, _ in ZONES]),

@@ -16,7 +16,7 @@ from streams.fold.batch import to_batch
 from streams.fold.fold import fold
 from streams.fold.ring import RING_MINUTES, R, Ring, S
 from streams.fold.windows import check_windows, class_means, inverted_cdf, window_columns
-from tests.effort import effort
+from tests.effort import effort, examples
 from tests.streams.batches import START, batch_of, moments_of, sample
 from tests.streams.long_run import long_run
 
@@ -42,7 +42,7 @@ def test_percentiles_are_numpys_for_every_number_of_filled_slots() -> None:
         np.testing.assert_array_equal(got, wanted, err_msg=str(k))
 
 
-@settings(max_examples=effort(60, 600), deadline=None)
+@settings(max_examples=examples(60, 600), deadline=None)
 @given(
     pattern=st.sets(st.integers(0, S - 1), min_size=1, max_size=S),
     seed=st.integers(0, 2**32 - 1),
@@ -69,7 +69,7 @@ def test_percentiles_are_numpys_for_any_fill_pattern(pattern: set[int], seed: in
             np.testing.assert_array_equal(columns["percentile"][0, w, r], wanted)
 
 
-@settings(max_examples=effort(60, 600), deadline=None)
+@settings(max_examples=examples(60, 600), deadline=None)
 @given(
     pattern=st.sets(st.integers(0, S - 1), min_size=1, max_size=80),
     seed=st.integers(0, 2**32 - 1),
@@ -164,7 +164,7 @@ def test_coverage_is_of_the_slots_the_interval_can_fill(
     assert [bool(c < WARMING_COVERAGE) for c in coverage] == [w < 0.5 for w in wanted]
 
 
-@settings(max_examples=effort(80, 800), deadline=None)
+@settings(max_examples=examples(80, 800), deadline=None)
 @given(interval_s=st.floats(10, 300), phase_s=st.floats(0, 300), lost=st.integers(0, 2))
 def test_any_interval_and_phase_cover_their_windows_after_an_hour(interval_s: float, phase_s: float, lost: int) -> None:
     """Coverage is 1 with nothing lost and never above; a lost sample shows as one slot of those it can fill."""

@@ -23,7 +23,7 @@ from streams.fold.table import Table
 from streams.state.checkpoint import blank_place, decode_ring, encode_hour, encode_position, encode_vitals
 from streams.state.leaving import drop_silent
 from streams.state.partition import Partition
-from tests.effort import effort
+from tests.effort import effort, examples
 from tests.streams import golden_values as golden_state
 from tests.streams.batches import START, sample
 from tests.streams.golden_values import HOUR, POSITION
@@ -94,7 +94,7 @@ HISTORY = st.lists(
 )
 
 
-@settings(max_examples=effort(8, 300), deadline=None)
+@settings(max_examples=examples(8, 300), deadline=None)
 @given(history=HISTORY, seed=st.integers(0, 2**32 - 1), zone=st.sampled_from(["UTC", "Asia/Kathmandu"]))
 def test_what_is_written_is_the_ring(history: list[tuple[str, int, int]], seed: int, zone: str) -> None:
     """Grown, dropped, gapped, partly filled: the values a worker writes, only what changed each time, give it back."""

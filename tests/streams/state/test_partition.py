@@ -19,7 +19,7 @@ from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.leaving import drop_silent, forget
 from streams.state.partition import Partition, Position, Written, refresh_tables
-from tests.effort import effort
+from tests.effort import examples
 from tests.streams.batches import START, sample
 from tests.streams.state.test_checkpoint import assert_same
 
@@ -62,7 +62,7 @@ def log_of(count: int, seed: int) -> list[Arrived]:
     return log
 
 
-@settings(max_examples=effort(60, 600), deadline=None)
+@settings(max_examples=examples(60, 600), deadline=None)
 @given(data=st.data())
 def test_any_delivery_ends_with_the_log_folded_once(data: st.DataObject) -> None:
     """Duplicates, holes, replays, shuffled pieces: in the end the state and the counts are those of one pass."""
@@ -359,7 +359,7 @@ def test_only_rows_that_changed_are_computed_again() -> None:
     assert state.rows == []
 
 
-@settings(max_examples=effort(40, 400), deadline=None)
+@settings(max_examples=examples(40, 400), deadline=None)
 @given(
     flushes=st.lists(
         st.lists(
@@ -417,7 +417,7 @@ def test_what_was_refreshed_is_not_computed_again_unless_more_came() -> None:
     assert not state.refreshed
 
 
-@settings(max_examples=effort(150, 1_500), deadline=None)
+@settings(max_examples=examples(150, 1_500), deadline=None)
 @given(
     steps=st.lists(
         st.tuples(

@@ -20,6 +20,7 @@ from streams.state.checkpoint import encode_hour, encode_position, encode_vitals
 from streams.state.manifest import Manifest, checksum, decode_manifest
 from streams.state.partition import Partition
 from streams.state.resume import Resumed, Stored, resume
+from tests.effort import examples
 from tests.streams.batches import START, sample
 from tests.streams.state.test_checkpoint import assert_same
 
@@ -135,7 +136,7 @@ def test_garbage_is_lost_and_rebuilt(kind: str, garbage: Callable[[bytes], bytes
 WRITTEN = functools.cache(lambda: stored(folded()))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 60), deadline=None)
 @given(place=st.integers(0, S - 1), at=st.integers(0, 10_000), bit=st.integers(0, 7))
 def test_a_changed_bit_is_found(place: int, at: int, bit: int) -> None:
     """In any slot value that holds readings, or in the vitals."""

@@ -102,6 +102,7 @@ def test_both_machines_carry_a_move_until_it_is_copied() -> None:
     assert fleet.overhead[0, :, 60].tolist() == [4.0, 1.0]
 
 
+@pytest.mark.slow
 def test_moves_that_cost_are_in_the_figures(limited: Outcome) -> None:
     """The network is full of a move's memory for as long as it is copied, at both ends."""
     first = limited.workload.fill_minutes

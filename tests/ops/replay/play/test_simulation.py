@@ -103,7 +103,9 @@ def test_agents_measure_no_more_than_the_capacity() -> None:
     assert outcome.fleet.readings(0, 120).max() == 10.0
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "kubernetes" else ()) for name in NAMES]
+)
 def test_the_same_seed_is_the_same_result(name: str) -> None:
     """World and choices follow from the seed alone."""
     first = outcome_of(name)
@@ -143,6 +145,7 @@ def test_nothing_is_promised_twice() -> None:
         assert (asked <= small.capacity[CPU] + 1e-6).all()
 
 
+@pytest.mark.slow
 def test_knowing_the_future_is_no_hotter_than_chance() -> None:
     """The oracle and the default have fewer hot minutes than the random policy."""
     small = small_world(seed=3)
@@ -169,7 +172,7 @@ def test_a_mover_takes_the_load_with_it() -> None:
     assert not load[:, 180:].any()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
 def test_what_is_seen_of_instances_that_use_what_they_ask_is_their_load(seed: int) -> None:
     """Credits and debits make up for what windows show late, whoever comes, leaves or moves."""
     draw = np.random.default_rng(seed)

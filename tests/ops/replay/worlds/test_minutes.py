@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ops.replay.worlds.minutes import minute_readings
+from tests.effort import examples
 
 CELLS = arrays(np.float32, (2, 24), elements=st.floats(0, 1, width=32))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50, 50), deadline=None)
 @given(CELLS, st.integers(0, 1000))
 def test_the_mean_of_every_cell_stays(cells: np.ndarray, seed: int) -> None:
     """Minutes are drawn around the cell's mean, and none is below 0 or above the most."""

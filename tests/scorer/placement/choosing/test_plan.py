@@ -21,7 +21,7 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from tests.effort import effort
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine, request
 
 PROFILES = load_profiles()
@@ -95,7 +95,7 @@ asks = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=effort(80, 800), deadline=None)
+@settings(max_examples=examples(80, 800), deadline=None)
 @given(described=fleets(), asked=asks, count=st.integers(2, 16), name=st.sampled_from(sorted(PROFILES.by_name)))
 def test_identical_instances_go_where_one_at_a_time_goes(
     described: dict[str, Any], asked: dict[str, Any], count: int, name: str
@@ -107,7 +107,7 @@ def test_identical_instances_go_where_one_at_a_time_goes(
     assert together == one_at_a_time(requests, read_fleet(described), profile)
 
 
-@settings(max_examples=effort(40, 400), deadline=None)
+@settings(max_examples=examples(40, 400), deadline=None)
 @given(
     described=fleets(),
     kinds=st.lists(asks, min_size=1, max_size=4),
@@ -141,7 +141,7 @@ NINE_TO_THE_THRESHOLD = {
 """Nine times 0.7 cores are 90 % of seven: eight added up one by one, and eight times 0.7, differ in the last digit."""
 
 
-@settings(max_examples=effort(60, 600), deadline=None)
+@settings(max_examples=examples(60, 600), deadline=None)
 @given(described=fleets(machines_max=16), asked=asks, count=st.integers(5, 25))
 @example(described=NINE_TO_THE_THRESHOLD, asked={"expected": {"cpu": 0.7}}, count=9)
 def test_a_shortlist_shorter_than_the_fleet_misses_nothing(

@@ -24,7 +24,7 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
-from tests.effort import effort
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.placement.choosing.test_plan import asks, fleets
 
@@ -35,7 +35,7 @@ BETWEEN = [
 ]
 
 
-@settings(max_examples=effort(60, 600), deadline=None)
+@settings(max_examples=examples(60, 600), deadline=None)
 @given(
     described=fleets(),
     asked=asks,

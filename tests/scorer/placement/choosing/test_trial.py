@@ -19,6 +19,7 @@ from scorer.ranking.machines.kept import Kept, Shelf
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from scorer.ranking.seen import fleet_of
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ranking.test_arguments import everything
 
@@ -104,7 +105,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 60), deadline=None)
 @given(STEPS, st.sampled_from(sorted(PROFILES.by_name)))
 def test_what_is_put_back_is_as_before(steps: list[tuple[str, int, int]], profile: str) -> None:
     """Whatever moved or left: with all put back a ranking is that of the ledger, and one is never there twice."""

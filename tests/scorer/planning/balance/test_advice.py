@@ -17,6 +17,7 @@ from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.tentative import NEGLIGIBLE
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import Rebalancing
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine
 
 
@@ -69,7 +70,7 @@ def any_fleet(seed: int) -> FleetState:
     return fleet(*machines, instances=instances)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100, 100), deadline=None)
 @given(st.integers(0, 2**32), RULES, LIMITS)
 def test_what_a_plan_never_does(seed: int, rule: dict[str, Any], limits: dict[str, Any]) -> None:
     """No machine above what its donor had before the step; clusters stay apart; limits and classes hold."""
@@ -96,7 +97,7 @@ def test_what_a_plan_never_does(seed: int, rule: dict[str, Any], limits: dict[st
         assert all(step.gain >= limits["gain_min"] for step in plan.steps)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30, 30), deadline=None)
 @given(st.integers(0, 2**32), RULES)
 def test_a_plan_goes_on_where_it_was_cut(seed: int, rule: dict[str, Any]) -> None:
     """The first moves on their way, the same fleet asked again: none of them comes again, and no limit is passed."""

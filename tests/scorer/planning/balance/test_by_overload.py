@@ -15,6 +15,7 @@ from scorer.planning.balance import search
 from scorer.planning.balance.by_overload import Plan, rebalance
 from scorer.ranking.profiles import rebalance_section
 from scorer.ranking.profiles.catalogue import load_profiles
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine
 
 
@@ -173,7 +174,7 @@ def test_no_argument_is_changed() -> None:
     assert of.ledger.position == position
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40, 40), deadline=None)
 @given(st.data())
 def test_a_plan_keeps_its_promises(data: st.DataObject) -> None:
     """Any fleet: no machine above what its donor had, no instance twice, no promise above allocatable."""

@@ -18,6 +18,7 @@ from scorer.planning.balance.moves import Hosts, Movable
 from scorer.planning.balance.search import plan
 from scorer.planning.balance.tentative import Draft
 from scorer.ranking.profiles.rebalance_section import Rebalancing
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.planning.balance.test_by_overload import moves, planned
 
@@ -79,7 +80,7 @@ def one_instance(loads: Loads, usage: float, memory: float, rate: float) -> tupl
     return movable, Hosts(every, every, np.full(2, np.inf), rates, none, none, cores, copied)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 60), deadline=None)
 @given(st.floats(0.8, 1.0), st.floats(0.0, 0.8), st.floats(0.5, 4.0), st.floats(0.0, 3.0), st.floats(0.01, 1.0))
 def test_the_mean_over_the_time_for_which_it_counts(
     source: float, target: float, usage: float, memory_min: float, rate: float

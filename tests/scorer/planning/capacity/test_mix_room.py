@@ -14,6 +14,7 @@ from scorer.planning.capacity.mix import Mix, mix_of
 from scorer.planning.capacity.mix_room import GREEDY_MAX, MixRoom, mix_room
 from scorer.planning.capacity.room import room
 from scorer.ranking.profiles.catalogue import load_profiles
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine
 
 IDLE = {"cpu": 0, "memory": 0}
@@ -84,7 +85,7 @@ def test_what_is_spread_at_once_is_near_to_one_by_one(profile: str, classes: tup
     assert abs(near.fit[0] - near.fit[1]) <= 2 + 8  # a rounding each time that a part is spread
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15, 15), deadline=None)
 @given(st.data())
 def test_no_machine_holds_more_than_it_has(data: st.DataObject) -> None:
     """Sums along the count stay below allocatable, spread or not; and what limits it is told."""

@@ -17,7 +17,7 @@ from scorer.planning.capacity.room import MACHINE_MAX, Room, room
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
-from tests.effort import effort
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine, request
 
 
@@ -84,7 +84,7 @@ def test_nothing_asked_has_no_limit() -> None:
     assert here.copies.max() == MACHINE_MAX
 
 
-@settings(max_examples=effort(25, 500), deadline=None)
+@settings(max_examples=examples(25, 500), deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(["windward", "koordinator", "kubernetes", "trimaran", "seed"]))
 def test_it_is_what_placing_one_by_one_finds(seed: int, profile: str) -> None:
     """For any fleet and request of which filters see one machine at a time."""

@@ -21,6 +21,7 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine
 
 
@@ -97,7 +98,7 @@ def test_a_machine_that_cannot_be_emptied_is_passed_over() -> None:
     assert emptied(of, 3).tried == 2
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30, 30), deadline=None)
 @given(st.data())
 def test_a_consolidation_overloads_nothing_and_upholds_every_filter(data: st.DataObject) -> None:
     """Any fleet: the machines are empty afterwards, each move is allowed when it is made, no target is overloaded."""

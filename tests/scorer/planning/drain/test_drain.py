@@ -20,6 +20,7 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine
 
 IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
@@ -170,7 +171,7 @@ def test_an_empty_machine_and_no_argument_is_changed() -> None:
     assert not of.snapshot.rules.has_cordon
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40, 40), deadline=None)
 @given(st.data())
 def test_a_drain_upholds_every_filter(data: st.DataObject) -> None:
     """Any fleet: each move is allowed on the ledger with those before, none twice, and a blocked one has no place."""

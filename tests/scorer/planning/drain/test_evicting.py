@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scorer.planning.drain.evicting import Advice, evicting
 from scorer.ranking.class_sums import class_sums
 from scorer.ranking.profiles.profile_file import parse_profile
+from tests.effort import examples
 from tests.scorer.classes.test_by_class import one
 from tests.scorer.fleets import fleet, machine
 
@@ -90,7 +91,7 @@ def test_a_profile_with_one_sum_has_no_advice() -> None:
 INSTANCE = st.tuples(st.sampled_from(("prod", "mid", "batch", "free")), st.integers(1, 6), st.integers(0, 6))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40, 40), deadline=None)
 @given(st.lists(INSTANCE, max_size=12), st.integers(0, 4))
 def test_what_stays_fits_and_each_that_leaves_is_needed(placed: list[tuple[str, int, int]], system: int) -> None:
     """Without those advised every sum of a lower class holds; the advised are of that class, or a lower one."""

@@ -21,6 +21,7 @@ from scorer.planning.wanted.wanted import compare
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine
 
 IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
@@ -226,7 +227,7 @@ def test_the_parameters_of_an_update() -> None:
     }  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40, 40), deadline=None)
 @given(st.data())
 def test_a_plan_breaks_no_rule_and_leaves_nothing_to_do(data: st.DataObject) -> None:
     """Carried out, it is the file: a second plan has nothing but what was refused; no instance is in two steps."""

@@ -15,7 +15,7 @@ from scorer.ranking.estimates.learning import Observation, fitted, learn, observ
 from scorer.ranking.explanation.explain import answer
 from scorer.ranking.profiles.profile import LoadModel
 from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
-from tests.effort import effort
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine, ranked, request, scores, see
 
 R = len(RESOURCES)
@@ -53,7 +53,7 @@ def series(seed: int, factor: float, noise: float = 0.1, other: float = 1.0) -> 
     return known
 
 
-@settings(max_examples=effort(15, 150), deadline=None)
+@settings(max_examples=examples(15, 150), deadline=None)
 @given(seed=st.integers(0, 2**31), factor=st.floats(0.05, 1.5))
 def test_the_factor_is_found_whatever_was_there_before(seed: int, factor: float) -> None:
     """Base loads of twice what instances use do not enter the factor: the intercept is each machine's own."""

@@ -29,6 +29,7 @@ from scorer.ranking.ranking import Ranking
 from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
 from scorer.snapshot.arrays import ROUNDING, Bools
 from tests.contracts.test_plugins import REQUESTS, machine
+from tests.effort import examples
 from tests.scorer.ranking.rankings import PROFILES
 
 LIMITED = """
@@ -198,7 +199,7 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME))
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(12, 12))
 @given(data=st.data(), fleet=fleets())
 def test_an_explanation_is_what_the_columns_of_all_machines_say(
     data: st.DataObject, fleet: FleetState, name: str

@@ -19,7 +19,7 @@ from scorer.ranking.formulas.overload import (
 )
 from scorer.ranking.formulas.variance import Added
 from scorer.snapshot.arrays import Floats
-from tests.effort import effort
+from tests.effort import examples
 
 LIMIT = 0.9
 Z = np.concatenate([np.linspace(-12, 12, 2401), np.geomspace(12, 37, 200)])
@@ -33,7 +33,7 @@ def overload(load: Floats, variance: Floats) -> Floats:
     return found
 
 
-@settings(max_examples=effort(60, 600), deadline=None)
+@settings(max_examples=examples(60, 600), deadline=None)
 @given(seed=st.integers(0, 2**31), resources=st.integers(1, 4), variation=st.sampled_from([0.0, 0.3, 1.0, 2.5]))
 def test_the_growth_is_right_to_less_than_a_millionth_of_the_capacity(
     seed: int, resources: int, variation: float

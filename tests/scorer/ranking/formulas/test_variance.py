@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.ranking.formulas.variance import Added, means_of, variance_columns, variance_parts, weighted_variance_growth
-from tests.effort import effort
+from tests.effort import examples
 
 
-@settings(max_examples=effort(40, 400), deadline=None)
+@settings(max_examples=examples(40, 400), deadline=None)
 @given(seed=st.integers(0, 2**31), machines=st.integers(1, 9), places=st.sets(st.integers(0, 2), min_size=1))
 def test_whole_and_in_parts_it_is_the_growth_of_the_variance(seed: int, machines: int, places: set[int]) -> None:
     """For some of three resources, apart from each other or not; a machine of unknown load neither grows nor counts."""

@@ -33,7 +33,7 @@ from scorer.ranking.scope import Scope
 from scorer.ranking.scores import load_variation_risk
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.builder import build_snapshot
-from tests.effort import effort
+from tests.effort import examples
 from tests.scorer.fleets import fleet, inputs_on, machine, request
 from tests.scorer.placement.choosing.test_plan import asks, fleets
 from tests.scorer.ranking.test_arguments import everything, held
@@ -106,7 +106,7 @@ def test_a_plugin_gets_what_it_keeps_itself() -> None:
         offline.ledger.apply(instance_of(request(), "a", offline.now_s, f"more-{extra}"))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25, 25), deadline=None)
 @given(described=fleets(), asked=asks, name=st.sampled_from(sorted(PROFILES.by_name)))
 def test_ranking_a_random_fleet_changes_no_argument(
     described: dict[str, Any], asked: dict[str, Any], name: str
@@ -132,7 +132,7 @@ def test_ranking_a_random_fleet_changes_no_argument(
     assert (wanted, profile) == (asked_before, PROFILES.choose(name))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40, 40), deadline=None)
 @given(described=fleets(), asked=asks, data=st.data())
 def test_an_overlay_is_ranked_as_a_ledger_that_holds_the_same(
     described: dict[str, Any], asked: dict[str, Any], data: st.DataObject
@@ -198,7 +198,7 @@ def test_a_column_of_a_request_is_made_again_for_the_machines_that_changed(monke
     assert [computed(3.0), computed(1.0)] == [[], [8]]
 
 
-@settings(max_examples=effort(40, 400), deadline=None)
+@settings(max_examples=examples(40, 400), deadline=None)
 @given(described=fleets(), data=st.data())
 def test_rankings_of_several_requests_in_turn_are_those_made_anew(
     described: dict[str, Any], data: st.DataObject
@@ -338,7 +338,7 @@ def flushed(offline: FleetState, data: st.DataObject) -> FleetState:
     return replace(found, now_s=found.now_s + data.draw(st.sampled_from([0.0, 61.0])))
 
 
-@settings(max_examples=effort(60, 600), deadline=None)
+@settings(max_examples=examples(60, 600), deadline=None)
 @given(described=fleets(machines_max=24), data=st.data())
 def test_what_is_kept_survives_a_flush(described: dict[str, Any], data: st.DataObject) -> None:
     """Few windows change, or all, while instances come and leave and earlier rankings are read: as made anew."""

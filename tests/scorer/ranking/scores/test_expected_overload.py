@@ -18,7 +18,7 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.scores.expected_overload import ExpectedOverload
-from tests.effort import effort
+from tests.effort import examples
 from tests.scorer.fleets import fleet, machine, request, score_told, scores, see, toml
 
 EMPTY = {"cpu": 0, "memory": 0}
@@ -121,7 +121,7 @@ def test_a_machine_without_data_scores_0_and_a_resource_without_data_counts_noth
 loads = st.floats(0, 1.3)
 
 
-@settings(max_examples=effort(40, 400), deadline=None)
+@settings(max_examples=examples(40, 400), deadline=None)
 @given(first=loads, more=st.floats(0, 0.5), std=st.floats(0, 0.4), asked=st.floats(0.01, 5))
 def test_more_load_never_scores_better_without_evenness(first: float, more: float, std: float, asked: float) -> None:
     """Of two machines alike but for the load the fuller one has no lesser growth, far out in both tails, too.
@@ -138,7 +138,7 @@ def test_more_load_never_scores_better_without_evenness(first: float, more: floa
     assert found["low"] >= found["high"] - 2e-4
 
 
-@settings(max_examples=effort(15, 150), deadline=None)
+@settings(max_examples=examples(15, 150), deadline=None)
 @given(seed=st.integers(0, 2**31), count=st.integers(2, 25), cpu=st.floats(0.05, 3))
 def test_a_batch_goes_where_one_after_the_other_would(seed: int, count: int, cpu: float) -> None:
     """The short way for identical instances gives the machines of one ranking after another."""
