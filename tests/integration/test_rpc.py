@@ -29,7 +29,6 @@ from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
 from tests.fleet_label import without_fleet
 from tests.in_process import run_command
-from tests.started import start_scorer
 from tests.window_tables import publish, window_table
 
 pytestmark = pytest.mark.integration
@@ -45,16 +44,11 @@ def scorer_process(
     names: Names,
     *options: str,
     env: dict[str, str] | None = None,
-    program: tuple[str, ...] = (),
+    program: tuple[str, ...] = ("-m", "scorer"),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a scorer; end it afterwards, whatever became of it."""
     arguments = ["--redis-url", url, "--prefix", names.prefix, "--log-level", "warning", *options]
-    environ = {**os.environ, **(env or {})}
-    process: Any = (
-        subprocess.Popen([sys.executable, *program, *arguments], env=environ)
-        if program
-        else start_scorer(arguments, environ)
-    )
+    process = subprocess.Popen([sys.executable, *program, *arguments], env={**os.environ, **(env or {})})
     try:
         yield process
     finally:
