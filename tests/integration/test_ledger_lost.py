@@ -252,6 +252,7 @@ def test_a_scorer_checks_at_start_and_the_command_repairs(apart: Apart) -> None:
         found = apart.windward("ledger", "check")
         assert found.returncode == 1
         assert "cluster ghost: 2 instances is 0" in found.stdout
-        assert apart.windward("ledger", "check", "--repair").returncode == 0
+        for _ in range(2):  # the first has given its lease back
+            assert apart.windward("ledger", "check", "--repair").returncode == 0
         assert "0 differ" in apart.windward("ledger", "check").stdout
         assert client.health()["ledger_check"]["at"] >= checked["at"]

@@ -63,14 +63,15 @@ def _check(settings: CheckSettings) -> int:
         if not settings.repair:
             found = Check(ledger).run()
         else:
-            number = Lease(ledger, "check", f"{socket.gethostname()}-{os.getpid()}-repair", _LEASE_S).take()
-            if number is None:
+            lease = Lease(ledger, "check", f"{socket.gethostname()}-{os.getpid()}-repair", _LEASE_S)
+            if (number := lease.take()) is None:
                 raise WindwardError("ABORTED", "another check is running: try again in a minute")
             try:
                 found = mend(ledger, number)
             except PermissionError as error:
                 raise WindwardError("ABORTED", str(error)) from None
             LastCheck(ledger).write(found)
+            lease.give_up()
     summary = dataclasses.asdict(found) | {
         "differences": [{one.kind: one.name, "what": one.what} for one in found.differences]
     }
