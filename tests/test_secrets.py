@@ -20,6 +20,8 @@ from scorer.client import AsyncClient, Client, WindwardError
 from scorer.settings import ClientSettings, LedgerSettings
 
 SECRET = "Hush7secret"
+NOBODY = "127.0.0.77"
+"""An address of this computer where nothing listens, whatever listens at 127.0.0.1."""
 URLS = [
     f"redis://h/0?password={SECRET}", f"redis://:{SECRET}@h/0", f"redis://u:{SECRET}@h:1/x", f"redis://h:{SECRET}/0",
     f"redis://u:{SECRET[:4]}/{SECRET}@h/0", f"redis://:{SECRET}@[::1", f"redis://h?p%61ssword={SECRET}",
@@ -135,7 +137,7 @@ def test_every_secret_of_every_command_is_marked() -> None:
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 def test_a_client_does_not_echo_its_url(url: str, kind: Any) -> None:
     """Refused, or unreachable: the message has host and port, nothing else of the URL."""
-    url = url.replace("@h", "@127.0.0.1").replace("//h", "//127.0.0.1").replace("127.0.0.1/", "127.0.0.1:1/")
+    url = url.replace("@h", f"@{NOBODY}").replace("//h", f"//{NOBODY}").replace(f"{NOBODY}/", f"{NOBODY}:1/")
     with pytest.raises((WindwardError, TypeError)) as refused:  # redis-py: no such option
         client = kind(url, timeout_s=0.2, socket_timeout=0.1, socket_connect_timeout=0.1)
         found = client.health()
