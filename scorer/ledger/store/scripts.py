@@ -210,9 +210,19 @@ class Ledger:
         return {record.id: record for page in self.pages(batch) for record in page}
 
     def pages(self, batch: int = 2000) -> Iterator[list[Instance]]:
-        """Yield every live record, page by page; one may come twice."""
-        for page in self._scan(self.instances, batch):
-            yield self._read(page[1::2])
+        """Yield every live record, page by page; one may come twice. A page is read while the server finds the next."""
+        cursor, raws = b"0", list[bytes]()
+        while True:
+            records: list[Instance] = []
+            page = ("HSCAN", self.instances, cursor, "COUNT", batch)
+            (found,) = self.wire.ask([page], meanwhile=lambda: records.extend(self._read(raws)))  # noqa: B023 - now
+            if isinstance(found, redis.ResponseError):
+                raise found
+            yield records
+            cursor, raws = found[0], found[1][1::2]
+            if cursor == b"0":
+                yield self._read(raws)
+                return
 
     def leavers(self) -> list[Instance]:
         """Return the leavers that can be read, the oldest first; none for a Redis user that may not read them."""
