@@ -211,6 +211,7 @@ def test_an_operator_s_typo_makes_no_machine(windward: Run) -> None:
     assert (ahead.returncode, ahead.stdout) == (0, "to-come: cordoned\n")
     windward("machines", "forget", "to-come")
     eventually(lambda: windward("machines", "list", "-o", "name").stdout.split() == sorted(MACHINES))
+    assert windward("machines", "label", MACHINES[3], MACHINES[4], "old-").returncode == 0
     many = windward("machines", "label", "m0*", "half=first")
     assert many.stdout.splitlines() == [f"{name}: label half=first" for name in MACHINES if name.startswith("m0")]
     eventually(

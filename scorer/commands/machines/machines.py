@@ -6,7 +6,7 @@ command writes the same entries itself: an operator can cordon while no scorer r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -121,12 +121,12 @@ class LabelSettings(WriteSettings):
     """Label a machine; operators' labels win over those of its agent."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
-        "windward machines label sim-00001 disk=ssd",
+        "windward machines label sim-00001 sim-00002 disk=ssd",
         "windward machines label sim-00001 disk-                  # remove the label",
     )
 
     words: tuple[str, ...] = setting(
-        (), "a machine or glob, unless --selector; then KEY=VALUE or KEY-", positional=True, metavar="NAME KEY=VALUE"
+        (), "machines or globs, unless --selector; then KEY=VALUE or KEY-", positional=True, metavar="NAME KEY=VALUE"
     )
 
 
@@ -140,7 +140,7 @@ class TaintSettings(WriteSettings):
     )
 
     words: tuple[str, ...] = setting(
-        (), "a machine or glob, unless --selector; then KEY[=VALUE]:refuse, KEY[=VALUE]:avoid or KEY-",
+        (), "machines or globs, unless --selector; then KEY[=VALUE]:refuse, KEY[=VALUE]:avoid or KEY-",
         positional=True, metavar="NAME KEY:EFFECT",
     )  # fmt: skip
 
@@ -253,7 +253,8 @@ def _write(verb: str, settings: WriteSettings) -> int:
         given = list(settings.words)
     else:
         words = list(getattr(settings, "words", ()))
-        given, arguments = ([], words) if settings.selector else (words[:1], words[1:])
+        names = 0 if settings.selector else _names(words) if verb in ("label", "taint") else 1
+        given, arguments = words[:names], words[names:]
         if (given or settings.selector) and not arguments:
             raise SettingsError(f"{verb} what? `windward machines {verb} --help` has examples")
     if not given and not settings.selector:
@@ -275,6 +276,16 @@ def _write(verb: str, settings: WriteSettings) -> int:
                 for machine in machines
             }
     return _told(verb, settings, after)
+
+
+def _names(words: Sequence[str]) -> int:
+    """Return how many of the words are machines: all before the first that says what to change.
+
+    >>> _names(["m1", "m2", "disk=ssd", "old-"]), _names(["m1", "spare:avoid"]), _names(["m1"])
+    (2, 1, 1)
+    """
+    rules = (place for place, word in enumerate(words) if place and ("=" in word or ":" in word or word.endswith("-")))
+    return next(rules, len(words))
 
 
 def _told(verb: str, settings: WriteSettings, after: Mapping[str, dict[str, Any]]) -> int:
