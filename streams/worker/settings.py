@@ -34,7 +34,7 @@ class StreamSettings(TopicSettings, WindowsSettings):
         0.08, "largest share of time spent writing to Redis while catching up"
     )
     batch_messages: Annotated[int, Meta(ge=1, le=100_000)] = setting(1000, "messages folded at once")
-    batch_wait_s: Positive = setting(0.02, "longest wait for a batch to fill")
+    batch_wait_s: Positive = setting(0.005, "longest wait for a batch to fill")
     silent_s: Annotated[float, Meta(ge=SLOT_S)] = setting(float(SILENT_S), "silence after which a machine is dropped")
     readings_hz_max: Positive = setting(READINGS_HZ_MAX, "the most readings a second in a sample")
     machines_max: Annotated[int, Meta(ge=1)] = setting(

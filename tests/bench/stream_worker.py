@@ -20,6 +20,7 @@ from redis.asyncio import Redis
 from schemas.messages.sample import decode
 from streams.state.partition import Partition
 from streams.worker.app import StreamApp
+from streams.worker.servers import OneServer, Servers
 from streams.worker.settings import StreamSettings
 
 
@@ -93,8 +94,8 @@ class Summary(NamedTuple):
 class HoppingApp(NullApp):
     """Faust's own way: a table of hopping windows, 900 s long, every 10 s; for one metric of the sample."""
 
-    def __init__(self, settings: StreamSettings, redis: Redis) -> None:
-        super().__init__(settings, redis)
+    def __init__(self, settings: StreamSettings, redis: Redis, windows: Servers) -> None:
+        super().__init__(settings, redis, windows)
         self.app.conf.topic_allow_declare = True
         self.table = self.app.Table("hops", default=Summary, partitions=settings.partitions).hopping(900, 10)
         # Without the changelog, which costs several times the update itself: the comparison is with the update alone.
@@ -115,7 +116,8 @@ KINDS = {"null": NullApp, "fold": FoldApp, "hopping": HoppingApp}
 async def run(kind: str, kafka: str, redis_url: str, prefix: str, total: int) -> None:
     """Run one worker to the end of the topic."""
     settings = StreamSettings(kafka=kafka, redis_url=redis_url, prefix=prefix, session_timeout_s=6.0, log_level="error")
-    app = KINDS[kind](settings, Redis.from_url(redis_url))
+    redis = Redis.from_url(redis_url)
+    app = KINDS[kind](settings, redis, OneServer(redis))
     app.timer = Timer(total)
     app.app.finalize()
     await app.topic.await_topic()
