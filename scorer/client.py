@@ -31,6 +31,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
@@ -136,12 +137,23 @@ _decode = msgspec.json.Decoder(_Reply).decode
 
 
 _Kind = TypeVar("_Kind")
+_readers: dict[type, msgspec.json.Decoder[Any]] = {}
+_making = threading.Lock()
 
 
 def _read(kind: type[_Kind], result: msgspec.Raw) -> _Kind:
-    """Return a result as its type; raise WindwardError."""
+    """Return a result as its type; raise WindwardError.
+
+    Decoders are made by one thread at a time: msgspec 0.22 ends the process (SIGSEGV) when two threads meet the same
+    type for the first time.
+    """
+    reader = _readers.get(kind)
+    if reader is None:
+        with _making:
+            reader = _readers.setdefault(kind, msgspec.json.Decoder(kind))
     try:
-        return msgspec.json.decode(result, type=kind)
+        found: _Kind = reader.decode(result)
+        return found
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
 

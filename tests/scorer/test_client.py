@@ -289,3 +289,36 @@ def test_a_connection_goes_back_to_the_pool_when_it_is_idle_broken_or_of_another
     assert pool.given == pool.returned + 1
     client.close()
     assert pool.given == pool.returned
+
+
+FIRST_ANSWERS = """
+import sys, threading
+import msgspec
+from scorer import client
+
+kinds = [kind for kind in vars(client).values() if isinstance(kind, type) and issubclass(kind, client.Result)]
+answer = msgspec.Raw(b'{"placed": [{}], "machines": [{}], "moving": {}, "usage": {}}')
+sys.setswitchinterval(1e-6)
+together = threading.Barrier(6)
+
+def first(place):
+    together.wait()
+    for kind in kinds[:: 1 if place % 2 else -1]:
+        try:
+            client._read(kind, answer)
+        except client.WindwardError:
+            pass
+
+threads = [threading.Thread(target=first, args=(place,)) for place in range(6)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+"""
+
+
+def test_threads_may_read_their_first_answers_at_once() -> None:
+    """A thread met a type that another was preparing, and the process ended: in 10 of 12 runs of these lines."""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", FIRST_ANSWERS], stderr=subprocess.PIPE, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
