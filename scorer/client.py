@@ -147,13 +147,12 @@ def _read(kind: type[_Kind], result: msgspec.Raw) -> _Kind:
     Decoders are made by one thread at a time: msgspec 0.22 ends the process (SIGSEGV) when two threads meet the same
     type for the first time.
     """
-    reader = _readers.get(kind)
+    reader: msgspec.json.Decoder[_Kind] | None = _readers.get(kind)
     if reader is None:
         with _making:
             reader = _readers.setdefault(kind, msgspec.json.Decoder(kind))
     try:
-        found: _Kind = reader.decode(result)
-        return found
+        return reader.decode(result)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
 
