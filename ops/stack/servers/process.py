@@ -47,7 +47,7 @@ class MissingExtraError(LocalError):
 
 def free_port() -> int:
     """Return a port of loopback on which nothing listens now."""
-    for port in random.sample(PORTS, 200):
+    for port in random.SystemRandom().sample(PORTS, 200):  # whatever seed the process has: two must not draw the same
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with contextlib.suppress(OSError):
