@@ -104,7 +104,7 @@ def update_together(updates: Sequence[Update]) -> None:
     """Do the same as `Table.update` for each of several tables, in one computation.
 
     The tables have the same windows and zone. To compute one row takes 0.7 ms, and each further one 27 us: so the few
-    rows of a flush, of eight partitions, are computed in a third of the time.
+    rows of a flush, of eight partitions, are computed in less than half of the time.
     """
     updates = [one for one in updates if len(one.rows)]
     if not updates:
