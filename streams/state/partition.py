@@ -337,8 +337,8 @@ class Partition:
 
 
 TOGETHER_ROWS = 32
-"""Partitions with fewer changed rows are refreshed together. A row is copied for it, 30 kB: with 64 partitions at most 60 MB.
-With more rows a computation of its own costs little beside them."""
+"""Partitions with fewer changed rows are refreshed together: for more, a computation of their own costs little beside
+them. A row is copied for it, 30 kB: for 64 partitions at most 60 MB."""
 
 
 def refresh_tables(partitions: Iterable[Partition], now_s: float) -> None:
