@@ -26,6 +26,16 @@ PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3
 
 SPREAD := --dist loadscope --no-loadscope-reorder --durations 5
 
+# Of a worker that has died pytest-xdist may wait for tests for ever, so a run of tests has a limit; 0 is none. SIGINT
+# lets pytest tell what has failed until then. What is left untold must not be taken for passed, so no list of failures
+# stays for `make test-again`. Without coreutils there is no limit.
+LIMIT_S ?= $(if $(filter 2,$(LONG)),0,1800)
+LIMITED = $(if $(shell command -v timeout),timeout --foreground --signal INT --kill-after 60 $(LIMIT_S))
+PYTEST = $(LIMITED) $(BIN)/python -m pytest -q
+TOLD = || { status=$$?; case $$status in 124 | 137) rm -f .pytest_cache/v/cache/lastfailed; \
+	echo "make $@: not done after $(LIMIT_S) s, so it was ended (LIMIT_S=3600 for an hour, LIMIT_S=0 for no limit)" >&2;; \
+	esac; exit $$status; }
+
 # pip's words, as one line: each package's name when it is fetched, and when all are being installed. pip's own errors
 # go to stderr. Of a pipe a plain shell tells only how its last command ended, so the first one's status is kept.
 define INSTALL
@@ -49,19 +59,19 @@ demo: $(VENV)/for-demo
 test test-again test-fuzz test-kafka test-alerts test-kubernetes: export PYTHONDONTWRITEBYTECODE :=
 
 test: setup
-	$(BIN)/python -m pytest -q -n $(WORKERS) $(SPREAD) -m 'not slow'
+	$(PYTEST) -n $(WORKERS) $(SPREAD) -m 'not slow' $(TOLD)
 
 # What failed last, one by one.
 test-again: setup
-	$(BIN)/python -m pytest -q --last-failed --last-failed-no-failures none
+	$(PYTEST) --last-failed --last-failed-no-failures none $(TOLD)
 
 test-long: test-fuzz test-kafka test-alerts
 
 test-fuzz: setup
-	WINDWARD_TEST_LONG=$(LONG) $(BIN)/python -m pytest -q -n 4 $(SPREAD) -m 'long or slow' --timeout 900
+	WINDWARD_TEST_LONG=$(LONG) $(PYTEST) -n 4 $(SPREAD) -m 'long or slow' --timeout 900 $(TOLD)
 
 test-alerts: setup
-	WINDWARD_TEST_ALERTS=1 $(BIN)/python -m pytest -q tests/integration/test_alerts.py --timeout 900
+	WINDWARD_TEST_ALERTS=1 $(PYTEST) tests/integration/test_alerts.py --timeout 900 $(TOLD)
 
 CONTROL_PLANE := build/control-plane/control-plane
 
@@ -72,13 +82,13 @@ $(CONTROL_PLANE): $(addprefix tests/kubernetes/control_plane/,main.go go.mod)
 
 test-kubernetes: setup $(if $(WINDWARD_TEST_CONTROL_PLANE),,$(CONTROL_PLANE))
 	WINDWARD_TEST_CONTROL_PLANE=$(or $(WINDWARD_TEST_CONTROL_PLANE),$(CURDIR)/$(CONTROL_PLANE)) \
-		$(BIN)/python -m pytest -q tests/kubernetes
+		$(PYTEST) tests/kubernetes $(TOLD)
 
 test-kafka: setup
 	@$(BIN)/python -c 'from ops.stack.servers.kafka.archives import fetch_archives; fetch_archives()'
-	WINDWARD_TEST_KAFKA=apache $(BIN)/python -m pytest -q -n 2 $(SPREAD) \
+	WINDWARD_TEST_KAFKA=apache $(PYTEST) -n 2 $(SPREAD) \
 		tests/integration/test_recovery.py tests/integration/test_stack_broker.py tests/integration/test_stack_broker_lost.py \
-		tests/integration/test_stack_up_apache.py tests/integration/test_kafka_users.py
+		tests/integration/test_stack_up_apache.py tests/integration/test_kafka_users.py $(TOLD)
 
 bench-check: setup
 	@test -d "$(TREE)" || { echo "usage: make bench-check TREE=a-checkout-of-another-commit" >&2; exit 2; }

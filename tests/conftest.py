@@ -64,6 +64,16 @@ class ByFile(LoadScopeScheduling):
         file = nodeid.partition("::")[0]
         return nodeid if LONG or file in ALONE else file
 
+    def remove_node(self, node: Any) -> str | None:
+        """Leave out the test that a worker died of: pytest-xdist 3.8 gives it to the next worker, and so on."""
+        lost = self.assigned_work.get(node, {})
+        died_of = next((test for tests in lost.values() for test, done in tests.items() if not done), None)
+        for tests in lost.values():
+            if died_of in tests:
+                tests[died_of] = True
+        super().remove_node(node)
+        return died_of
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
