@@ -19,6 +19,7 @@ from ops.cli.main import COMMANDS
 from scorer.ranking.filters import FILTERS
 from scorer.ranking.scores import SCORES
 from tests.elsewhere import TESTED_BY, UNTESTED
+from tests.rows import each_row
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("schemas", "streams", "scorer", "ops")
@@ -146,7 +147,7 @@ def test_every_plugin_file_is_listed(folder: str, listed: tuple[type, ...]) -> N
     assert all(inspect.getdoc(plugin) for plugin in listed)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_row("command", COMMANDS)
 def test_every_command_can_be_run(command: str) -> None:
     """Its module exists and has ``main(argv, environ) -> int``."""
     main = importlib.import_module(COMMANDS[command][0]).main

@@ -18,6 +18,7 @@ from schemas.process.connections import PipelineSettings
 from schemas.process.settings import SettingsError, load_settings
 from scorer.client import AsyncClient, Client, WindwardError
 from scorer.settings import ClientSettings, LedgerSettings
+from tests.rows import each_row
 
 SECRET = "Hush7secret"
 NOBODY = "127.0.0.77"
@@ -53,9 +54,9 @@ def told(command: str, argv: list[str], capsys: pytest.CaptureFixture[str]) -> s
     return out + err
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("name", [*SECRETS, "password", "redis_passwort", "ledger_password"])
-@pytest.mark.parametrize("form", ["{flag} {secret}", "{flag}={secret}", "--config {flag}={secret}"])
+@each_row("command", COMMANDS)
+@each_row("name", [*SECRETS, "password", "redis_passwort", "ledger_password"])
+@each_row("form", ["{flag} {secret}", "{flag}={secret}", "--config {flag}={secret}"])
 def test_a_secret_given_as_a_flag_is_not_echoed(
     command: str, name: str, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,8 +67,8 @@ def test_a_secret_given_as_a_flag_is_not_echoed(
     assert SECRET not in told(command, argv, capsys)
 
 
-@pytest.mark.parametrize("url", URLS)
-@pytest.mark.parametrize("name", ["redis_url", "ledger_url", "windows_url"])
+@each_row("url", URLS)
+@each_row("name", ["redis_url", "ledger_url", "windows_url"])
 def test_no_part_of_a_wrong_url_is_echoed(url: str, name: str, tmp_path: Path) -> None:
     """By flag, variable or file; what is accepted holds no secret and is named without its options."""
     config = tmp_path / "c.toml"
@@ -133,8 +134,8 @@ def test_every_secret_of_every_command_is_marked() -> None:
                     assert ("password" in field.name) == bool(field.metadata.get("secret")), field.name
 
 
-@pytest.mark.parametrize("url", URLS)
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@each_row("url", URLS)
+@each_row("kind", [Client, AsyncClient])
 def test_a_client_does_not_echo_its_url(url: str, kind: Any) -> None:
     """Refused, or unreachable: the message has host and port, nothing else of the URL."""
     url = url.replace("@h", f"@{NOBODY}").replace("//h", f"//{NOBODY}").replace(f"{NOBODY}/", f"{NOBODY}:1/")

@@ -25,6 +25,7 @@ from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.scope import SCOPES
 from scorer.ranking.seen import fleet_of
+from tests.rows import each_row
 
 FILTERS = dict(plugins.filters())
 SCORES = dict(plugins.scores())
@@ -134,7 +135,7 @@ def ask(plugin: Any, machines: Machines) -> Any:
 
 NUMBERS = list(range(44))
 every = pytest.mark.parametrize("kind", EVERY.values(), ids=EVERY.keys())
-every_request = pytest.mark.parametrize("asked", REQUESTS.values(), ids=REQUESTS.keys())
+every_request = each_row("asked", REQUESTS.values(), ids=REQUESTS.keys())
 
 
 @every
@@ -238,7 +239,7 @@ def place(machines: Machines, names: list[str]) -> None:
 
 
 @every
-@pytest.mark.parametrize(
+@each_row(
     "asked",
     [
         *REQUESTS.values(),

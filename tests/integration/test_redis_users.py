@@ -38,6 +38,7 @@ from tests.integration.test_load_watcher import load_watcher, nodes
 from tests.integration.test_pods import pods_process
 from tests.integration.test_rebalancer import Fleet
 from tests.integration.test_rpc import ask_raw, eventually, scorer_process
+from tests.rows import each_row
 from tests.window_tables import publish, window_table
 
 pytestmark = pytest.mark.integration
@@ -460,7 +461,7 @@ OWN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("user", "command"), [*((u, c) for u in USERS for c in DANGEROUS), *OWN])
+@each_row(("user", "command"), [*((u, c) for u in USERS for c in DANGEROUS), *OWN])
 def test_a_user_may_do_nothing_else(server: int, user: str, command: tuple[str, ...]) -> None:
     """Foreign keys, other users' keys, and what stops or empties a server."""
     client = redis.Redis(port=server, username=user, password=password(user))

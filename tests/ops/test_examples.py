@@ -17,6 +17,7 @@ import pytest
 from ops.cli import main as cli
 from ops.cli.main import COMMANDS
 from schemas.process.settings import load_settings
+from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,7 +101,7 @@ def typed() -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("command", "verb"), typed(), ids=[" ".join(one).strip() for one in typed()])
+@each_row(("command", "verb"), typed(), ids=[" ".join(one).strip() for one in typed()])
 def test_every_help_shows_its_examples(command: str, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     """What a user sees has one at least, and each is one of those that are read and run here."""
     with suppress(SystemExit):
@@ -142,7 +143,7 @@ def test_what_is_not_run_exists() -> None:
         assert any(line.startswith(start) for line in LINES), start
 
 
-@pytest.mark.parametrize(("line", "command", "verb", "cls"), EXAMPLES, ids=LINES)
+@each_row(("line", "command", "verb", "cls"), EXAMPLES, ids=LINES)
 def test_the_flags_of_an_example_are_there(line: str, command: str, verb: str, cls: type[Any]) -> None:
     """With values that they take."""
     first = shlex.split(line.partition(" | ")[0].partition(" > ")[0])

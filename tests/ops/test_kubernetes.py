@@ -21,6 +21,7 @@ from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
 from streams.worker.settings import StreamSettings
 from tests.ops.yaml_files import read_all_yaml, read_yaml
+from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "ops/kubernetes"
@@ -45,8 +46,8 @@ def pod(workload: dict[str, Any]) -> dict[str, Any]:
     return workload["spec"]["template"]["spec"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("name", OBJECTS)
+@each_row("version", VERSIONS)
+@each_row("name", OBJECTS)
 def test_the_schema_of_the_api_takes_each_object(name: str, version: str) -> None:
     """Strictly: a field that the API does not know is refused as well."""
     kubernetes_validate.validate(OBJECTS[name], version, strict=True)

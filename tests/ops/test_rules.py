@@ -17,6 +17,7 @@ from ops.grafana.page import DOCS_URL
 from ops.stack.servers.process import LocalError
 from ops.stack.servers.prometheus import RULES, configuration, prometheus_binary
 from tests.ops.yaml_files import read_yaml
+from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 ALERTS, RECORDED = (
@@ -55,7 +56,7 @@ def test_rules_do_what_their_tests_say() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_each_alert_has_a_test_of_firing_and_one_of_silence(name: str) -> None:
     """Both are among promtool's tests."""
     about = [test["name"] for test in TESTS if test["name"].startswith(f"{name} ")]
@@ -117,7 +118,7 @@ def test_every_rule_keeps_the_fleet() -> None:
         assert not re.search(r"\b(sum|max|min|avg|count|group) ?\((?!\))", re.sub(r"\w+_over_time", "", rule["expr"]))
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=NAMES)
+@each_row("alert", ALERTS, ids=NAMES)
 def test_each_alert_tells_what_to_do(alert: dict[str, Any]) -> None:
     """Severity, a delay, words for a person, and its entry in the runbook: what it means, where to look, what to do."""
     assert alert["labels"]["severity"] in ("critical", "warning", "info")
@@ -133,7 +134,7 @@ def test_each_alert_tells_what_to_do(alert: dict[str, Any]) -> None:
     assert re.findall(r"^\*\*(\w+)\.\*\*", entry[1], re.M) == ["Means", "Look", "Do"]
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=NAMES)
+@each_row("alert", ALERTS, ids=NAMES)
 def test_each_alert_and_its_panel_lead_to_each_other(alert: dict[str, Any]) -> None:
     """The panel asks for a metric of the alert, and links to its entry in the runbook."""
     told = alert["annotations"]

@@ -12,12 +12,13 @@ import pytest
 import schemas
 from schemas.json_schema import DIALECT, TYPES, schema_file
 from schemas.resources import RESOURCES
+from tests.rows import each_row
 
 FOLDER = Path(schemas.__file__).parent
 GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.mark.parametrize("name", TYPES)
+@each_row("name", TYPES)
 def test_the_file_is_current(name: str) -> None:
     """``python -m schemas.json_schema`` writes it; commit what it wrote."""
     assert (FOLDER / name).read_text() == schema_file(name), "run python -m schemas.json_schema"
@@ -125,7 +126,7 @@ def test_requests_allow_no_unknown_field() -> None:
     assert not allows(schema, {"ports": [0]}, schema["$defs"])
 
 
-@pytest.mark.parametrize("name", TYPES)
+@each_row("name", TYPES)
 def test_every_file_says_what_it_is(name: str) -> None:
     """Its dialect, its title, and a description of each object."""
     schema = load(name)

@@ -21,6 +21,7 @@ from scorer import client as client_module
 from scorer.client import AsyncClient, AsyncPlacement, Client, Placement, WindwardError, _Call, instance_id
 from scorer.placement.choosing.steps import drain
 from scorer.rpc.methods.place import read_batch
+from tests.rows import each_row
 
 
 def test_it_imports_nothing_of_ours(tmp_path: Path) -> None:
@@ -156,8 +157,8 @@ def test_its_results_are_current() -> None:
     assert text == with_results(text), "run python -m schemas.client_results"
 
 
-@pytest.mark.parametrize("method", RPC)
-@pytest.mark.parametrize("client", [Client, AsyncClient])
+@each_row("method", RPC)
+@each_row("client", [Client, AsyncClient])
 def test_a_method_returns_the_struct_of_its_result(client: type, method: str) -> None:
     """The copy has the fields, types, defaults, words and order of the Struct that the scorer builds."""
     returned = get_type_hints(getattr(client, method), vars(client_module))["return"]

@@ -14,6 +14,7 @@ from ops.cli import main as cli
 from ops.cli.commands import COMMANDS, GROUPS
 from ops.cli.unknown import OTHER_WORDS
 from schemas.process.settings import SettingsError
+from tests.rows import each_row
 
 Caught = pytest.CaptureFixture[str]
 
@@ -203,7 +204,7 @@ def test_flags_may_stand_before_the_second_word(capsys: Caught) -> None:
     assert json.loads(capsys.readouterr().out)["name"] == "seed"
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@each_row("command", cli.COMMANDS)
 def test_help_fits_and_has_examples(command: str, capsys: Caught) -> None:
     """Examples stand before the settings; a second word has its own help."""
     with pytest.raises(SystemExit):

@@ -17,6 +17,7 @@ from schemas.asyncapi import document
 from scorer.ranking.filters import FILTERS
 from scorer.ranking.profiles.catalogue import built_in_profiles
 from scorer.ranking.scores import SCORES
+from tests.rows import each_row
 
 DIFFERENCE_MIN = 15.0
 """Of the points of a score: less than this is a flat line to the eye."""
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 PLUGINS = [(each, "filter") for each in FILTERS] + [(each, "score") for each in SCORES]
 
 
-@pytest.mark.parametrize(("plugin", "kind"), PLUGINS, ids=[each.name for each, _ in PLUGINS])
+@each_row(("plugin", "kind"), PLUGINS, ids=[each.name for each, _ in PLUGINS])
 def test_the_picture_of_a_plugin_shows_a_difference(plugin: type, kind: str) -> None:
     """What is drawn is finite, in range, and not the same everywhere: else the picture would show nothing."""
     seen = drawn(plugin, is_filter=kind == "filter")
@@ -34,7 +35,7 @@ def test_the_picture_of_a_plugin_shows_a_difference(plugin: type, kind: str) -> 
     assert all(len(line) == len(seen.x) for line in seen.lines.values())
 
 
-@pytest.mark.parametrize(("plugin", "kind"), PLUGINS, ids=[each.name for each, _ in PLUGINS])
+@each_row(("plugin", "kind"), PLUGINS, ids=[each.name for each, _ in PLUGINS])
 def test_the_page_of_a_plugin_has_its_docstring_and_every_setting(plugin: type, kind: str) -> None:
     """Each setting is in the table; no literal of the docstring's markup is left."""
     text = plugin_pages.page(plugin, kind, drawn(plugin, is_filter=kind == "filter"), built_in_profiles())

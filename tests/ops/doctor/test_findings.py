@@ -23,6 +23,7 @@ from ops.doctor.findings import (
 from schemas.messages.process import Process
 from schemas.values.hosts import host_id
 from scorer.client import HealthResult
+from tests.rows import each_row
 
 NOW_S = 4000.0
 MACHINE_ID = "3d1219c7c4c5404aaa1f6d2a48adfda4"
@@ -44,7 +45,7 @@ def unwell(**changes: Any) -> list[Finding]:
     return scorer_findings(replace(HEALTH, **changes), 1, 0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("found", "level", "said", "do"),
     [
         pytest.param(redis_findings("R", GOOD, holds_ledger=True), "good", "7.2.0", "", id="redis"),

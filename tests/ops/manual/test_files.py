@@ -9,12 +9,11 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from ops.cli.commands import COMMANDS
 from ops.cli.known import classes
 from ops.manual import __main__ as manual
 from schemas.process.flags import flag
+from tests.rows import each_row
 
 FILES = functools.cache(manual.files)
 COMPLETE = """
@@ -38,7 +37,7 @@ def test_each_command_has_a_page_and_each_program_its_completions(tmp_path: Path
     assert sum(map(len, FILES().values())) == len(written)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_row("command", COMMANDS)
 def test_the_page_of_a_command_has_its_settings(command: str) -> None:
     """Every flag that its help shows; no secret; what only processes have use for, on their pages alone."""
     text = FILES()["windward-agent" if command == "agent" else "windward"][f"share/man/man1/windward-{command}.1"]
@@ -56,7 +55,7 @@ def test_the_page_of_a_command_has_its_settings(command: str) -> None:
                 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "expected"),
     [
         ("windward plac", "place"),

@@ -21,6 +21,7 @@ from schemas.messages.sample import (
     decode,
     encode,
 )
+from tests.rows import each_row
 
 REASONS = {"empty", "too-long", "malformed", "version", "no-resource", "impossible"}
 
@@ -128,7 +129,7 @@ REJECTED: list[tuple[str, Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "message", "reason", "detail"), REJECTED, ids=[row[0] for row in REJECTED])
+@each_row(("name", "message", "reason", "detail"), REJECTED, ids=[row[0] for row in REJECTED])
 def test_a_wrong_message_is_refused_with_its_reason(name: str, message: Any, reason: str, detail: str) -> None:
     """One of a closed set of reasons, and a detail that names the field or the trouble."""
     raw = message if message is None or isinstance(message, bytes) else json.dumps(message).encode()

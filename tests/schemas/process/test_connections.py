@@ -13,6 +13,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from schemas.process.connections import KafkaSettings, PipelineSettings, RedisSettings, WindowsSettings
 from schemas.process.settings import SettingsError, load_settings
+from tests.rows import each_row
 
 SASL = {"kafka_security": "SASL_SSL", "kafka_sasl_username": "u", "kafka_sasl_password": "p"}
 
@@ -95,7 +96,7 @@ WRONG: list[tuple[str, type[Any], dict[str, str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "cls", "given", "wanted"), WRONG, ids=[row[0] for row in WRONG])
+@each_row(("name", "cls", "given", "wanted"), WRONG, ids=[row[0] for row in WRONG])
 def test_a_wrong_connection_is_refused_at_start(name: str, cls: type[Any], given: dict[str, str], wanted: str) -> None:
     """One line with the setting; no password in it."""
     environ = {f"WINDWARD_{key.upper()}": value for key, value in given.items()}

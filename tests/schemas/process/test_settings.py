@@ -11,6 +11,7 @@ import pytest
 from msgspec import Meta
 
 from schemas.process.settings import SettingsError, flag, load_settings, setting
+from tests.rows import each_row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +144,7 @@ VALUES: list[tuple[str, list[str], dict[str, str], str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "argv", "environ", "text", "wanted"), VALUES, ids=[row[0] for row in VALUES])
+@each_row(("name", "argv", "environ", "text", "wanted"), VALUES, ids=[row[0] for row in VALUES])
 def test_values_are_read(
     tmp_path: Path, name: str, argv: list[str], environ: dict[str, str], text: str, wanted: dict[str, Any]
 ) -> None:
@@ -224,7 +225,7 @@ WRONG: list[tuple[str, list[str], dict[str, str], str | bytes, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "argv", "environ", "text", "wanted"), WRONG, ids=[row[0] for row in WRONG])
+@each_row(("name", "argv", "environ", "text", "wanted"), WRONG, ids=[row[0] for row in WRONG])
 def test_a_wrong_setting_is_one_line_that_names_it(
     tmp_path: Path, name: str, argv: list[str], environ: dict[str, str], text: str | bytes, wanted: str
 ) -> None:

@@ -21,6 +21,7 @@ from schemas.rpc.request import (
     Toleration,
     read_request,
 )
+from tests.rows import each_row
 
 WRONG: list[tuple[str, Any, str]] = [
     ("not an object", [], "expected an object, got a list"),
@@ -95,7 +96,7 @@ WRONG: list[tuple[str, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "params", "wanted"), WRONG, ids=[row[0] for row in WRONG])
+@each_row(("name", "params", "wanted"), WRONG, ids=[row[0] for row in WRONG])
 def test_a_wrong_request_names_the_field(name: str, params: Any, wanted: str) -> None:
     """The field first, then what was expected and what came."""
     with pytest.raises(InvalidRequest) as error:

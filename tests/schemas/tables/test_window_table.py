@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from schemas.tables.window_table import MAJOR, Header, TableError, decode_table, encode_table, resource_axis
+from tests.rows import each_row
 from tests.schemas.test_golden import TABLE
 
 KINDS = [np.float64, np.float32, np.uint16, np.uint32, np.int64, np.uint8, np.bool_]
@@ -142,7 +143,7 @@ DAMAGED: list[tuple[str, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "raw"), DAMAGED, ids=[row[0] for row in DAMAGED])
+@each_row(("name", "raw"), DAMAGED, ids=[row[0] for row in DAMAGED])
 def test_a_damaged_table_is_refused(name: str, raw: bytes) -> None:
     """With TableError and nothing else; the message says why."""
     with pytest.raises(TableError, match=r"^(not a window table|window table )"):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.values.quantity import parse_quantity
+from tests.rows import each_row
 
 SUFFIXES = {
     "m": 1e-3,
@@ -56,7 +57,7 @@ GOOD: list[tuple[Any, float]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "wanted"), GOOD, ids=[repr(value) for value, _ in GOOD])
+@each_row(("value", "wanted"), GOOD, ids=[repr(value) for value, _ in GOOD])
 def test_amounts_are_in_base_units(value: Any, wanted: float) -> None:
     """Decimal suffixes are powers of ten, those with ``i`` powers of two, ``m`` is a thousandth."""
     assert parse_quantity(value) == wanted
@@ -94,7 +95,7 @@ BAD: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", BAD, ids=repr)
+@each_row("value", BAD, ids=repr)
 def test_what_is_no_amount_is_refused_by_value(value: Any) -> None:
     """Negative, not finite, or not in the notation."""
     with pytest.raises(ValueError, match="is not a") as error:

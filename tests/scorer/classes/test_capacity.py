@@ -23,6 +23,7 @@ from scorer.classes.capacity import batch, cut, degraded, mid, part_of, unused
 from scorer.classes.strategy import Reclaim
 from scorer.classes.uses import Uses, sums_by_class, uses_from
 from scorer.snapshot.arrays import Floats
+from tests.rows import each_row
 
 TABLES = {
     name: json.loads((Path(__file__).parent / "cases" / f"{name}.json").read_text())
@@ -68,7 +69,7 @@ def code(priority_class: str | None) -> int:
     return PRIORITY_CLASSES.index((priority_class or "koord-prod").removeprefix("koord-"))
 
 
-@pytest.mark.parametrize("row", rows("koordinator_batch_resource"))
+@each_row("row", rows("koordinator_batch_resource"))
 def test_batch_gets_what_the_peer_gives(row: Any) -> None:
     """Every row is exact to the millicore and the byte."""
     inputs, metric = row["inputs"], row["inputs"]["metric"]

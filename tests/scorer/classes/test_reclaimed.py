@@ -20,6 +20,7 @@ from scorer.ledger.record.limits import mosts_in_script
 from scorer.ledger.record.units import UNITS
 from scorer.ranking.filters.fits import Fits
 from scorer.ranking.profiles.profile import LoadModel
+from tests.rows import each_row
 from tests.scorer.classes.test_capacity import NAMES, POLICIES, RUNS, TABLES, column, shares
 from tests.scorer.fleets import fleet, request, see
 
@@ -90,9 +91,7 @@ def as_fleet(row: Any) -> tuple[Fits, Any]:
     return fits, fleet(there, instances=instances, leavers=leavers)
 
 
-@pytest.mark.parametrize(
-    "row", [pytest.param(one, id=one["name"]) for one in TABLES["koordinator_batch_resource"]["cases"]]
-)
+@each_row("row", [pytest.param(one, id=one["name"]) for one in TABLES["koordinator_batch_resource"]["cases"]])
 def test_a_fleet_gives_batch_what_the_peer_gives(row: Any) -> None:
     """Every row, to the millicore and the byte; the service class LSE is the label ``keeps=cpu``."""
     found = limits(*as_fleet(row), "batch")

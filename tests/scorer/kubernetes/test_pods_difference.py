@@ -11,6 +11,7 @@ from scorer.kubernetes.pods_body import Pod, read_pod
 from scorer.kubernetes.pods_difference import Changes, Listing, changes, instance
 from scorer.kubernetes.pods_request import Reading, kind_of
 from scorer.ledger.record.instance import Instance
+from tests.rows import each_row
 
 HOW = Reading("east")
 HASH = "3b6e1c0f9a8d7e6f5a4b3c2d1e0f9a8b"
@@ -85,8 +86,8 @@ TABLE: list[tuple[str, list[Pod], list[Instance], dict[str, list[str]]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("in_page", [1, 500])
-@pytest.mark.parametrize(("name", "pods", "records", "wanted"), TABLE)
+@each_row("in_page", [1, 500])
+@each_row(("name", "pods", "records", "wanted"), TABLE)
 def test_a_full_list(
     name: str, pods: list[Pod], records: list[Instance], wanted: dict[str, list[str]], in_page: int
 ) -> None:

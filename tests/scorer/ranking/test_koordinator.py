@@ -19,6 +19,7 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import LoadModel
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.scores.load_aware import LoadAware
+from tests.rows import each_row
 from tests.scorer.fleets import (
     CASES,
     allowed,
@@ -186,7 +187,7 @@ def offline_fleet(inputs: dict[str, Any]) -> Any:
     )
 
 
-@pytest.mark.parametrize("row", cases(FILTER), ids=by_name)
+@each_row("row", cases(FILTER), ids=by_name)
 def test_load_aware_filter_as_koordinator(row: dict[str, Any]) -> None:
     """The verdict, and its reason, of each row of the peer's filter tables."""
     inputs, expected = row["inputs"], row["expected"]

@@ -14,6 +14,7 @@ from scorer.snapshot import joining
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.joining import Columns
 from scorer.snapshot.snapshot import Snapshot
+from tests.rows import each_row
 from tests.scorer.snapshot.tables import table
 
 
@@ -58,8 +59,8 @@ def of_base(names: list[str], number: int) -> WindowTable:
     return decode_table(encode_table(plain.header, dict(plain.columns), plain.names))
 
 
-@pytest.mark.parametrize("ledger_machines", [(), ("alone",), ("b3", "alone")])
-@pytest.mark.parametrize("seed", range(20))
+@each_row("ledger_machines", [(), ("alone",), ("b3", "alone")])
+@each_row("seed", range(20))
 def test_mended_columns_are_those_joined_anew(
     monkeypatch: pytest.MonkeyPatch, seed: int, ledger_machines: tuple[str, ...]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from ops.cli.main import main
 from schemas.process.settings import load_settings
 from streams.agent.settings import AgentSettings
+from tests.rows import each_row
 
 WRONG = [
     pytest.param(["--interval-s", "5"], "interval_s", id="interval below a slot"),
@@ -61,7 +62,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("argv", "name"), WRONG)
+@each_row(("argv", "name"), WRONG)
 def test_a_wrong_setting_is_one_line_that_names_it(argv: list[str], name: str, capsys: pytest.CaptureFixture[str]):
     """Exit code 2, nothing on stdout, one line on stderr."""
     assert main(["agent", "--check-config", *argv]) == 2

@@ -17,6 +17,7 @@ from streams.fold.fold import fold
 from streams.fold.peaks import Zone, day_peaks
 from streams.fold.ring import R, Ring
 from tests.effort import LONG, examples
+from tests.rows import each_row
 from tests.streams import oracle
 from tests.streams.batches import batch_of
 
@@ -112,8 +113,8 @@ INTO_S = INTO_S if LONG else INTO_S[::4]
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "zone", "day"), ZONES)
-@pytest.mark.parametrize("into_s", INTO_S)
+@each_row(("name", "zone", "day"), ZONES)
+@each_row("into_s", INTO_S)
 def test_peaks_are_of_local_days(name: str, zone: str, day: tuple[int, int, int], into_s: int) -> None:
     """At any hour of the day, both days are whole: from the first minute of yesterday, 48 hours back and more."""
     today = oracle.zone_days(epoch(zone, *day, 12), zone)[1]

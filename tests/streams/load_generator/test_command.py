@@ -13,6 +13,7 @@ import pytest
 
 from ops.cli.main import main
 from schemas.messages.sample import MachineFacts, Message, Sample, decode
+from tests.rows import each_row
 
 WRONG = [
     pytest.param(["--machines", "0"], "machines", id="nobody"),
@@ -39,7 +40,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("argv", "name"), WRONG)
+@each_row(("argv", "name"), WRONG)
 def test_a_wrong_setting_is_one_line_that_names_it(argv: list[str], name: str, capsys: pytest.CaptureFixture[str]):
     """Exit code 2, nothing on stdout, one line on stderr."""
     assert main(["fleet", "--dry-run", "--once", *argv]) == 2

@@ -21,6 +21,7 @@ from streams.state.manifest import Manifest, checksum, decode_manifest
 from streams.state.partition import Partition
 from streams.state.resume import Resumed, Stored, resume
 from tests.effort import examples
+from tests.rows import each_row
 from tests.streams.batches import START, sample
 from tests.streams.state.test_checkpoint import assert_same
 
@@ -99,8 +100,8 @@ def test_values_that_are_gone_are_never_taken_for_covered(verified: bool) -> Non
     assert_same(again(resumed, 1).ring, state.ring)
 
 
-@pytest.mark.parametrize("verified", [True, False])
-@pytest.mark.parametrize(
+@each_row("verified", [True, False])
+@each_row(
     "garbage",
     [
         pytest.param(lambda value: b"", id="empty"),
@@ -109,7 +110,7 @@ def test_values_that_are_gone_are_never_taken_for_covered(verified: bool) -> Non
         pytest.param(lambda value: value.replace(b'"f4"', b'"f9"').replace(b'"f8"', b'"f9"'), id="header"),
     ],
 )
-@pytest.mark.parametrize("kind", ["vitals", "slots", "peaks", "facts"])
+@each_row("kind", ["vitals", "slots", "peaks", "facts"])
 def test_garbage_is_lost_and_rebuilt(kind: str, garbage: Callable[[bytes], bytes], verified: bool) -> None:
     """In any kind of value: the worker goes on and, the log being whole, ends with the same windows."""
     state = folded()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from ops.replay.workload import WorkloadError
 from ops.replay.worlds.workload_file import build, is_workload, read_workload
 from schemas.resources import CPU, MEMORY
+from tests.rows import each_row
 
 TABLES = {
     "machines": "machine,cores,mem_capacity_mib,labels\nm1,8,1024,zone=a\nm2,16,2048,zone=b\n",
@@ -101,7 +102,7 @@ def test_a_given_zero_differs_from_no_amount(tmp_path: Path) -> None:
     assert read_workload(folder(tmp_path / "none", instances=cores)).request(0).given_amounts()[:2] == (0.0, None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("table", "text", "message"),
     [
         ("machines", "machine,cores\nm1,8\nm1,9\n",

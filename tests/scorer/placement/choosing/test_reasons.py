@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
-import pytest
-
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing import plan as plan_module
@@ -23,6 +21,7 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, request
 
 DRAWN = 'ties = "draw"\n[[scores]]\nuse = "global_variance"'
@@ -245,7 +244,7 @@ SCENARIOS: list[tuple[Reason, Callable[[], Deployer]]] = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "scenario"), SCENARIOS, ids=[reason for reason, _ in SCENARIOS])
+@each_row(("reason", "scenario"), SCENARIOS, ids=[reason for reason, _ in SCENARIOS])
 def test_the_reason_is_counted(reason: Reason, scenario: Callable[[], Deployer]) -> None:
     """The last decision counts this one reason; a new ranking is made just where the reason says so."""
     deployer = scenario()

@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import msgspec
 import numpy as np
-import pytest
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance
@@ -19,6 +18,7 @@ from scorer.ranking.filters.masters import Masters
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import PlacedFilter
 from scorer.ranking.rank import rank
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, request
 
 PROFILE = load_profiles().choose()
@@ -87,8 +87,8 @@ def test_a_ranking_asks_its_filters_once() -> None:
     assert limits(ranking, [1], msgspec.structs.replace(asked, id="another")) == first != []
 
 
-@pytest.mark.parametrize("masters", range(1, 12))
-@pytest.mark.parametrize("share", [0.0, 0.25, 1 / 3, 0.5, 1.0])
+@each_row("masters", range(1, 12))
+@each_row("share", [0.0, 0.25, 1 / 3, 0.5, 1.0])
 def test_the_masters_formula_is_below_the_share_and_at_least_one(masters: int, share: float) -> None:
     """The first is always allowed; with more, they stay below the share of the cluster's masters."""
     asked = request(id="i", cluster="shop", role="master", cluster_masters=masters)

@@ -10,6 +10,7 @@ import pytest
 from schemas.messages.proposal import MoveProposal, read_proposal, write_proposal
 from scorer.ledger.record.instance import Instance, Moving
 from scorer.planning.balance.proposals import OUTCOMES, Settled, Term
+from tests.rows import each_row
 
 NOW_S = 1_000.0
 PROPOSAL = MoveProposal(
@@ -35,7 +36,7 @@ def settled(
     return memory.settle(waiting, taken, ledger, now_s, 600.0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("raw", "ledger", "outcome"),
     [
         pytest.param(changed(), instance(), "", id="open"),
@@ -53,7 +54,7 @@ def settled(
         pytest.param(b'{"id":"\xff"}', instance(), "malformed", id="not UTF-8"),
     ],
 )
-@pytest.mark.parametrize("is_taken", [False, True])
+@each_row("is_taken", [False, True])
 def test_a_proposal(raw: bytes, ledger: dict[str, Instance], outcome: str, is_taken: bool) -> None:
     """One that ended is withdrawn from either list; one that is open is pending."""
     found = settled([] if is_taken else [raw], [raw] if is_taken else [], ledger, Term(7, 60.0))

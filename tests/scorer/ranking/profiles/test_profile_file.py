@@ -6,6 +6,7 @@ import pytest
 
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.profile_file import locate, parse_profile
+from tests.rows import each_row
 from tests.scorer.ranking.profile_text import GOOD
 
 
@@ -22,7 +23,7 @@ def test_a_profile_is_read_with_every_sight_of_its_own() -> None:
     assert risk.load_model.estimate == profile.load_model.estimate
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("old", "new", "line", "message"),
     [
         ('"fresh"', '"freash"', 8, "filters[1].use: no filter 'freash'; there are"),

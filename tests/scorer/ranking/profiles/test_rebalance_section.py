@@ -11,9 +11,10 @@ from scorer.ranking.profiles.catalogue import built_in_profiles
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.profiles.rebalance_section import Rebalancing
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "message"),
     [
         ('rule = "often"', "rebalance.rule: no such choice: 'often'; there are overload, thresholds"),

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from streams.agent.instances.units import find_instances, instance_of, vendor_units
+from tests.rows import each_row
 from tests.streams.agent.instances.tree import Tree
 
 CONTAINER = "ab" * 32
@@ -52,7 +53,7 @@ PATHS: list[tuple[str, str, str | None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "path", "instance_id"), PATHS)
+@each_row(("name", "path", "instance_id"), PATHS)
 def test_a_control_group_is_an_instance_by_its_name(name: str, path: str, instance_id: str | None) -> None:
     """The table of `streams.agent.instances.units`."""
     assert instance_of(path, VENDOR) == instance_id, name

@@ -16,6 +16,7 @@ from schemas.resources import CPU, MEMORY, NIC, RESOURCES
 from streams.load_generator.source.recording import Recording
 from streams.load_generator.source.recording_file import Defaults, RecordingError, Trace, load_trace
 from tests.effort import effort
+from tests.rows import each_row
 from tests.streams.load_generator.fuzz_recording import fuzz
 
 DEFAULTS = Defaults(cores=8.0, memory=100.0, nic=1e6)
@@ -227,7 +228,7 @@ def test_a_wrong_replay_is_refused(tmp_path: Path, more: dict[str, Any], says: s
         Recording(trace, origin_s=ORIGIN_S, **more)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@each_row("seed", range(300))
 def test_a_damaged_npz_is_a_recording_error_or_a_recording(tmp_path: Path, seed: int) -> None:
     """Some bytes changed, or the end cut off: never another exception, never a trace of no sensible size."""
     rng = np.random.default_rng(seed)

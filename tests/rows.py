@@ -1,0 +1,52 @@
+"""A table of many rows as one test: `each_row` in place of ``pytest.mark.parametrize``.
+
+pytest takes 5 ms of a core to collect, run and report one test, with four workers that each collect all. A table of
+many rows that take a millisecond or less each is therefore one test. Every row is tried. A failure says how many rows
+failed, and names each beside its own error. Fixtures are made once and serve all rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from _pytest.mark import ParameterSet
+
+
+def each_row(
+    names: str | tuple[str, ...], table: Iterable[Any], ids: Iterable[object] | Callable[[Any], object] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Call a test for each row of a table; rows and their names are given as ``pytest.mark.parametrize`` takes them."""
+    given = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+    params = [
+        row if isinstance(row, ParameterSet) else pytest.param(*(row if len(given) > 1 else [row])) for row in table
+    ]
+    values = [param.values for param in params]
+    if callable(ids):
+        ids = [", ".join(str(ids(value)) for value in row) for row in values]
+    named = [str(param.id or name) for param, name in zip(params, ids or values, strict=True)]
+    if not params or any(param.marks for param in params):
+        raise ValueError("a table has rows, and its rows have no marks")
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(test)
+        def every(**fixtures: Any) -> None:
+            failed = []
+            for name, row in zip(named, values, strict=True):
+                try:
+                    test(**fixtures, **dict(zip(given, row, strict=True)))
+                except (Exception, BaseExceptionGroup, pytest.fail.Exception) as error:
+                    error.add_note(f"row: {name}")
+                    failed.append(error)
+            if failed:
+                raise BaseExceptionGroup(f"{len(failed)} of {len(values)} rows failed", failed)
+
+        signature = inspect.signature(test)
+        left = [parameter for name, parameter in signature.parameters.items() if name not in given]
+        every.__signature__ = signature.replace(parameters=left)
+        return every
+
+    return decorate
