@@ -147,6 +147,7 @@ def plain(text: str) -> str:
     return text.strip('"')
 
 
+@pytest.mark.slow
 def test_the_job_of_nomad_is_bound_to_the_variable() -> None:
     """Its constraint compares the node's name with the variable that the program gives."""
     parsed = job()

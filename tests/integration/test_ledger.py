@@ -53,7 +53,7 @@ from scorer.ledger.view.view import LedgerView
 from scorer.ranking.filters.masters import Masters
 from scorer.wire import Wire
 from tests.conftest import Valkey
-from tests.effort import examples
+from tests.effort import LONG, examples
 from tests.scorer.ledger.golden_ledger import dump
 from tests.scorer.ledger.ledger_model import SWEPT, LedgerModel
 
@@ -449,7 +449,7 @@ def test_scripts_and_model_agree_on_every_history(wire: Wire, names: Names) -> N
         machine,
         settings=settings(
             max_examples=examples(25, 500),
-            stateful_step_count=40,
+            stateful_step_count=40 if LONG else 20,
             deadline=None,
             suppress_health_check=list(HealthCheck),
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.effort import effort
+from tests.effort import effort, examples
 from tests.scorer import fuzz_files, fuzz_usage
 from tests.scorer.rpc import fuzz_queries
 
@@ -23,7 +23,7 @@ def test_every_mutated_query_is_answered_in_words(seed: int) -> None:
 @pytest.mark.long
 def test_every_mutated_profile_and_fleet_file_is_read_or_refused() -> None:
     """In words; some of each."""
-    files = effort(300, 20_000)
+    files = examples(300, 20_000)
     counts = fuzz_files.fuzz(files)
     assert counts.total() == 3 * files
     outcomes = [f"{what} {how}" for what in ("profile", "fleet", "wanted") for how in ("read", "refused")]
@@ -33,7 +33,7 @@ def test_every_mutated_profile_and_fleet_file_is_read_or_refused() -> None:
 @pytest.mark.long
 def test_every_mutated_table_of_usage_is_read_or_refused() -> None:
     """By name; some of each."""
-    tables = effort(300, 20_000)
+    tables = examples(300, 20_000)
     counts = fuzz_usage.fuzz(tables)
     assert counts.total() == tables
     assert min(counts["read"], counts["refused"]) > tables // 20

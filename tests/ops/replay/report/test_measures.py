@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ops.replay.play.policies import ProfilePolicy
+from ops.replay.play.references import RandomFeasible
 from ops.replay.play.simulation import simulate
 from ops.replay.report.comparison import MEMORY_RATIOS, NIC_RATIOS, Result
 from ops.replay.report.measures import class_figures, further_figures, measure, overlap
@@ -100,7 +101,7 @@ def test_a_world_with_a_network() -> None:
     """It is used to the share that is wanted, and its figures stand in the tables."""
     found = with_network()
     assert found.asked[NIC].min() > 0
-    outcome = simulate(found, ProfilePolicy(load_profiles(()).choose("kubernetes")))
+    outcome = simulate(found, RandomFeasible(1))
     demand = outcome.fleet.load[outcome.fleet.measured == NIC].sum(axis=(0, 1)) / found.capacity[NIC].sum()
     assert demand[120:].mean() == pytest.approx(0.3, rel=0.15)
     figures = measure(outcome)["steady"]
@@ -118,9 +119,8 @@ def test_a_trace_without_rates_has_no_network(rates: np.ndarray | None) -> None:
 
 def test_a_world_without_memory_has_none() -> None:
     """And one with memory has them beside the others."""
-    profile = load_profiles(()).choose("kubernetes")
-    assert MEMORY_RATIOS[0] not in measure(simulate(small_world(machines=3), ProfilePolicy(profile)))["steady"]
-    assert set(MEMORY_RATIOS) <= measure(simulate(with_memory(0.6), ProfilePolicy(profile)))["steady"].keys()
+    assert MEMORY_RATIOS[0] not in measure(simulate(small_world(machines=3), RandomFeasible(1)))["steady"]
+    assert set(MEMORY_RATIOS) <= measure(simulate(with_memory(0.6), RandomFeasible(1)))["steady"].keys()
 
 
 @pytest.mark.parametrize(("memory", "columns"), [(True, 1), (False, 0)])
