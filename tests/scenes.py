@@ -99,7 +99,18 @@ class Scene:
             reader.start()
             self._callers.append((process, reader))
         self._stack.callback(self._stop)
-        command = [sys.executable, "-m", "scorer.rebalancer", "--every", "1", "--rest-s", "0", "--lease-s", "2"]
+        command = [
+            sys.executable,
+            "-m",
+            "ops.cli.main",
+            "rebalancer",
+            "--every",
+            "1",
+            "--rest-s",
+            "0",
+            "--lease-s",
+            "2",
+        ]
         self._rebalancer = subprocess.Popen([*command, "--log-level", "warning"], env=environ)
         self._stack.callback(stop, self._rebalancer)
 

@@ -203,7 +203,8 @@ def apart(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[Apart]:
     arguments = ["--redis-url", found.url, "--ledger-url", found.ledger_url, "--prefix", names.prefix]
     with found.log.open("wb") as log:
         scorer = subprocess.Popen(
-            [sys.executable, "-m", "scorer", *arguments, "--metrics-port", str(metrics_port)], stderr=log
+            [sys.executable, "-m", "ops.cli.main", "scorer", *arguments, "--metrics-port", str(metrics_port)],
+            stderr=log,
         )
     try:
         yield found

@@ -481,7 +481,7 @@ def test_apply_reserves_the_targets(valkey: Valkey, fleet: Fleet) -> None:
 def process(url: str, names: Names, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run a rebalancer; end it afterwards, whatever became of it."""
     arguments = ["--redis-url", url, "--prefix", names.prefix, "--rest-s", "0", "--every", "0.2", *options]
-    running = subprocess.Popen([sys.executable, "-m", "scorer.rebalancer", *arguments], env=dict(os.environ))
+    running = subprocess.Popen([sys.executable, "-m", "ops.cli.main", "rebalancer", *arguments], env=dict(os.environ))
     try:
         yield running
     finally:

@@ -44,7 +44,7 @@ def scorer_process(
     names: Names,
     *options: str,
     env: dict[str, str] | None = None,
-    program: tuple[str, ...] = ("-m", "scorer"),
+    program: tuple[str, ...] = ("-m", "ops.cli.main", "scorer"),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a scorer; end it afterwards, whatever became of it."""
     arguments = ["--redis-url", url, "--prefix", names.prefix, "--log-level", "warning", *options]
@@ -776,7 +776,7 @@ def test_windows_and_ledger_come_and_go_apart(names: Names, tmp_path: Path) -> N
 
     log = tmp_path / "scorer.log"
     with log.open("wb") as out:
-        scorer = subprocess.Popen([sys.executable, "-m", "scorer", *arguments], stderr=out)
+        scorer = subprocess.Popen([sys.executable, "-m", "ops.cli.main", "scorer", *arguments], stderr=out)
     try:
         fill(MACHINES)
         with Client(url, names.prefix, timeout_s=60) as client:

@@ -19,13 +19,14 @@ _LUA = Path(__file__).parent / "lua"
 _COMMENT = re.compile(r"--\[\[.*?\]\]|(?<!\S)--.*?$", re.DOTALL | re.MULTILINE)
 _CONSTANT = re.compile(r"^local ([A-Z_]+) = (.+)\n", re.MULTILINE)
 _FUNCTION = re.compile(r"^local function (\w+).*?^end\n", re.DOTALL | re.MULTILINE)
+_WORD = re.compile(r"\w+")
 _NAME = re.compile(r"\b[A-Z_]{2,}\b")
 
 
 @cache
 def script_text(name: str, **constants: str) -> str:
     """Return a transition's script; ``constants`` are put in instead of those in ``ledger.lua`` with these names."""
-    shared, own = (_COMMENT.sub("", (_LUA / f"{part}.lua").read_text()) for part in ("ledger", name))
+    shared, own = _without_comments("ledger"), _without_comments(name)
     values = {**dict(_CONSTANT.findall(shared + own)), "SCRIPT": f"'{name}'", **constants}
     shared, own = (_CONSTANT.sub("", part) for part in (shared, own))
     text = own if name in ALONE else _with_functions(shared, own)
@@ -33,12 +34,19 @@ def script_text(name: str, **constants: str) -> str:
     return re.sub(r"\n\s*\n", "\n", text).lstrip()
 
 
+@cache
+def _without_comments(name: str) -> str:
+    """Return a file's code."""
+    return _COMMENT.sub("", (_LUA / f"{name}.lua").read_text())
+
+
 def _with_functions(shared: str, own: str) -> str:
     """Return a script after those of the shared functions that it, or one of them, uses: all stand before their use."""
-    parts, end = [own], len(shared)
+    parts, words, end = [own], set(_WORD.findall(own)), len(shared)
     for found in reversed(list(_FUNCTION.finditer(shared))):
-        parts.append(shared[found.end() : end])
-        if any(re.search(rf"\b{found[1]}\b", part) for part in parts):
-            parts.append(found[0])
+        between = shared[found.end() : end]
+        used = [between, found[0]] if found[1] in words.union(_WORD.findall(between)) else [between]
+        parts += used
+        words.update(*map(_WORD.findall, used))
         end = found.start()
     return "".join(reversed([*parts, shared[:end]]))
