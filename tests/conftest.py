@@ -46,7 +46,7 @@ FIRST = "tests/ops/test_lines.py"
 """The file of which all tests are on one stack, one after the other: the longest chain."""
 
 _ALONE = (
-    "agent", "blind_worker", "fleet", "instance_usage", "junk", "lost_state", "pages", "plans", "rebalancer", "record",
+    "agent", "blind_worker", "fleet", "instance_usage", "junk", "lost_state", "pages", "rebalancer", "record",
     "recovery", "scorers", "stack_broker", "stack_broker_lost", "stack_up",
 )  # fmt: skip
 ALONE = {f"tests/integration/test_{name}.py" for name in _ALONE}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -78,18 +79,31 @@ class Fleet:
         return [rows[name]["resources"]["cpu"]["promised"] for name in MACHINES]
 
 
-@pytest.fixture
-def fleet(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[Fleet]:
-    """Two scorers answer for three machines."""
+@pytest.fixture(scope="module")
+def answered(valkey: Valkey) -> Iterator[Names]:
+    """Yield the names of three empty machines, for which two scorers answer."""
+    names = Names(f"plans-{os.getpid()}")
     wire = Wire({"url": valkey.url})
     publish(wire, names, [window_table(MACHINES, utilization=0.05, at=time.time() + FRESH_S)])
     wire.close()
-    found = Fleet(valkey.url, names, tmp_path / "wanted.jsonl")
     with scorer_process(valkey.url, names, "--name", "a"), scorer_process(valkey.url, names, "--name", "b"):
-        eventually(lambda: found.client.health()["machines"] == len(MACHINES))
-        found.start()
-        yield found
-        found.client.close()
+        yield names
+
+
+@pytest.fixture
+def fleet(valkey: Valkey, answered: Names, tmp_path: Path) -> Iterator[Fleet]:
+    """The machines with the instances that a plan changes; empty again afterwards."""
+    found = Fleet(valkey.url, answered, tmp_path / "wanted.jsonl")
+    eventually(lambda: found.client.health()["machines"] == len(MACHINES))
+    found.start()
+    yield found
+    assert machines(["uncordon", *MACHINES], found.environ) == 0
+    for name, one in found.held().items():
+        if one["moving"]:
+            found.client.update(name, cancel_move=True)
+        found.client.release(name)
+    eventually(lambda: not found.held())
+    found.client.close()
 
 
 def before_call(monkeypatch: pytest.MonkeyPatch, method: str, act: Callable[[], object]) -> None:
