@@ -36,6 +36,7 @@ def values(port: int, name: str) -> list[float]:
     return [sample.value for family in families for sample in family.samples if sample.name == name]
 
 
+@pytest.mark.slow
 def test_a_worker_without_its_broker_is_not_ready_and_its_lag_grows(broker: Any, names: Names, tmp_path: Path) -> None:
     """Although nothing that it knows of is waiting to be read."""
     port = free_port()

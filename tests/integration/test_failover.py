@@ -68,7 +68,10 @@ class Placer(threading.Thread):
         return [one.at_s for one in self.said if one.step == "place" and one.machine]
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "frozen"])
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param(signal.SIGKILL, id="killed"), pytest.param(signal.SIGSTOP, id="frozen", marks=pytest.mark.slow)],
+)
 def test_placing_goes_on_after_a_failover(watched: Watched, names: Names, how: signal.Signals) -> None:
     """Within 3 s of the sentinels' decision; nothing acknowledged is elsewhere, or twice; the sums are right."""
     wire = Wire(watched.arguments)

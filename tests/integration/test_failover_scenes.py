@@ -18,8 +18,7 @@ AGAIN_S = 3.0
 @pytest.mark.parametrize(
     ("acknowledged_by", "failures"),
     [
-        pytest.param(2, (KILL, FREEZE), id="all"),
-        pytest.param(2, (KILL, FREEZE) * 3, id="all-more", marks=pytest.mark.slow),
+        pytest.param(2, (KILL, FREEZE) * 3, id="all", marks=pytest.mark.slow),
         pytest.param(2, (CUT_ALONE, CUT_WITH_ONE) * 2, id="all-cut", marks=pytest.mark.slow),
         pytest.param(1, (KILL, FREEZE) * 3, id="one", marks=pytest.mark.slow),
     ],

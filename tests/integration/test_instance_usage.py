@@ -78,7 +78,8 @@ def everything_gone(client: redis.Redis, names: Names) -> None:
     client.flushdb()
 
 
-@pytest.mark.parametrize("damage", [pytest.param(usage_gone_of_one, marks=pytest.mark.slow), everything_gone])
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [usage_gone_of_one, everything_gone])
 def test_a_kill_between_two_writes(pipeline: Pipeline, damage: Callable[[redis.Redis, Names], None]) -> None:
     """A worker is killed with figures that it has not written; the next one ends with those of one pass."""
     samples = [reported(one) for one in make_samples(6, 120)]

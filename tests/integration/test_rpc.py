@@ -749,10 +749,7 @@ def test_a_cluster_is_refused_by_name(tmp_path: Path) -> None:
     url = f"redis://127.0.0.1:{port}/0"
     try:
         for option in (("--redis-url", url), ("--redis-url", f"redis://127.0.0.1:{free_port()}", "--ledger-url", url)):
-            done = subprocess.run(
-                [sys.executable, "-m", "ops.cli.main", "scorer", *option], capture_output=True, text=True, timeout=60,
-                check=False,
-            )  # fmt: skip
+            done = run_command("scorer", *option, environ={})
             assert done.returncode == 2
             assert f"{url} runs as a cluster: it can have the windows alone" in done.stderr.splitlines()[-1]
             assert "Traceback" not in done.stderr
