@@ -1,4 +1,4 @@
-"""A connection for each test, and a broker of its own; ``WINDWARD_TEST_KAFKA=apache`` makes it Apache Kafka."""
+"""A connection and a broker for each test; ``WINDWARD_TEST_KAFKA=apache`` makes it Apache Kafka."""
 
 from __future__ import annotations
 
@@ -24,16 +24,25 @@ def wire(valkey: Valkey) -> Iterator[Wire]:
     wire.close()
 
 
+@pytest.fixture(scope="session")
+def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafka]:
+    """Three brokers for all tests: each has topics of its own, and three JVMs take half a minute of a core to start."""
+    cluster = ApacheKafka(brokers=3, directory=tmp_path_factory.mktemp("kafka")).start()
+    yield cluster
+    cluster.kill()  # nobody wants its data any more, and an orderly end of three takes seconds
+
+
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[LocalBroker | ApacheKafka]:
-    """Yield a running, empty broker: the local wheel's, or three of Apache Kafka; a test may kill and start it."""
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LocalBroker | ApacheKafka]:
+    """Yield a running broker: the local wheel's, or three of Apache Kafka; a test may kill and start it."""
     kind = os.environ.get("WINDWARD_TEST_KAFKA", "tansu")
     if kind not in KINDS:
         raise pytest.UsageError(f"WINDWARD_TEST_KAFKA is {kind!r}; expected one of {', '.join(KINDS)}")
     if kind == "apache":
-        cluster = ApacheKafka(brokers=3, directory=tmp_path / "kafka").start()
+        cluster = request.getfixturevalue("apache")
         yield cluster
-        cluster.kill()  # nobody wants its data any more, and an orderly end of three takes seconds
+        if not cluster.ready:
+            cluster.restart()
     else:
         with LocalBroker(log=tmp_path / "broker.log") as single:
             yield single

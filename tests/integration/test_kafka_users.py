@@ -34,6 +34,7 @@ from tests.integration.pipeline import await_condition
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.broker,
     pytest.mark.skipif(
         os.environ.get("WINDWARD_TEST_KAFKA") != "apache", reason="`make test-kafka` runs this: it needs Java and Maven"
     ),

@@ -1,4 +1,7 @@
-"""The final tables equal those of an undisturbed run, whatever happens on the way. Real processes throughout."""
+"""The final tables equal those of an undisturbed run, whatever happens on the way. Real processes throughout.
+
+Those marked ``broker`` depend on what a broker does: groups, offsets, topics. They run again on Apache Kafka.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,7 @@ def pipeline(broker: object, store: LocalValkey, names: Names, tmp_path: Path) -
     one.close()
 
 
+@pytest.mark.slow
 def test_duplicates_and_reordering(pipeline: Pipeline) -> None:
     """Every sample twice and in any order within half an hour gives the windows of once and in order."""
     samples = make_samples(MACHINES, 200)
@@ -49,6 +53,7 @@ def test_duplicates_and_reordering(pipeline: Pipeline) -> None:
     pipeline.await_exact()
 
 
+@pytest.mark.broker
 def test_a_worker_killed_in_mid_batch(pipeline: Pipeline) -> None:
     """A kill -9 while samples flow: the next worker goes on from the state's own offset."""
     samples = make_samples(MACHINES, 360)
@@ -62,6 +67,7 @@ def test_a_worker_killed_in_mid_batch(pipeline: Pipeline) -> None:
     pipeline.await_exact()
 
 
+@pytest.mark.broker
 @pytest.mark.slow
 def test_windows_never_go_back_when_a_worker_is_killed(pipeline: Pipeline) -> None:
     """The next one reads the log from the base on: what a reader sees of a machine only grows until all is exact."""
@@ -88,6 +94,7 @@ def test_windows_never_go_back_when_a_worker_is_killed(pipeline: Pipeline) -> No
     await_condition(exact, "exact", 120)
 
 
+@pytest.mark.broker
 @pytest.mark.slow
 def test_a_paused_worker_that_wakes_after_losing_its_partitions(pipeline: Pipeline) -> None:
     """SIGSTOP beyond the session timeout, another worker takes over, SIGCONT: nothing is set back or lost."""
@@ -107,6 +114,7 @@ def test_a_paused_worker_that_wakes_after_losing_its_partitions(pipeline: Pipeli
     assert second.running
 
 
+@pytest.mark.broker
 @pytest.mark.slow
 def test_workers_that_join_and_leave_under_load(pipeline: Pipeline) -> None:
     """A second worker joins, the first leaves, while samples flow."""
@@ -124,6 +132,7 @@ def test_workers_that_join_and_leave_under_load(pipeline: Pipeline) -> None:
     pipeline.await_exact(120)
 
 
+@pytest.mark.slow
 def test_redis_killed_and_started_empty(pipeline: Pipeline, store: LocalValkey) -> None:
     """The worker writes its whole state again, without a new message."""
     samples = make_samples(MACHINES, 200)
@@ -168,6 +177,7 @@ def test_redis_full_while_samples_flow(pipeline: Pipeline, store: LocalValkey) -
     assert worker.running
 
 
+@pytest.mark.broker
 @pytest.mark.slow
 def test_redis_restored_from_an_older_dump(pipeline: Pipeline, store: LocalValkey) -> None:
     """An older dump is found by its offset: the running worker writes over it, a new one reads the rest again."""
@@ -196,6 +206,7 @@ def test_redis_restored_from_an_older_dump(pipeline: Pipeline, store: LocalValke
     pipeline.await_exact()
 
 
+@pytest.mark.broker
 @pytest.mark.slow
 def test_the_broker_restarted_and_the_topic_made_again(pipeline: Pipeline) -> None:
     """A new topic under the old name is read from its start onto the state that is there."""

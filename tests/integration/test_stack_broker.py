@@ -11,7 +11,7 @@ from schemas.names import Names
 from streams.worker.topics import TopicSettings, ensure_topics, topic_id
 from tests.integration.pipeline import await_condition
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.broker]
 
 
 def test_topics_are_made_with_the_replicas_the_broker_can_hold(broker: LocalBroker | ApacheKafka, names: Names) -> None:

@@ -13,7 +13,7 @@ from scorer.client import Client
 from streams.worker.topics import topic_id
 from tests.integration.test_stack_up import ANY_PORTS, descendants, up
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.broker]
 
 
 def test_up_with_apache_kafka_keeps_its_topics(tmp_path: Path) -> None:
