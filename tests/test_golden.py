@@ -16,6 +16,7 @@ from schemas.messages.sample import Rejected, decode
 from schemas.tables.window_table import TableError, decode_table
 from streams.state.manifest import decode_manifest
 from tests.golden import FORMATS, Golden
+from tests.rows import each_row
 
 BY_NAME = {one.path.rpartition("/")[2].partition(".")[0]: one for one in FORMATS}
 
@@ -29,7 +30,7 @@ def check_history(files: Mapping[int, bytes], again: Callable[[bytes], bytes]) -
         assert again(written) == written
 
 
-@pytest.mark.parametrize("one", FORMATS, ids=BY_NAME)
+@each_row("one", FORMATS, ids=BY_NAME)
 def test_each_format_is_read_and_written_again(one: Golden) -> None:
     """To the byte: a format that is changed gets a new file (`python -m tests.golden`)."""
     check_history({1: one.file.read_bytes()}, one.again)

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
-
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import LIVE, Amounts, Instance, Moving
 from tests.history import Told, Verdict, effect, judge, steps, told
+from tests.rows import each_row
 
 CORES = 4.0
 A_MOVE = Moving("m2", 1.0, 50.0, 77)
@@ -87,7 +86,7 @@ CHANGED: list[tuple[str, str, list[Instance], list[Told]]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "words", "history", "answers"), CHANGED, ids=[words for _, words, *_ in CHANGED])
+@each_row(("kind", "words", "history", "answers"), CHANGED, ids=[words for _, words, *_ in CHANGED])
 def test_each_violation_is_named(kind: str, words: str, history: list[Instance], answers: list[Told]) -> None:
     """By its kind, and by no other."""
     faults = verdict(history, answers).faults

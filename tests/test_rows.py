@@ -36,6 +36,21 @@ def test_every_row_that_fails_is_named() -> None:
     assert notes == [["row: assertion"], ["row: zero"], ["row: silent"]]
 
 
+def test_a_row_that_is_skipped_skips_no_other() -> None:
+    """It is named, unless another fails."""
+    tried = []
+
+    @each_row("number", [1, 2, 3])
+    def check(number: int) -> None:
+        tried.append(number)
+        if number == 2:
+            pytest.skip("not here")
+
+    with pytest.raises(pytest.skip.Exception, match="1 of 3 rows: .*: not here"):
+        check()
+    assert tried == [1, 2, 3]
+
+
 def test_a_table_without_rows_is_refused() -> None:
     """It would pass."""
     with pytest.raises(ValueError, match="has rows"):

@@ -107,8 +107,8 @@ def test_a_secret_file_that_cannot_be_read_is_not_named(name: str, tmp_path: Pat
         load_settings(PipelineSettings, "x", [], {f"WINDWARD_{name.upper()}_FILE": "/dev/zero"})
 
 
-@pytest.mark.parametrize("name", SECRETS)
-@pytest.mark.parametrize("value", [f"['{SECRET}']", f"{{a = '{SECRET}'}}", "7"])
+@each_row("name", SECRETS)
+@each_row("value", [f"['{SECRET}']", f"{{a = '{SECRET}'}}", "7"])
 def test_a_secret_of_a_wrong_type_is_not_echoed(name: str, value: str, tmp_path: Path) -> None:
     """In the configuration file."""
     config = tmp_path / "c.toml"
@@ -150,9 +150,7 @@ def test_a_client_does_not_echo_its_url(url: str, kind: Any) -> None:
     assert SECRET not in repr(refused.value.__cause__)
 
 
-@pytest.mark.parametrize(
-    "setting", ["--redis-username", "--prefix", "--timeout", "--log-level", "--no-such", "-x", "x"]
-)
+@each_row("setting", ["--redis-username", "--prefix", "--timeout", "--log-level", "--no-such", "-x", "x"])
 def test_an_error_echoes_little_of_what_was_given(setting: str, capsys: pytest.CaptureFixture[str]) -> None:
     """200 characters at most, of a megabyte."""
     given = "y" * 100_000

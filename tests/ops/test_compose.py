@@ -25,6 +25,7 @@ from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
 from streams.worker.settings import StreamSettings
 from tests.ops.yaml_files import read_yaml
+from tests.rows import each_row
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = read_yaml((ROOT / "docker-compose.yml").read_text())
@@ -50,7 +51,7 @@ def test_the_stack_is_complete() -> None:
     assert [SERVICES[name]["deploy"]["replicas"] for name in ("stream", "scorer")] == [2, 2]
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@each_row("name", SERVICES)
 def test_every_service_has_a_fixed_image_and_says_whether_it_is_healthy(name: str) -> None:
     """No tag moves, and nobody starts before what it needs is healthy."""
     service = SERVICES[name]
@@ -61,14 +62,14 @@ def test_every_service_has_a_fixed_image_and_says_whether_it_is_healthy(name: st
         assert how == {"condition": "service_healthy"}
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@each_row("name", SERVICES)
 def test_nothing_is_published_beyond_the_host(name: str) -> None:
     """Ports are bound to loopback."""
     for port in SERVICES[name].get("ports", ()):
         assert port.startswith("127.0.0.1:")
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@each_row("name", SERVICES)
 def test_a_service_with_a_password_can_be_given_it(name: str) -> None:
     """Compose refuses to start a read-only service with a secret that does not come from a file of the host."""
     assert not (SERVICES[name].get("read_only") and SERVICES[name].get("secrets"))
@@ -107,7 +108,7 @@ def test_no_secret_is_written_in_the_file() -> None:
         )
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@each_row("name", SERVICES)
 def test_files_of_the_tree_that_a_service_mounts_are_there(name: str) -> None:
     """A path that is missing would be made as an empty folder by Docker; volumes without a path are declared."""
     for volume in SERVICES[name].get("volumes", ()):

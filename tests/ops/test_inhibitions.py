@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.ops.test_rules import NAMES
 from tests.ops.yaml_files import read_yaml
+from tests.rows import each_row
 
 FOLDER = Path(__file__).parents[2] / "ops/prometheus"
 ALERTMANAGER: dict[str, Any] = read_yaml((FOLDER / "alertmanager.yml").read_text())
@@ -50,7 +49,7 @@ def not_inhibited(firing: Sequence[Labels]) -> Iterator[Labels]:
             yield alert
 
 
-@pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: failure["name"].partition(":")[0])
+@each_row("failure", FAILURES, ids=lambda failure: failure["name"].partition(":")[0])
 def test_a_failure_pages_once_for_what_it_is(failure: dict[str, Any]) -> None:
     """Of all that fires, and promtool says that it does, the alert on what failed is left alone."""
     guilty = failure["name"].partition(": ")[2]

@@ -106,7 +106,7 @@ def test_the_recorder_writes_to_its_own_disk() -> None:
     assert f"Service/{workload['spec']['serviceName']}" in OBJECTS
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@each_row("name", WORKLOADS)
 def test_a_workload_selects_its_own_pods(name: str) -> None:
     """Its selector, and that of its disruption budget, are labels that its pods have."""
     labels = WORKLOADS[name]["spec"]["template"]["metadata"]["labels"]
@@ -116,7 +116,7 @@ def test_a_workload_selects_its_own_pods(name: str) -> None:
         assert budget["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@each_row("name", WORKLOADS)
 def test_a_pod_has_no_right_that_it_does_not_need(name: str) -> None:
     """It is nobody in particular, cannot become more, writes to /tmp only, and is bounded in memory."""
     spec = pod(WORKLOADS[name])
@@ -214,7 +214,7 @@ def test_the_second_scheduler_is_configured_as_the_page_says() -> None:
             kubernetes_validate.validate(each, version, strict=True)
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@each_row("name", WORKLOADS)
 def test_a_process_takes_the_settings_it_is_given(name: str, tmp_path: Path) -> None:
     """Every variable is a setting of that command, with a value that it takes."""
     (container,) = pod(WORKLOADS[name])["containers"]
@@ -253,7 +253,7 @@ def test_the_agent_reads_the_nodes_control_groups() -> None:
     assert volume["hostPath"] == {"path": "/sys/fs/cgroup", "type": "Directory"}
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@each_row("name", WORKLOADS)
 def test_probes_ask_pages_that_exist(name: str) -> None:
     """Readiness and liveness are what the processes serve, on a port of the container's."""
     (container,) = pod(WORKLOADS[name])["containers"]

@@ -17,6 +17,7 @@ import schemas
 from schemas.asyncapi import CODES, FILE, document
 from schemas.rpc.envelope import Code, Query, Reply
 from schemas.rpc.parameters import RPC
+from tests.rows import each_row
 
 SPECIFICATION = os.environ.get("WINDWARD_TEST_ASYNCAPI", "")
 """The JSON Schema of AsyncAPI 3.0, which `.ci/run` fetches."""
@@ -64,7 +65,7 @@ def allowed(message: str, payload: object) -> bool:
     return jsonschema.Draft7Validator(schema | {"components": DOCUMENT["components"]}).is_valid(payload)
 
 
-@pytest.mark.parametrize("method", RPC)
+@each_row("method", RPC)
 def test_the_example_of_a_method_is_taken(method: str) -> None:
     """By the document and by the scorer's own types; another method's is not."""
     (example,) = DOCUMENT["components"]["messages"][f"{method}.query"]["examples"]

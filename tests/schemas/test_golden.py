@@ -17,6 +17,7 @@ import pytest
 from schemas.messages.sample import Rejected, Sample, Usage, decode, encode, moments
 from schemas.tables.partition_windows import decode_windows
 from schemas.tables.window_table import TableError, WindowTable, decode_table, encode_table
+from tests.rows import each_row
 from tests.schemas.golden_values import BASE, FACTS, KINDS, MACHINES, RESOURCES, WINDOWS_S, column, header
 from tests.schemas.golden_values import SAMPLES as DECODED
 
@@ -66,8 +67,8 @@ def test_a_newer_minor_sample_is_read_without_what_is_unknown(line: bytes) -> No
         assert decode(json.dumps(newer).encode()) == FACTS
 
 
-@pytest.mark.parametrize("version", [0, 2, 7, 2**70])
-@pytest.mark.parametrize("line", [SAMPLES[0], MACHINE])
+@each_row("version", [0, 2, 7, 2**70])
+@each_row("line", [SAMPLES[0], MACHINE])
 def test_another_major_sample_is_refused_by_name(version: int, line: bytes) -> None:
     """Also when it does not look like version 1 at all: the reason is the version, and both are named."""
     foreign: list[dict[str, Any]] = [json.loads(line) | {"v": version}, {"v": version, "type": "event", "host": "m"}]

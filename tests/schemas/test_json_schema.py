@@ -95,7 +95,7 @@ def test_golden_messages_are_valid(number: int) -> None:
     assert allows(schema, GOOD[number] | {"newer": 1}, schema["$defs"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "message"),
     [
         ("another version", GOOD[0] | {"v": 2}),

@@ -122,7 +122,7 @@ def test_ids_of_instances_sort_by_time(at_s: float, later_s: float, first: bytes
     assert (instance_id(at_s, second) == early) == (first == second)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "ids"),
     [({"cpu": 1}, [""]), ({"id": "a"}, ["a"]), ({"id": ""}, [""]), ({"instances": 3}, None), ({"instances": [3]}, None),
      ({"instances": [{"cpu": 1}, {"id": "b"}, {}]}, ["", "b", ""]), ({"count": 3}, [""] * 3),

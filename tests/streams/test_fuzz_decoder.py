@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tests.effort import effort
+from tests.rows import each_row
 from tests.streams.fuzz_decoder import MUTATIONS, REASONS, fuzz, good_message
 
 
@@ -22,7 +23,7 @@ def test_every_mutated_message_is_counted_once_and_nothing_breaks(seed: int) -> 
     assert min(result["counts"][name] for name in ("accepted", "duplicate", "late", "facts")) > 100
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.__name__)
+@each_row("mutation", MUTATIONS, ids=lambda m: m.__name__)
 def test_every_mutation_changes_messages(mutation: object) -> None:
     """A mutation that does nothing would test nothing."""
     rng = random.Random(1)

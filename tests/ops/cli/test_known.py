@@ -31,7 +31,7 @@ def test_the_file_of_names_is_current() -> None:
     assert known.stored() == known.live()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "wanted"),
     [
         pytest.param("[rnak]\ntop = 3", "rnak in {}: no such table; did you mean rank?", id="table"),
@@ -146,7 +146,7 @@ def test_config_show_tells_each_value_and_its_source(
     assert "hush" not in text
 
 
-@pytest.mark.parametrize("command", ["fold", "replay", "instances", "machines", "drain", "plan", "profiles", "config"])
+@each_row("command", ["fold", "replay", "instances", "machines", "drain", "plan", "profiles", "config"])
 def test_config_show_needs_no_arguments(command: str, capsys: Caught) -> None:
     """Of a command whose call needs some: a file, a machine, what to replay."""
     assert cli.main(["config", "show", command, "--json"]) == 0
@@ -160,7 +160,7 @@ def test_config_show_refuses_wrong_settings_without_arguments() -> None:
     assert cli.main(["config", "show", "replay", "--seeds", "x"]) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argv", "hint"),
     [
         pytest.param(["plcae"], "no command 'plcae'; did you mean place?", id="command"),

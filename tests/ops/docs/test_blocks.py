@@ -6,13 +6,13 @@ import json
 import tomllib
 from pathlib import Path
 
-import pytest
 import yaml
 from sybil import Document, Sybil
 from sybil.example import Example
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 from tests.ops.code_blocks import BLOCKS, MARKED, PAGES
+from tests.rows import each_row
 
 LANGUAGES = {"python", "sh", "json", "toml", "yaml", ""}
 MARKED_MAX = 14
@@ -48,7 +48,7 @@ def _yaml(example: Example) -> None:
 DOCUMENTS = documents()
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=[Path(each.path).name for each in DOCUMENTS])
+@each_row("document", DOCUMENTS, ids=[Path(each.path).name for each in DOCUMENTS])
 def test_python_and_data_on_a_page_hold(document: Document) -> None:
     """Each example gives what the page says; later ones go on from earlier ones."""
     for example in document.examples():

@@ -23,11 +23,12 @@ from ops.doctor.bundle import (
 )
 from ops.doctor.command import DoctorSettings
 from schemas.messages.process import Process
+from tests.rows import each_row
 
 SECRET = "Hush7secret"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "left"),
     [
         pytest.param(f"AUTH {SECRET}", "AUTH ***", id="a known secret anywhere"),

@@ -12,6 +12,7 @@ import pytest
 from ops.replay.traces.find import read_lives, read_trace
 from ops.replay.traces.trace import Trace, part_of
 from ops.replay.workload import WorkloadError
+from tests.rows import each_row
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
 
@@ -99,7 +100,7 @@ def test_lives_are_those_of_scheduled_requests(tmp_path: Path) -> None:
     assert (lives.life_s.tolist(), lives.cores.tolist(), lives.memory_bytes.tolist()) == ([60.0], [0.5], [2.0**30])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "message"),
     [
         ("r.csv", "name,cpu_milli\n", "r.csv: has no column memory_mib"),
@@ -121,7 +122,7 @@ def test_wrong_lives_are_told_where(tmp_path: Path, name: str, text: str, messag
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ("series,timestamp,value\nec2_cpu,noon,1\n", "n.csv: timestamp, row 2: 'noon' is no time"),
@@ -151,7 +152,7 @@ def test_a_wrong_trace_is_told_where(tmp_path: Path, text: str, message: str) ->
 DAYS = np.full((1, 288), 5.0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arrays", "message"),
     [
         ({"days": ["a"], "cpu_a": np.full((1, 288), "x"), "machine_a": ["h"]}, "could not convert string to float"),

@@ -19,6 +19,7 @@ from ops.top.settings import TopSettings
 from ops.top.view import Decision, Moment, Row, as_json, cells, chosen, columns, frame, reported, rows_of
 from schemas.process.tables import Screen
 from schemas.tables.window_table import decode_table
+from tests.rows import each_row
 from tests.window_tables import window_table
 
 WINDOWS_S = (300, 900, 3600)
@@ -70,7 +71,7 @@ def names(app: TopApp) -> list[str]:
     return [str(shown.get_row_at(at)[0]) for at in range(shown.row_count)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "wanted"),
     [
         pytest.param([], [2, 3, 1], id="cpu first"),

@@ -10,6 +10,7 @@ import pytest
 
 from schemas.messages.instance_report import ENTRIES_MAX, InstanceMeans
 from schemas.messages.sample import Rejected, Sample, decode, encode
+from tests.rows import each_row
 from tests.schemas.golden_values import REPORTS
 from tests.schemas.test_json_schema import allows, load
 
@@ -52,7 +53,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "changes", "reason", "detail"), REFUSED)
+@each_row(("name", "changes", "reason", "detail"), REFUSED)
 def test_what_cannot_be_is_refused_by_name(name: str, changes: dict[str, Any], reason: str, detail: str) -> None:
     """The reason is one that is counted already."""
     with pytest.raises(Rejected) as error:

@@ -162,7 +162,7 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "message"), ACCEPTED, ids=[row[0] for row in ACCEPTED])
+@each_row(("name", "message"), ACCEPTED, ids=[row[0] for row in ACCEPTED])
 def test_a_right_message_is_read(name: str, message: dict[str, Any]) -> None:
     """Including all limits."""
     got = decode(json.dumps(message).encode())
@@ -204,7 +204,7 @@ MACHINE_IDS: list[tuple[str, str, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "machine", "good"), MACHINE_IDS, ids=[row[0] for row in MACHINE_IDS])
+@each_row(("name", "machine", "good"), MACHINE_IDS, ids=[row[0] for row in MACHINE_IDS])
 def test_machine_ids_are_printable_ascii(name: str, machine: str, good: bool) -> None:
     """So that they can be joined by newlines, logged and typed."""
     if good:

@@ -9,6 +9,7 @@ from redis.crc import key_slot
 
 from schemas.names import Names
 from schemas.process.redis_cluster import LOOK_S, RETRY_S, SLOTS, Address, NoNode, Topology, nodes_in, slot_of
+from tests.rows import each_row
 
 FORMS: list[tuple[str, list[Address], str]] = [
     ("redis+cluster://a:1", [("a", 1)], "redis://n:9/0"),
@@ -31,7 +32,7 @@ def test_what_a_url_says_of_a_cluster(url: str, hosts: list[Address], node: str)
     assert (found.hosts, found.url(("n", 9))) == (hosts, node)
 
 
-@pytest.mark.parametrize("url", WRONG)
+@each_row("url", WRONG)
 def test_a_url_that_names_no_nodes_is_refused(url: str) -> None:
     """A part is missing, or cannot be read."""
     with pytest.raises(ValueError):
@@ -44,7 +45,7 @@ def test_another_url_is_no_cluster(url: str) -> None:
     assert nodes_in(url) is None
 
 
-@pytest.mark.parametrize("key", ["", "a", "{a}b", "x{}y", "{a", "a}{b}", "{{a}}", "p:v1:windows:{12}:changes"])
+@each_row("key", ["", "a", "{a}b", "x{}y", "{a", "a}{b}", "{{a}}", "p:v1:windows:{12}:changes"])
 def test_the_slot_of_a_key_is_that_of_redis(key: str) -> None:
     """As text and as bytes."""
     assert slot_of(key) == slot_of(key.encode()) == key_slot(key.encode())

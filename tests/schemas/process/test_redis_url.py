@@ -9,6 +9,7 @@ import redis
 import redis.asyncio
 
 from schemas.process.redis_url import connected, in_words, sentinels_in
+from tests.rows import each_row
 
 FORMS = [
     ("redis+sentinel://a:1/main", [("a", 1)], "main", "redis://localhost/"),
@@ -32,7 +33,7 @@ def test_what_a_url_says_of_sentinels(url: str, hosts: list[tuple[str, int]], na
     assert sentinels_in(url) == (hosts, name, server)
 
 
-@pytest.mark.parametrize("url", WRONG)
+@each_row("url", WRONG)
 def test_a_url_that_names_no_sentinels_is_refused(url: str) -> None:
     """A part is missing or cannot be read."""
     with pytest.raises(ValueError):
@@ -48,9 +49,9 @@ def test_one_server_is_that_of_redis_py(url: str) -> None:
     assert type(mine.connection_pool) is type(theirs.connection_pool)
 
 
-@pytest.mark.parametrize("kind", [redis.Redis, redis.asyncio.Redis])
-@pytest.mark.parametrize("tls", [False, True])
-@pytest.mark.parametrize("in_url", [False, True])
+@each_row("kind", [redis.Redis, redis.asyncio.Redis])
+@each_row("tls", [False, True])
+@each_row("in_url", [False, True])
 def test_each_end_has_its_own_user(kind: Any, tls: bool, in_url: bool) -> None:
     """The server's and the sentinels', in the URL or beside it; TLS goes to both."""
     more: dict[str, Any] = {"ssl_ca_certs": "ca.pem"} if tls else {}

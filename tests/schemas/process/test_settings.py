@@ -91,7 +91,7 @@ LAYERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text", "variable", "argument", "wanted"), LAYERS, ids=[r[0] for r in LAYERS])
+@each_row(("name", "text", "variable", "argument", "wanted"), LAYERS, ids=[r[0] for r in LAYERS])
 def test_the_later_layer_wins(
     tmp_path: Path, name: str, text: str | None, variable: str | None, argument: str | None, wanted: int
 ) -> None:

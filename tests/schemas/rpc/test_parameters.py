@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from schemas.json_schema import schema_file
 from schemas.rpc.parameters import RPC, Update
 from schemas.rpc.request import Request
+from tests.rows import each_row
 
 
 def without_bound(schema: dict[str, Any], defs: dict[str, Any], path: str = "$") -> list[str]:
@@ -42,7 +42,7 @@ def of(kind: Any) -> list[str]:
     return without_bound(schema, schema.get("$defs", {}))
 
 
-@pytest.mark.parametrize("method", RPC)
+@each_row("method", RPC)
 def test_every_text_and_list_has_a_largest_size(method: str) -> None:
     """Of each method, however deep; also in what is published."""
     assert of(RPC[method].parameters) == []

@@ -19,6 +19,7 @@ from schemas.tables.window_table import (
     encode_table,
 )
 from scorer.snapshot.builder import build_snapshot
+from tests.rows import each_row
 
 THREE = ("cpu", "memory", "nic")
 MACHINES = ["a", "b"]
@@ -75,7 +76,7 @@ def assert_aligned(table: WindowTable, resources: tuple[str, ...]) -> None:
             assert name in ("filled", "coverage") or np.isnan(rest).all(), name
 
 
-@pytest.mark.parametrize(
+@each_row(
     "resources",
     [
         pytest.param(RESOURCES, id="ours"),

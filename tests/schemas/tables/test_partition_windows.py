@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from schemas.tables.partition_windows import PartitionWindows, decode_windows
 from schemas.tables.window_table import Header, TableError, WindowTable, decode_table, encode_table
+from tests.rows import each_row
 
 
 def table(names: list[str], base: int = 7, rows: list[int] | None = None, mean: float = 1.0, **more: Any) -> bytes:
@@ -48,7 +49,7 @@ def test_changes_are_put_on_their_base() -> None:
     np.testing.assert_array_equal(again.versions, [7] * 5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "why"),
     [
         (table(["b"], base=8, rows=[1]), "changes since base 8; this is base 7"),

@@ -12,6 +12,7 @@ from scorer.classes.prediction import Peaks
 from scorer.classes.strategy import Reclaim
 from scorer.ledger.record.limits import total
 from scorer.ranking.filters.fits import Fits
+from tests.rows import each_row
 from tests.scorer.classes.test_prediction import learned
 from tests.scorer.fleets import fleet, machine, passes, request, see, verdicts, why
 
@@ -41,7 +42,7 @@ def limit(plugin: Fits, of: str, *instances: dict[str, Any], **machine_has: Any)
     return round(float(found.most[0]), 9)  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "instances", "machine_has", "expected"),
     [
         ("all that is measured is the system's", [], {}, 2.0),
@@ -69,7 +70,7 @@ def test_what_batch_may_have(
     assert limit(HALF, "free", *instances, **machine_has) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "instances", "machine_has", "expected"),
     [
         ("prod asks for nothing", [], {}, 0.0),
@@ -101,7 +102,7 @@ def test_mid_goes_by_the_predicted_peaks() -> None:
     assert 2.1 < float(found.most[0]) < 2.5  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "instances", "plugin", "expected"),
     [
         ({"priority_class": "batch", "cpu": 2}, [one("b", 2, 2, "batch")], HALF, []),

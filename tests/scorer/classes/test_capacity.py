@@ -105,7 +105,7 @@ def test_batch_gets_what_the_peer_gives(row: Any) -> None:
     assert found == {name: row["expected"][f"batch_{name}"] for name in NAMES}
 
 
-@pytest.mark.parametrize("row", rows("koordinator_mid_resource", "mid"))
+@each_row("row", rows("koordinator_mid_resource", "mid"))
 def test_mid_gets_what_the_peer_gives(row: Any) -> None:
     """Every row is exact; one whose metric has expired gives nothing."""
     inputs, strategy = row["inputs"], row["inputs"]["strategy"]

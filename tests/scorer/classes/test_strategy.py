@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from scorer.classes.strategy import Reclaim
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "message"),
     [
         ({"share": {}}, "share: expected at least one resource"),

@@ -209,7 +209,7 @@ def score_of(row: dict[str, Any]) -> float:
     return raw_scores(offline_fleet(inputs), score, request(**instance(inputs["incoming"])), **settings)["m"]
 
 
-@pytest.mark.parametrize("row", cases(SCORE), ids=by_name)
+@each_row("row", cases(SCORE), ids=by_name)
 def test_load_aware_score_as_koordinator(row: dict[str, Any]) -> None:
     """The whole number of each row of the peer's score table."""
     assert score_of(row) == row["expected"]["score"]
@@ -328,7 +328,7 @@ def test_what_must_run_everywhere_is_asked_for_under_a_profile_without_the_filte
 KOORDINATOR_OLD = {"usage": {"cpu": 9, "memory": 9}, "age_s": 200}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "settings", "operator", "passes"),
     [
         ("a group of zeros is given", {"prod_thresholds": {"cpu": 0.0}}, {}, True),
@@ -339,7 +339,7 @@ KOORDINATOR_OLD = {"usage": {"cpu": 9, "memory": 9}, "age_s": 200}
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-@pytest.mark.parametrize("rounding", [True, False])
+@each_row("rounding", [True, False])
 def test_zeros_switch_a_group_and_those_behind_it_off(
     name: str, settings: dict[str, Any], operator: dict[str, Any], passes: bool, rounding: bool
 ) -> None:

@@ -16,6 +16,7 @@ from scorer.ranking.explanation import explain
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.effort import examples
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ranking.rankings import PROFILES, ranked
 
@@ -106,8 +107,8 @@ def test_patched_columns_equal_columns_made_anew(data: st.DataObject) -> None:
         assert patched.total.tolist() == pytest.approx(fresh.total.tolist(), abs=1e-9)
 
 
-@pytest.mark.parametrize("profile", sorted(PROFILES.by_name))
-@pytest.mark.parametrize(
+@each_row("profile", sorted(PROFILES.by_name))
+@each_row(
     ("asked", "field"),
     [({"selector": "a b"}, "selector"), ({"prefer": [{"selector": "a"}, {"selector": "("}]}, r"prefer\[1\]\.selector")],
     ids=["selector", "prefer"],

@@ -13,6 +13,7 @@ from scorer.placement.offers.limits import limits
 from scorer.ranking.filters.fits import Fits, RatioWhere
 from scorer.ranking.profiles.plugins import limits as of_filter
 from scorer.ranking.scores.global_variance import GlobalVariance
+from tests.rows import each_row
 from tests.scorer.fleets import allowed, fleet, machine, ranked, request, scores, see, told
 
 IDLE = {"cpu": 1, "memory": 0}
@@ -27,7 +28,7 @@ def fits(plugin: Fits, cpu: float, promised: float, used: float = 1.0, **of: Any
     return allowed(plugin, fleet(host, instances=there), request(cpu=cpu))["m"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("what", "plugin", "of", "most"),
     [
         ("no ratio", Fits(), {}, 10.0),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.integration import test_reservation_rows
+from tests.rows import each_row
 from tests.scorer.fleets import CASES, cases
 from tests.scorer.ranking import kube_scheduler, test_koordinator, test_seed_examples, test_seen
 from tests.scorer.ranking.formulas import test_allocation, test_beta
@@ -147,13 +148,13 @@ MODULES = (
 
 
 def judged() -> set[tuple[str, str]]:
-    """Return source and name of the rows that a parametrized test is given."""
+    """Return source and name of the rows that a test is given."""
     found = set()
     for module in MODULES:
         for test in vars(module).values():
-            for mark in getattr(test, "pytestmark", ()):
-                if mark.name == "parametrize":
-                    found |= {(row["source"], row["name"]) for row in _rows(mark.args[1])}
+            marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
+            for table in [*(mark.args[1] for mark in marks), *getattr(test, "tables", ())]:
+                found |= {(row["source"], row["name"]) for row in _rows(table)}
     return found
 
 
@@ -164,7 +165,7 @@ def _rows(values: Any) -> list[dict[str, Any]]:
     return [part for part in flat if isinstance(part, dict) and {"source", "name", "expected"} <= part.keys()]
 
 
-@pytest.mark.parametrize("table", sorted(path.stem for path in CASES.glob("*.json")))
+@each_row("table", sorted(path.stem for path in CASES.glob("*.json")))
 def test_every_row_is_judged_or_listed(table: str) -> None:
     """No row is silently left out, and none is listed that a test judges; how many are which is known."""
     seen = judged()

@@ -15,6 +15,7 @@ from scorer.client import AsyncClient, Client
 from scorer.commands.machines.machines import SETTINGS as OF_MACHINES
 from scorer.placement.choosing.steps import Steps
 from scorer.rpc.service import METHODS
+from tests.rows import each_row
 
 
 def test_the_scorer_answers_each_with_the_struct_of_its_result() -> None:
@@ -41,7 +42,7 @@ def test_every_method_has_a_command() -> None:
     assert set(RPC) <= {*COMMANDS, *OF_MACHINES}
 
 
-@pytest.mark.parametrize("method", RPC)
+@each_row("method", RPC)
 def test_the_client_knows_which_are_for_operators(method: str) -> None:
     """It pushes them on the operators' list; the file is distributed alone, so it has a copy of their names."""
     assert (method in client.OPERATORS) == RPC[method].operators

@@ -14,6 +14,7 @@ from scorer.rpc.methods import listings, placements
 from scorer.rpc.operators import drain as of_drain
 from scorer.rpc.operators import plan as of_plan
 from scorer.rpc.operators import rebalance as of_rebalance
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
 
@@ -40,7 +41,7 @@ def stepwise(scorer: Scorer, method: str, **params: Any) -> tuple[int, dict[str,
         count += 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "params", "rows", "steps"),
     [
         ("machines", {}, "machines", 4),

@@ -8,6 +8,7 @@ import pytest
 from schemas.resources import RESOURCES
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.windows import LONGEST_COVERED, WARMING_COVERAGE, ChosenWindows, choose_windows
+from tests.rows import each_row
 
 LEAST = float(WARMING_COVERAGE)
 LITTLE = LEAST - 0.1
@@ -39,7 +40,7 @@ def test_the_resource_that_is_covered_least_counts(of: tuple[float | None, float
     assert found.warming.tolist() == [expected < WARMING_COVERAGE]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("coverages", "window_s", "warming"),
     [
         ([1.0, 1.0, 1.0], 4800, False),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from streams.agent.broker_clock import KEPT, BrokerClock
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("what", "notes", "ahead_s", "is_off"),
     [
         ("nothing was acknowledged", [], None, False),

@@ -16,6 +16,7 @@ from kafka.partitioner.default import DefaultPartitioner
 from streams.agent.producer import CachingPartitioner
 from streams.agent.publisher import Publisher
 from streams.agent.sampling.backlog import Record
+from tests.rows import each_row
 
 DEADLINE_S = 10.0
 
@@ -309,8 +310,8 @@ class Cluster:
     available_partitions_for_topic = partitions_for_topic
 
 
-@pytest.mark.parametrize("partitions", [1, 3, 8, 9])
-@pytest.mark.parametrize("key", [b"sim-00001", b"a", b"db1.example.com"])
+@each_row("partitions", [1, 3, 8, 9])
+@each_row("key", [b"sim-00001", b"a", b"db1.example.com"])
 def test_the_cached_partition_is_kafkas(key: bytes, partitions: int):
     """Asked once or often, before and after the topic grew: what kafka-python itself would choose."""
     cached, cluster = CachingPartitioner(), Cluster(8)

@@ -26,6 +26,7 @@ from streams.bridge.formats import assembler as assembler_module
 from streams.bridge.formats import otel, telegraf
 from streams.bridge.formats.assembler import Assembler
 from streams.bridge.formats.points import Point, UnreadableError
+from tests.rows import each_row
 
 HERE = Path(__file__).parent
 T = 1_795_000_000
@@ -218,7 +219,7 @@ def test_a_machine_whose_name_cannot_be_one_is_counted() -> None:
     assert assembler.counts == {"refused": 2}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "raw",
     [
         b"",

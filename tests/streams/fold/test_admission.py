@@ -21,6 +21,7 @@ from streams.state.partition import Partition
 from streams.worker.app import ClockWatch
 from streams.worker.metrics import Metrics
 from streams.worker.topics import wrong_settings
+from tests.rows import each_row
 from tests.streams.batches import START, sample
 
 NOW = START + 5.0
@@ -41,8 +42,8 @@ def reasons(state: Partition, *arrived: Arrived, now_s: float | None = NOW) -> l
     return [one.reason for _, one in state.fold(arrived, now_s).refused]
 
 
-@pytest.mark.parametrize("time_s", [1e12, -1e12, 2.0**62 / 1000, -(2.0**62) / 1000, -0.001, NOW + 301, float("nan")])
-@pytest.mark.parametrize("message", [sample("m", 0), facts()], ids=["sample", "facts"])
+@each_row("time_s", [1e12, -1e12, 2.0**62 / 1000, -(2.0**62) / 1000, -0.001, NOW + 301, float("nan")])
+@each_row("message", [sample("m", 0), facts()], ids=["sample", "facts"])
 def test_a_record_of_an_impossible_time_is_refused_alone(time_s: float, message: Sample | MachineFacts) -> None:
     """Whatever a producer writes as the time; the message after it is folded."""
     state = partition()
@@ -64,7 +65,7 @@ def test_no_time_ends_the_fold(time_s: float, at: float, now_s: float) -> None:
     assert (state.ring.at[: len(state.ring)] <= now_s + 311).all()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "message", "key", "reason"),
     [
         ("as agents do", sample("m", 0), b"m", None),
@@ -163,7 +164,7 @@ def test_every_reason_is_counted_from_the_start() -> None:
         assert registry.get_sample_value("windward_stream_rejected_total", {"reason": reason}) == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("found", "samples", "named"),
     [
         ({}, True, []),

@@ -11,6 +11,7 @@ from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS
 from streams.fold.table import Table
 from streams.state.partition import Partition
+from tests.rows import each_row
 from tests.streams.batches import START, sample
 
 SLOTS = 500
@@ -28,7 +29,7 @@ def partition(zone: str) -> Partition:
     return Partition(0, Table((300, 900, 3600), Zone(zone)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("zone", "lost", "first_slot", "while_read", "known_from"),
     [
         pytest.param("UTC", 0, 0, (60, 60), (0, 25), id="the whole log"),

@@ -17,6 +17,7 @@ from streams.fold.owners import HELD_S
 from streams.state.checkpoint import decode_vitals, encode_vitals
 from streams.state.partition import Partition
 from tests.effort import examples
+from tests.rows import each_row
 from tests.streams.batches import START, sample
 from tests.streams.state.test_partition import partition
 
@@ -49,7 +50,7 @@ TAKEN = "name-taken"
 HELD_SLOTS = int(HELD_S // 10)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("messages", "found"),
     [
         pytest.param([of("a", 0), of("b", 1), of("a", 2)], ["", TAKEN, ""], id="the first goes on"),

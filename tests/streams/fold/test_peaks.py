@@ -123,7 +123,7 @@ def test_peaks_are_of_local_days(name: str, zone: str, day: tuple[int, int, int]
     assert got["peak_since"][0] <= oracle.zone_days(today, zone)[0], name
 
 
-@pytest.mark.parametrize(("name", "zone", "day"), ZONES)
+@each_row(("name", "zone", "day"), ZONES)
 def test_the_last_minute_of_a_day_is_still_its_own(name: str, zone: str, day: tuple[int, int, int]) -> None:
     """Just before and after midnight, also where the day has 23 or 25 hours."""
     _, today, tomorrow = oracle.zone_days(epoch(zone, *day, 12), zone)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from streams.fold.ring import slot_of
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "at", "slot"),
     [
         ("end of the first slot", 10.0, 0),

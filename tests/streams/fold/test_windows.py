@@ -17,6 +17,7 @@ from streams.fold.fold import fold
 from streams.fold.ring import RING_MINUTES, R, Ring, S
 from streams.fold.windows import check_windows, class_means, inverted_cdf, window_columns
 from tests.effort import effort, examples
+from tests.rows import each_row
 from tests.streams.batches import START, batch_of, moments_of, sample
 from tests.streams.long_run import long_run
 
@@ -135,7 +136,7 @@ def test_usage_by_class_goes_with_its_sample() -> None:
     assert np.isnan(class_means(ring, ROW, WINDOWS, "prod")).all()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "interval_s", "minutes", "wanted"),
     [
         ("every slot, an hour", 10, 60, (1, 1, 1)),
@@ -220,7 +221,7 @@ def test_rows_may_be_asked_for_in_any_order_and_number() -> None:
         np.testing.assert_array_equal(few[name], values[chosen], err_msg=name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "windows_s"),
     [
         ("none", ()),

@@ -20,6 +20,7 @@ from streams.fold.table import Table
 from streams.state.leaving import drop_silent, forget
 from streams.state.partition import Partition, Position, Written, refresh_tables
 from tests.effort import examples
+from tests.rows import each_row
 from tests.streams.batches import START, sample
 from tests.streams.state.test_checkpoint import assert_same
 
@@ -112,7 +113,7 @@ def test_any_delivery_ends_with_the_log_folded_once(data: st.DataObject) -> None
     assert state.facts == straight.facts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "offsets", "taken", "beyond"),
     [
         ("next in order", [5, 6, 7], [5, 6, 7], None),

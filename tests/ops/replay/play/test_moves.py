@@ -18,6 +18,7 @@ from ops.replay.workload import Workload
 from schemas.resources import MEMORY
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.replay.small_worlds import small_world, world
+from tests.rows import each_row
 
 GIB = 2.0**30
 
@@ -63,7 +64,7 @@ def test_no_more_move_in_an_hour_than_the_limit(limited: Outcome) -> None:
     assert 0 < measure(limited)["steady"]["moves"] <= 0.02
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rebalance", "how", "count"),
     [
         pytest.param({}, {}, 1, id="the default"),

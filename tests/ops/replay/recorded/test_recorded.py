@@ -24,6 +24,7 @@ from tests.effort import effort
 from tests.in_process import run_command
 from tests.ops.replay import fuzz_recorded
 from tests.ops.replay.recordings import ORIGIN_S, change, cpu, ended, load, record, state, write
+from tests.rows import each_row
 
 MINUTES = 30
 A, B, C = record(1, -600, "m0"), record(2, 10, "m1", kind="redis", labels={"team": "x"}), record(3, 12, "m0", cpu=4.0)
@@ -200,7 +201,7 @@ def test_every_mutated_recording_is_read_or_refused() -> None:
     assert min(counts["read"], counts["refused"]) > entries // 10
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "message"),
     [
         ((), "sources: name a trace"),

@@ -10,6 +10,7 @@ import pytest
 
 from ops.replay.report.results_file import read_results
 from ops.replay.workload import WorkloadError
+from tests.rows import each_row
 
 FIGURES = dict.fromkeys(("std", "hot80", "hot90", "hot100", "lost", "on_hot", "refused_first"), 0.5)
 WORLD = {"family": "a", "seed": 1, "policy": "p", "reference": False, "steady": FIGURES}
@@ -26,7 +27,7 @@ def test_the_worlds_of_a_file_are_read(tmp_path: Path) -> None:
     assert found.stages["steady"]["new"] == 2.0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "message"),
     [
         ({"seed": "x"}, "worlds[0].seed: expected a whole number, got text" + EXPECTED),

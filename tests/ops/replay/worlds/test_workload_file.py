@@ -192,7 +192,7 @@ def arrays(**changed: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "message"),
     [
         ({"cores": ["a"]}, "cores: expected numbers, got text"),

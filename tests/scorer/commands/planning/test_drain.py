@@ -10,6 +10,7 @@ import pytest
 
 from schemas.process.settings import SettingsError
 from scorer.commands.planning.drain import main
+from tests.rows import each_row
 from tests.scorer.fleets import machine
 
 FILE = str(Path(__file__).parents[4] / "docs" / "examples" / "hot.json")
@@ -79,7 +80,7 @@ def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no machine 'a11'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "message"),
     [
         ([], "drain which machines?"),

@@ -16,6 +16,7 @@ from scorer.client import Moving, UpdateResult, WindwardError
 from scorer.commands.planning import rebalance
 from scorer.commands.planning.carry_out import Calls
 from scorer.commands.planning.rebalance import apply, main
+from tests.rows import each_row
 from tests.scorer.commands.planning.test_carry_out import NoScorer
 from tests.scorer.planning.balance.test_by_overload import hot_and_cold
 from tests.scorer.rpc.test_results import Scorer as RpcScorer
@@ -98,7 +99,7 @@ def test_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--gain-min", "1").startswith("nothing is worth a move (3 machines, 3 instances")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "message"),
     [
         (["--rule", "thresholds"], 'high: rule "thresholds" needs high and low'),

@@ -12,6 +12,7 @@ from scorer.commands.planning import wanted_file
 from scorer.commands.planning.wanted_file import read_text, read_wanted
 from scorer.planning.wanted import requests
 from scorer.planning.wanted.requests import InvalidWanted
+from tests.rows import each_row
 
 ONE = {"id": "a", "cpu": 2, "memory": "1G"}
 
@@ -35,7 +36,7 @@ def test_a_count_has_ids() -> None:
     assert read_wanted("[]") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ("", "it is empty; [] says that no instance is wanted"),

@@ -13,6 +13,7 @@ from schemas.rpc.request import Request
 from scorer.commands.placing import profiles as profiles_command
 from scorer.commands.placing import rank as rank_command
 from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
+from tests.rows import each_row
 
 FLEET = {
     "machines": [
@@ -107,7 +108,7 @@ def test_rank_says_when_no_machine_fits(files: dict[str, str], capsys: pytest.Ca
     assert "0/2 feasible: 2 cpu larger than the machine" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "message"),
     [
         ({"cpu": "many"}, "query: cpu: 'many' is not an amount"),
@@ -128,7 +129,7 @@ def test_a_wrong_query_is_one_line_that_names_the_field(files: dict[str, str], q
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "message"),
     [
         ({"machines": [{"name": "a"}, {"name": "a"}]}, "machines: 'a' is listed twice"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 
@@ -26,7 +27,7 @@ def test_usage_of_instances_and_systems() -> None:
     assert not fleet(machine(usage={"cpu": 9})).snapshot.usages
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entry", "said"),
     [
         ({"usage": 3}, "instances[i].usage: expected an object"),

@@ -21,6 +21,7 @@ from scorer.commands.placing.place import PlaceSettings
 from scorer.commands.placing.rank import RankSettings
 from scorer.commands.placing.ranked import candidates, ranking
 from scorer.commands.shared import ask
+from tests.rows import each_row
 
 
 def sent(*flags: str, kind: Any = PlaceSettings) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def sent(*flags: str, kind: Any = PlaceSettings) -> dict[str, Any]:
     return request
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("flags", "params"),
     [
         pytest.param([], {}, id="none"),

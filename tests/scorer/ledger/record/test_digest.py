@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from schemas.rpc.request import read_request
 from scorer.ledger.record.digest import request_digest
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other", "same"),
     [
         ({"cpu": "500m"}, {"cpu": 0.5}, True),

@@ -10,9 +10,10 @@ from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.limits import Limit, adds, in_role, mosts_in_script, on_port, total
 from scorer.ledger.record.units import COUNT_MAX, NO_LIMIT
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limit", "added"),
     [
         (Limit(total("memory"), 1.0, ""), 1_000_000_000),

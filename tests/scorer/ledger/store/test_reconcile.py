@@ -8,6 +8,7 @@ import pytest
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.reconcile import InventoryError, difference, read_inventory
+from tests.rows import each_row
 
 ONE = (1.0, *[0.0] * (len(RESOURCES) - 1))
 LEDGER = {
@@ -45,7 +46,7 @@ def test_difference_tells_added_changed_gone_and_same() -> None:
     assert [one.id for one in everything.gone] == ["coming", "dead"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "word"),
     [
         ("{", "line 1"), ('[{"id": "a"', "not JSON"), ('{"id": "a"}', "machine"), ('{"machine": "m"}', "id"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from scorer.ledger.store.script_text import SCRIPTS, script_text
+from tests.rows import each_row
 
 MADE = re.compile(r"^local function (\w+)", re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@each_row("name", SCRIPTS)
 def test_a_script_has_the_functions_it_uses(name: str) -> None:
     """Each function of a script is used after it was made, and no name in capitals is left but those of the server."""
     text = script_text(name)

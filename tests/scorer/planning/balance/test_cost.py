@@ -19,6 +19,7 @@ from scorer.planning.balance.search import plan
 from scorer.planning.balance.tentative import Draft
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from tests.effort import examples
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.planning.balance.test_by_overload import moves, planned
 
@@ -37,7 +38,7 @@ def hot(**instance: Any) -> FleetState:
     return fleet(*machines, instances=[{"id": "i", "machine": "hot", "cpu": 3, "memory": GIB, **instance}])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("instance", "bounds", "moved"),
     [
         pytest.param({}, {}, True, id="a GiB is copied in two seconds"),

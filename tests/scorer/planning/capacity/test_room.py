@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from tests.effort import examples
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, request
 
 
@@ -106,7 +106,7 @@ def test_it_is_what_placing_one_by_one_finds(seed: int, profile: str) -> None:
     assert found(of, profile, **params).copies.tolist() == one_by_one(of, profile, **params)
 
 
-@pytest.mark.parametrize("copies", [1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 1000])
+@each_row("copies", [1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 1000])
 def test_any_number_is_found(copies: int) -> None:
     """Powers of two and their neighbours."""
     of = fleet(machine("m", float(copies) + 0.5, 10_000, usage={"cpu": 0, "memory": 5}))

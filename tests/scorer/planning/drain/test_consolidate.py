@@ -22,6 +22,7 @@ from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from tests.effort import examples
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 
@@ -61,7 +62,7 @@ def test_the_cheapest_first() -> None:
     assert len(found.drained.moves) == 3
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("of", "how", "expected"),
     [
         pytest.param(four(labels={"movable": "false"}), {}, ["m1"], id="one may not move"),

@@ -21,6 +21,7 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
 from tests.effort import examples
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
@@ -51,8 +52,8 @@ def test_the_largest_first_and_the_rest_is_told_why() -> None:
     assert [one.instance.id for one in found.moves] == ["l", "m"]
 
 
-@pytest.mark.parametrize("alike", [True, False])
-@pytest.mark.parametrize("profile", ["windward", "kubernetes", "seed", "trimaran"])
+@each_row("alike", [True, False])
+@each_row("profile", ["windward", "kubernetes", "seed", "trimaran"])
 def test_nothing_goes_from_one_drained_machine_to_another(profile: str, alike: bool) -> None:
     """Nor to a machine that an operator cordoned; whatever the profile."""
     cpus = [1.0] * 6 if alike else [1.0, 1.1, 1.2, 1.3, 1.4, 1.5]
@@ -71,7 +72,7 @@ def test_a_profile_without_the_filter_gets_it() -> None:
     assert drain(["gone"], of.inputs(Profile("bare"))).moves[0].target in ("a", "b")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("instance", "how", "target"),
     [
         pytest.param({}, {}, "a", id="it goes to the best"),
@@ -97,7 +98,7 @@ def test_one_instance(instance: dict[str, Any], how: dict[str, Any], target: str
 TWO_MASTERS = [{"id": f"m{n}", "cluster": "c", "role": "master", "cluster_masters": 4} for n in range(2)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("instance", "mates", "other", "why"),
     [
         pytest.param({"cluster": "c", "role": "master", "cluster_masters": 4}, TWO_MASTERS, {},

@@ -13,6 +13,7 @@ from scorer.planning.drain.evicting import Advice, evicting
 from scorer.ranking.class_sums import class_sums
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.effort import examples
+from tests.rows import each_row
 from tests.scorer.classes.test_by_class import one
 from tests.scorer.fleets import fleet, machine
 
@@ -37,7 +38,7 @@ def advice(*instances: dict[str, Any], machines: Any = (), **more: Any) -> Advic
     return found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "instances", "expected"),
     [
         ("all fit", [one("p", 8, 2), one("b", 3, 1, "batch")], ""),

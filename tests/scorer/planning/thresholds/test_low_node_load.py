@@ -34,6 +34,7 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.ranking.rank import rank
 from scorer.snapshot.arrays import Integers
+from tests.rows import each_row
 
 FILE = json.loads((Path(__file__).parent / "cases" / "koordinator_low_node_load.json").read_text())
 NAMES = {"cpu_millicores": "cpu", "memory_bytes": "memory", "pods": INSTANCES, "example.com/foo": "nic"}
@@ -145,7 +146,7 @@ def by_filters(fleet: FleetState, pool: Pool, pods: Mapping[str, Any]) -> Callab
     return fits
 
 
-@pytest.mark.parametrize("case", rows("balance"))
+@each_row("case", rows("balance"))
 def test_balance(case: dict[str, Any]) -> None:
     """As many pods leave as in the peer's test."""
     assert len(balance(case["inputs"])) == case["expected"]["pods_evicted"]

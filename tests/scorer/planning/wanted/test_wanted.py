@@ -22,6 +22,7 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from tests.effort import examples
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
@@ -50,7 +51,7 @@ FAR = "not near the instances asked for"
 SAME: dict[str, Any] = {"id": "i", "cpu": 2, "memory": 1, "labels": {"app": "x"}, "role": "replica"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "step"),
     [
         pytest.param({}, None, id="as it is"),

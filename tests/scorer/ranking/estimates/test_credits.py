@@ -14,6 +14,7 @@ from scorer.ledger.record.instance import copy_with
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.profiles.profile import LoadModel
 from scorer.snapshot.snapshot import Snapshot
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, see
 
 HOUR = {"windows_s": [300, 900, 3600]}
@@ -27,7 +28,7 @@ def credit(model: str, window: Any = 3600, *, machines: dict[str, Any] | None = 
     return float(see(offline, None, LoadModel(window=window, credits=model)).mean[0, 0])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("window_s", "ago_s", "expected"),
     [
         (3600, 0, 4.0),
@@ -103,7 +104,7 @@ NOON = 1_700_049_600.0
 HOUR_S = 3600.0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("what", "placed_ago_s", "today_ago_s", "yesterday_ago_s", "expected"),
     [
         ("started after both peaks", 60, 5 * HOUR_S, 15 * HOUR_S, (6, 5)),
@@ -181,7 +182,7 @@ def test_a_credit_only_falls_with_time(ago_s: float, more_s: float) -> None:
     assert 0 <= later <= first + 1e-9 <= 4 + 1e-9
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("what", "instance", "cpu", "memory"),
     [
         ("not reported", {}, 0.75 * 2.0, 0.75 * 4.0),

@@ -16,6 +16,7 @@ from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import LoadModel, Profile, ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.seen import fleet_of
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, ranked, request, see
 
 HOUR = {"windows_s": [300, 900, 3600]}
@@ -31,7 +32,7 @@ def mean(started_ago_s: float, ended_ago_s: float, shorter: float = 0.0, window:
     return float(see(fleet(host, leavers=[left], **HOUR), None, model).mean[0, 0])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("what", "started_ago_s", "ended_ago_s", "expected"),
     [
         ("ran the whole hour and ended just now", 7200, 0, 4.0),

@@ -8,10 +8,11 @@ import pytest
 
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.profiles.profile import LoadModel
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, request, see
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("estimate", "asked", "cpu"),
     [
         (Estimate(), {"cpu": 4, "limits": {"cpu": 8}}, 4),

@@ -30,6 +30,7 @@ from scorer.ranking.estimates.measured_use import (
     octaves_of,
 )
 from scorer.snapshot.arrays import Floats
+from tests.rows import each_row
 
 R = len(RESOURCES)
 KINDS = [f"kind-{number}" for number in range(12)]
@@ -86,8 +87,8 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
-@pytest.mark.parametrize("seed", range(3))
+@each_row("lie", LIES)
+@each_row("seed", range(3))
 def test_a_tenth_of_the_machines_lies(lie: str, seed: int) -> None:
     """No kind's mean moves by more than 0.05."""
     kinds, use, rows, _ = made_up(seed)

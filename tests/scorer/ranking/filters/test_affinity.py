@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from scorer.ranking.filters import affinity as near
+from tests.rows import each_row
 from tests.scorer.fleets import machine, passes
 
 REDIS = {"instances": {"app": "redis"}}
@@ -15,7 +14,7 @@ REDIS = {"instances": {"app": "redis"}}
 RACK = {"instances": {"app": "redis"}, "topology": "rack"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("plugin", "asked", "expected"),
     [
         (near.Affinity(), {"affinity": [REDIS]}, "a"),

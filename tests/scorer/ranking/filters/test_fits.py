@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from scorer.ranking.filters.fits import Fits
+from tests.rows import each_row
 from tests.scorer.fleets import BUSY, IDLE, machine, passes, why
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "asked", "plugin", "expected"),
     [
         ("both are left", {"cpu": 2, "memory": 20}, Fits(), "idle promised"),

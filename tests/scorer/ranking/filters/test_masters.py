@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from scorer.ranking.filters.masters import Masters
+from tests.rows import each_row
 from tests.scorer.fleets import machine, passes
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("there", "total", "passed"),
     [(0, 1, True), (0, 2, True), (1, 3, False), (1, 4, False), (1, 5, True), (2, 6, False), (2, 7, True)],
 )

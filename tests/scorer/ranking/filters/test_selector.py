@@ -7,10 +7,11 @@ import pytest
 from schemas.rpc.request import InvalidRequest
 from scorer.ranking.filters.selector import Selector
 from scorer.ranking.formulas.selectors import parse_selector
+from tests.rows import each_row
 from tests.scorer.fleets import machine, passes
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("selector", "expected"),
     [
         ("rack=r1", "a"),
@@ -39,9 +40,7 @@ def test_selector(selector: str, expected: str) -> None:
     assert passes(Selector(), *machines, selector=selector) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["rack=", "=r1", "rack in r1", "rack in ()", "a=b,", "a b", "cores>many", "a=b,,c=d", "(a)"]
-)
+@each_row("text", ["rack=", "=r1", "rack in r1", "rack in ()", "a=b,", "a b", "cores>many", "a=b,,c=d", "(a)"])
 def test_a_selector_that_cannot_be_parsed_is_named(text: str) -> None:
     """The error names the field and the part that cannot be read."""
     with pytest.raises(InvalidRequest, match="selector: cannot read"):

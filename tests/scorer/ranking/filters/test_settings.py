@@ -14,9 +14,10 @@ from scorer.ranking.filters.maxmemory import Maxmemory
 from scorer.ranking.filters.memory_pressure import MemoryPressure
 from scorer.ranking.filters.usage_threshold import UsageThreshold
 from scorer.ranking.filters.warming import Warming
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "settings"),
     [
         (UsageThreshold, {"thresholds": {"cpu": 1.1}}),

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from scorer.ranking.filters.usage_threshold import UsageThreshold
+from tests.rows import each_row
 from tests.scorer.fleets import BUSY, IDLE, fleet, machine, passes, request, verdicts, why
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "settings", "usage", "asked", "passed"),
     [
         ("below", {"thresholds": {"cpu": 0.8}}, {"cpu": 7, "memory": 0}, {"cpu": 1}, True),
@@ -97,7 +98,7 @@ def test_prod_thresholds_are_for_prod_newcomers() -> None:
     assert passes(plugin, one, cpu=2, priority_class="batch") == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "prod", "said", "refused"),
     [
         ("as measured of its instances", {"usage": {"cpu": 2}}, {}, []),

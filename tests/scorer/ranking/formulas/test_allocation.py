@@ -11,11 +11,12 @@ from scorer.ranking.scores.balanced_allocation import BalancedAllocation
 from scorer.ranking.scores.least_allocated import LeastAllocated
 from scorer.ranking.scores.most_allocated import MostAllocated
 from scorer.ranking.scores.requested_to_capacity_ratio import RequestedToCapacityRatio
+from tests.rows import each_row
 from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, scores, see
 from tests.scorer.ranking.kube_scheduler import DEFAULTS, DIFFERENT, read
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("use", "row"),
     [
         pytest.param(use, row, id=f"{use}: {row['name']}")

@@ -23,6 +23,7 @@ from scorer.ranking.profiles.profile import LoadModel, Profile, ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.seen import fleet_of
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, ranked, request, see
 
 CPU = RESOURCES.index("cpu")
@@ -47,7 +48,7 @@ def cpu(offline: FleetState, column: str = "mean") -> float:
     return float(see(offline, None, MODEL).column(column)[CPU, 0])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("what", "offline", "mean", "credit"),
     [
         ("measured for 90 minutes", host(one("a", usage={"cpu": 6}, **AGED)), 0.5 + 0.75 * 6 + 0.25 * 4, 1.0),

@@ -34,6 +34,7 @@ from scorer.ranking.scores import load_variation_risk
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.builder import build_snapshot
 from tests.effort import examples
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, inputs_on, machine, request
 from tests.scorer.placement.choosing.test_plan import asks, fleets
 from tests.scorer.ranking.test_arguments import everything, held
@@ -444,7 +445,7 @@ DIRTY: dict[str, tuple[Callable[[FleetState], FleetState], list[int]]] = {
 """What makes which machines be computed again: the table of `scorer.ranking.machines.kept`."""
 
 
-@pytest.mark.parametrize("name", DIRTY)
+@each_row("name", DIRTY)
 def test_what_makes_rows_or_all_be_made_again(name: str) -> None:
     """As often as the table says, and what is kept is as made anew."""
     (change, computed), offline, kept, spy = DIRTY[name], ten(), Kept(), Spy()

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from scorer.ranking.scores.balanced_allocation import BalancedAllocation
+from tests.rows import each_row
 from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores
 from tests.scorer.ranking.kube_scheduler import read
 
 
-@pytest.mark.parametrize("row", cases("k8s_balanced_allocation"), ids=by_name)
+@each_row("row", cases("k8s_balanced_allocation"), ids=by_name)
 def test_balanced_allocation_as_kube_scheduler(row: dict[str, Any]) -> None:
     """Balance after the placement (to v1.35) and its change (v1.36) give the peer's whole numbers."""
     offline, asked, settings = read(row)

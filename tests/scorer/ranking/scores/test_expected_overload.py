@@ -19,6 +19,7 @@ from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.scores.expected_overload import ExpectedOverload
 from tests.effort import examples
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, request, score_told, scores, see, toml
 
 EMPTY = {"cpu": 0, "memory": 0}
@@ -39,7 +40,7 @@ def growth(load: float, std: float, added: float, **how: float) -> float:
     return overload(load + added, after, limit) - overload(load, before, limit)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("what", "load", "std", "asked", "how"),
     [
         ("far below the limit", 0.2, 0.02, 1.0, {}),
@@ -182,7 +183,7 @@ def test_a_setting_at_its_bound_still_gives_a_number(how: dict[str, float]) -> N
     assert all(0 <= score <= 100 for score in found.values())
 
 
-@pytest.mark.parametrize(
+@each_row(
     "how",
     [
         {"limit": 0},

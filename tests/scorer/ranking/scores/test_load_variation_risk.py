@@ -11,6 +11,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from scorer.ranking.scores.load_variation_risk import LoadVariationRisk, risk_of
+from tests.rows import each_row
 from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores, see
 from tests.scorer.metrics import usage
 
@@ -49,7 +50,7 @@ def test_one_resource_scores_as_the_peer_computes_it(row: dict[str, Any]) -> Non
     assert found["raw"] == row["expected"]["score_rounded"]
 
 
-@pytest.mark.parametrize("row", cases(TABLE, "score"), ids=by_name)
+@each_row("row", cases(TABLE, "score"), ids=by_name)
 def test_a_machine_scores_as_in_the_peer(row: dict[str, Any]) -> None:
     """The score of a machine from metrics, allocatable and request equals the peer's, rounding included."""
     inputs = row["inputs"]

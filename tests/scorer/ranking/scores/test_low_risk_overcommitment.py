@@ -10,6 +10,7 @@ import scipy
 
 from scorer.ranking.formulas import beta
 from scorer.ranking.scores.low_risk_overcommitment import LowRiskOvercommitment, load_risk
+from tests.rows import each_row
 from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores
 from tests.scorer.metrics import usage
 
@@ -50,9 +51,7 @@ def risk_of(row: dict[str, Any], weight: float | None = None) -> float:
     return score_told(offline, score, request(**asked), credits="none")["n"]["risks"][name]
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in cases(LOW_RISK, "compute_risk") if row["name"] not in DIFFERENT], ids=by_name
-)
+@each_row("row", [row for row in cases(LOW_RISK, "compute_risk") if row["name"] not in DIFFERENT], ids=by_name)
 def test_risk_of_one_resource_as_trimaran(row: dict[str, Any]) -> None:
     """Limit risk and load risk combine to the peer's figure, the examples of its proposal included."""
     expected = row["expected"]

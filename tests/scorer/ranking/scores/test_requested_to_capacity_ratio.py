@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from scorer.ranking.scores.requested_to_capacity_ratio import RequestedToCapacityRatio, broken_line
+from tests.rows import each_row
 from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, scores
 from tests.scorer.ranking.kube_scheduler import DEFAULTS, read
 
@@ -44,7 +45,7 @@ def test_a_resource_that_scores_0_counts_neither_way() -> None:
     assert raw_scores(offline, score, request(cpu=1, memory=20)) == {"m": 80}
 
 
-@pytest.mark.parametrize("row", cases("k8s_requested_to_capacity_ratio", "broken_linear"), ids=by_name)
+@each_row("row", cases("k8s_requested_to_capacity_ratio", "broken_linear"), ids=by_name)
 def test_broken_line_truncates_as_the_peer(row: dict[str, Any]) -> None:
     """The line between two points truncates toward zero, on rising and falling slopes."""
     points = [(point["utilization"], point["score"]) for point in row["inputs"]["points"]]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorer.ranking.scores.target_load_packing import TargetLoadPacking, packing
+from tests.rows import each_row
 from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, scores
 from tests.scorer.metrics import usage
 
@@ -40,7 +41,7 @@ def pod(containers: list[dict[str, Any]], overhead: float) -> dict[str, Any]:
     return amounts
 
 
-@pytest.mark.parametrize("row", [row for row in cases(PACKING, "score") if row["name"] not in NOT_COVERED], ids=by_name)
+@each_row("row", [row for row in cases(PACKING, "score") if row["name"] not in NOT_COVERED], ids=by_name)
 def test_target_load_packing_as_trimaran(row: dict[str, Any]) -> None:
     """The score with predicted requested instance and recently bound instances equals the peer's."""
     inputs, parameters = row["inputs"], row["inputs"]["params"]

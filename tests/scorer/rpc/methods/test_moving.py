@@ -10,6 +10,7 @@ from schemas.resources import RESOURCES
 from scorer.ledger.record.transition import Outcome, Transition
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.update import ATTEMPTS_MAX
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Model, Scorer
 
@@ -129,7 +130,7 @@ def test_what_else_may_change_while_it_moves() -> None:
     assert "cannot be updated" in words(scorer, "update", id="a", cpu=6)  # there would be room where it is
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "wrong"),
     [
         ({"machine": "m1", "move": True, "role": "master"}, "role: does not go together with move"),

@@ -22,6 +22,7 @@ from scorer.rpc.methods import placements as placements_module
 from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.place import read_batch
 from scorer.rpc.methods.placements import Placements
+from tests.rows import each_row
 
 NOW_S = 1_000.0
 
@@ -147,7 +148,7 @@ def test_a_query_that_cannot_be_read_is_refused_when_its_turn_comes(monkeypatch:
     assert drain(placements.place(fine)).machine == "m1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("params", "message"),
     [
         pytest.param({"instances": [{"id": "a"}, {"id": "a"}]}, "instances: id 'a' is listed twice", id="id twice"),

@@ -11,6 +11,7 @@ from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
 from scorer.placement.choosing.steps import drain
 from scorer.rpc.methods.errors import CallError
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
 
@@ -70,7 +71,7 @@ def test_the_same_query_acts_once(scorer: Scorer) -> None:
     assert scorer.rules.entries["a1"] == b""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "error"),
     [
         ({}, "machines: give names, globs or a selector"),

@@ -13,6 +13,7 @@ from scorer.ledger.record.instance import of_builtins
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
 
@@ -74,7 +75,7 @@ def test_it_is_made_in_steps_on_the_ledger_of_one_moment(scorer: Scorer) -> None
     assert {one["action"] for one in found["steps"]} == {"place"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "error"),
     [
         ({}, "instances: expected a list"), ({"instances": [{"cpu": 1}]}, r"instances\[0\]: id is required"),

@@ -13,6 +13,7 @@ from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.instance import copy_with
 from scorer.planning.balance.advice import advice
 from scorer.ranking.profiles.profile import ProfileError
+from tests.rows import each_row
 from tests.scorer.planning.balance.test_by_overload import hot_and_cold, moves
 from tests.scorer.rpc.test_results import Scorer
 
@@ -109,7 +110,7 @@ def test_several_rounds(scorer: Scorer, profile: str) -> None:
     assert scorer.ask("rebalance", profile=profile)["rounds"] == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "error"),
     [({"moves_max": 0}, "moves_max"), ({"rounds": "[{},{},{}]"}, "rounds: give every_s"),
      ({"rounds": "[{}]", "every_s": 60}, "rounds: not the state of a round before"), ({"every_s": 0}, "every_s"),

@@ -16,6 +16,7 @@ from streams.agent.instances.counters import (
     busiest_disk,
     means_of,
 )
+from tests.rows import each_row
 
 DISK = BusiestDisk("8:0", 0.5, 1000)
 A, B = (10, 100), (11, 200)
@@ -37,7 +38,7 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "before", "now", "means"), ROWS)
+@each_row(("name", "before", "now", "means"), ROWS)
 def test_means(name: str, before: dict[str, Any], now: dict[str, Any], means: dict[str, float]) -> None:
     """By resource; what the row does not say is None."""
     assert means_of(Counters(**before), Counters(**now), 10.0, DISK) == InstanceMeans(**means), name

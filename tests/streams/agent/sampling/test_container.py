@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streams.agent.sampling.container import has_random_name, in_container
+from tests.rows import each_row
 
 ID = "0af3" * 16
 HOST_MOUNTS = """22 27 0:21 / /proc rw,relatime - proc proc rw
@@ -19,7 +20,7 @@ CRI = f"""22 21 8:1 /var/lib/containerd/io.containerd.grpc.v1.cri/sandboxes/{ID}
 2202 2190 8:1 /var/lib/kubelet/pods/6d9e/etc-hosts /etc/hosts rw - ext4 /dev/sda1 rw"""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mountinfo", "cgroup", "inside"),
     [
         pytest.param(HOST_MOUNTS, "0::/system.slice/windward-agent.service", False, id="unit of systemd"),

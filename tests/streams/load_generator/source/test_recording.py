@@ -96,7 +96,7 @@ def test_both_formats_hold_the_same_trace(tmp_path: Path, write: Any):
         assert np.isnan(usage_at(recording, seconds)[3:]).all()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("start_s", "speed", "after_s", "cell"),
     [
         pytest.param(0, 1, 299.9, 0, id="the value in force until the next"),
@@ -157,7 +157,7 @@ def test_count_and_prefix(tmp_path: Path):
     assert usage_at(recording, 0).shape == (len(RESOURCES), 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "says"),
     [
         pytest.param({"cpu_pct": None}, "has no cpu_pct", id="no CPU"),
@@ -183,7 +183,7 @@ def test_a_foreign_npz_is_refused_by_name(tmp_path: Path, changed: dict[str, Any
         load_trace(npz(tmp_path, **changed), DEFAULTS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "raw", "says"),
     [
         pytest.param("trace.npz", b"not a zip", "recording: trace.npz", id="npz of something else"),
@@ -248,8 +248,8 @@ def test_a_damaged_npz_is_a_recording_error_or_a_recording(tmp_path: Path, seed:
         assert load_trace(path, Defaults(cores=1, memory=1, nic=1)).length_s < 1e12
 
 
-@pytest.mark.parametrize("times", [(0, 1e18), (0, 1e300), (-1e300, 1e300), ("nan", 0), (0, "inf")])
-@pytest.mark.parametrize("form", ["csv", "npz"])
+@each_row("times", [(0, 1e18), (0, 1e300), (-1e300, 1e300), ("nan", 0), (0, "inf")])
+@each_row("form", ["csv", "npz"])
 def test_absurd_times_are_a_recording_error(tmp_path: Path, times: tuple[Any, Any], form: str) -> None:
     """They would take all memory, or never pass."""
     path = tmp_path / f"a.{form}"
