@@ -42,21 +42,23 @@ class Ahead:
         asked = msgspec.structs.replace(request, id="", labels=labels)
         if request.id != self._last_id:
             self._alike = asked == self._last
-        self._last = None  # a request that cannot be ranked is not tried again
+        self._last = None
         ranking = self._ranked(asked, inputs)
         self._last, self._last_id, self._asked_s = asked, request.id, inputs.now_s
         return ranking
 
     def prepare(self, inputs: RankingInputs) -> None:
         """Make what the next question will need."""
-        last = self._last
+        last, self._last = self._last, None  # what fails is not tried again
         if last is None or inputs.now_s - self._asked_s > IDLE_S:
             self._kept = None
-        elif self._alike:
+            return
+        if self._alike:
             self._ranked(last, inputs)
         elif not self._holds(last, inputs):
             self._kept = None
             see(last, inputs)
+        self._last = last
 
     def _ranked(self, asked: Request, inputs: RankingInputs) -> Ranking:
         if not self._holds(asked, inputs):

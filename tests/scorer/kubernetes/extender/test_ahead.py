@@ -113,3 +113,19 @@ def test_nothing_is_made_for_a_scheduler_that_is_idle(monkeypatch: pytest.Monkey
         calls.clear()
         ahead.prepare(replace(fleet, now_s=NOW_S + later_s))
         assert len(calls) == wanted
+
+
+def test_what_fails_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else each sample of the fleet would end in the same error, for as long as pods come."""
+    calls: list[Any] = []
+    fleet, ahead = inputs(), Ahead()
+    for asked in (A, B):
+        ahead.rank(asked, fleet)
+    fleet.ledger.apply(instance_of(B, "n1", NOW_S))
+    with monkeypatch.context() as broken:
+        broken.setattr(module, "rank", lambda asked, of: calls.append(asked) or 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ahead.prepare(fleet)
+        ahead.prepare(fleet)
+    assert len(calls) == 1
+    np.testing.assert_array_equal(ahead.rank(C, fleet).total, rank(C, fleet).total)
