@@ -185,6 +185,9 @@ ASKED_MAX = 1e300
 """The largest amount that may be asked for: a number in the ledger's units, too. That no machine has it is no error."""
 
 
+msgspec.convert({}, Request)  # msgspec 0.22 ends a process in which two threads meet a type first: it is met here
+
+
 def read_request(params: Any) -> Request:
     """Return the request in decoded JSON, every amount a float in base units, rounded to the ledger's units.
 

@@ -17,6 +17,8 @@ from scorer.kubernetes.pods_body import NIC, Pod, limits_of, requests_of
 
 CLUSTER = "kubernetes"
 """The label that says which cluster an instance is of."""
+NAME = "pod"
+"""The label that has the pod's name."""
 LABELS = ("app", "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component")
 OURS = "windward.io/"
 """Begins the annotations that say what Kubernetes has no field for: class, nic, expected-cpu ..."""
@@ -89,7 +91,7 @@ def labels_of(pod: Pod, how: Reading) -> dict[str, str]:
     """Return the labels of the instance: those kept, and where the pod is from."""
     given = pod.metadata.labels or {}
     kept = {name: given[name] for name in how.labels if name in given}
-    return kept | {"namespace": pod.metadata.namespace, "pod": pod.metadata.name, CLUSTER: how.cluster}
+    return kept | {"namespace": pod.metadata.namespace, NAME: pod.metadata.name, CLUSTER: how.cluster}
 
 
 def _annotated(pod: Pod, how: Reading) -> dict[str, Any]:

@@ -61,6 +61,7 @@ def run(settings: ExtenderSettings, profile: Profile, environ: Mapping[str, str]
     loader = Loader(Wire(settings.redis_arguments()), settings.names, windows_wire(settings), facts_s=_FACTS_S)
     fleet = FollowedFleet(ledger(), loader, profile, metrics, settings.refresh)
     verbs = Verbs(fleet, settings.mode, how, metrics, settings.scored_max, settings.scheduler_names, binder)
+    fleet.changed = verbs.prepare
 
     def state() -> tuple[bool, dict[str, Any]]:
         with fleet.lock:

@@ -55,6 +55,8 @@ class FollowedFleet(threading.Thread):
         self.profile = profile
         self.trouble = ""
         """Why Redis cannot be read; "" while it can."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called by the thread after the windows or the ledger have changed."""
         self._ledger, self._loader, self._metrics = ledger, loader, metrics
         self._refresh_s, self._clock = refresh_s, clock
         self._stopping = threading.Event()
@@ -103,6 +105,7 @@ class FollowedFleet(threading.Thread):
 
     def turn(self) -> float:
         """Read once what changed; return the seconds until the next time."""
+        before = self._state()
         try:
             self._read_ledger()
             if time.monotonic() - self._refreshed_s >= self._refresh_s:
@@ -119,6 +122,8 @@ class FollowedFleet(threading.Thread):
         self.trouble = ""
         self._heard_s = time.monotonic()
         self._metrics.up.set(1)
+        if self._state() != before:
+            self.changed()
         return LOOK_S
 
     def stop(self) -> None:
@@ -128,6 +133,10 @@ class FollowedFleet(threading.Thread):
             self.join(timeout=10)
         self._loader.close()
         self._ledger.wire.close()
+
+    def _state(self) -> tuple[int, int, int]:
+        view = self._follower.view
+        return id(self._snapshot), id(view), view.position
 
     def _read_ledger(self) -> None:
         answers = self._ledger.wire.ask(self._follower.reads())

@@ -7,11 +7,16 @@ has its uid, and for `LASTS_S` at most: it may have gone elsewhere, or nowhere.
 
 from __future__ import annotations
 
+import math
+from itertools import takewhile
+
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView
 
 LASTS_S = 2.0
+TICK_S = 0.25
+"""Pods stop to count at the ends of such periods, so that the ledger as it is seen stays the same between them."""
 MOST = 1_000
 """The most that count at once; the oldest are dropped first. The scheduler places some hundred in a second."""
 
@@ -24,6 +29,8 @@ class Pending:
         self._overlay: Overlay | None = None
         self._made_at = -1
         self._proposed: set[str] = set()
+        self._noted: list[str] = []
+        """The uids that were noted since the overlay was last returned."""
 
     def __len__(self) -> int:
         return len(self._by_uid)
@@ -31,7 +38,8 @@ class Pending:
     def note(self, instance: Instance, now_s: float) -> None:
         """Count an instance from now on, in place of what was noted of its uid."""
         self.drop(instance.id)
-        self._by_uid[instance.id] = (now_s + LASTS_S, instance)
+        self._by_uid[instance.id] = (TICK_S * math.ceil((now_s + LASTS_S) / TICK_S), instance)
+        self._noted.append(instance.id)
         while len(self._by_uid) > MOST:
             self.drop(next(iter(self._by_uid)))
 
@@ -47,9 +55,12 @@ class Pending:
 
         The same overlay again while the ledger has not changed, so that columns that were made on it stay.
         """
-        for one in [one for one, (until_s, _) in self._by_uid.items() if until_s < now_s or one in view.instances]:
+        same = self._overlay is not None and self._overlay.base is view and self._made_at == view.position
+        ended = list(takewhile(lambda one: self._by_uid[one][0] < now_s, self._by_uid))  # they are in order of time
+        fresh = self._noted if same else list(self._by_uid)
+        came = [one for one in fresh if one in view.instances]
+        for one in (uid, *ended, *came):
             self.drop(one)
-        self.drop(uid)
         own = [one for one in (uid, hold) if one in view.instances]
         if own:  # reserved by an earlier try, or for it
             again = Overlay(view, own)
@@ -57,12 +68,14 @@ class Pending:
                 again.propose(instance)
             return again
         if not self._by_uid:
-            self._overlay, self._proposed = None, set()
+            self._overlay, self._proposed, self._noted = None, set(), []
             return None
-        if self._overlay is None or self._overlay.base is not view or self._made_at != view.position:
+        if not same:
             self._overlay, self._made_at, self._proposed = Overlay(view), view.position, set()
-        for one, (_, instance) in self._by_uid.items():
-            if one not in self._proposed:
-                self._overlay.propose(instance)
+        assert self._overlay is not None
+        for one in fresh:
+            if one in self._by_uid and one not in self._proposed:
+                self._overlay.propose(self._by_uid[one][1])
                 self._proposed.add(one)
+        self._noted = []
         return self._overlay
