@@ -112,6 +112,7 @@ def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
         Client(stack.redis_url, timeout_s=20) as client,
         asked_extender(stack),
         evictor(stack.redis_url, Names("windward"), api.url) as evictors,
+        KafkaProducer(bootstrap_servers=stack.kafka) as producer,
     ):
         assert stack.prometheus is not None
         with redis.Redis.from_url(stack.redis_url) as server:  # what chances came true takes half an hour to be seen
@@ -122,7 +123,6 @@ def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
         wait_until(lambda: usable(client.rank(cpu=1)), 90, "the fleet can be used")
         assert machines_command.main(["cordon", HERE, "--redis-url", stack.redis_url], {}) == 0
         number = 0
-        producer = KafkaProducer(bootstrap_servers=stack.kafka)
 
         def work() -> bool:
             nonlocal number
@@ -140,8 +140,7 @@ def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
         confirm_on(client, "here", lambda: "sim-00004")
         confirm_on(client, "uneven", lambda: worst(client))  # so there is a move to propose
         wait_until(work, 120, "every metric is there")
-        wait_until(lambda: settled(found), 60, "rates have their samples")
-        producer.close()
+        wait_until(lambda: work() and settled(found), 120, "rates have their samples")
         with bare_fleet(stack, found.prometheus):
             yield found
 
