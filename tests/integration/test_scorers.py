@@ -14,7 +14,7 @@ from scorer.client import Client
 from scorer.wire import Wire
 from tests.bench.bench_scorers import contend
 from tests.conftest import Valkey
-from tests.effort import effort
+from tests.effort import LONG, effort
 from tests.integration.test_rpc import scorer_process
 from tests.window_tables import publish, window_table
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 @pytest.mark.long
 def test_several_scorers_never_oversubscribe(valkey: Valkey, names: Names) -> None:
     """Three scorers, one killed in the middle, six clients, a nearly full fleet: every law holds in the history."""
-    placements = effort(500, 6_000)
+    placements = effort(500, 6_000) if LONG else 250
     report, _ = contend(valkey.url, names, scorers=3, clients=6, placements=placements, machines=12, kill=True)
     assert report.faults == []
     assert report.answers["placed"] > placements / 4
