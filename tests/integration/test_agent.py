@@ -44,6 +44,7 @@ def await_samples(agent: LocalProcess, count: int = 1) -> None:
     await_condition(lambda: metric(agent, "windward_agent_samples_total") >= count, f"{count} samples are made")
 
 
+@pytest.mark.slow
 def test_it_starts_before_its_broker_and_outlives_one_that_forgets(broker: Any, names: Names, tmp_path: Path):
     """Started without a broker, then one comes, dies, and comes back: every sample arrives with its own time."""
     broker.kill()

