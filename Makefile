@@ -18,7 +18,7 @@
 
 VENV ?= .venv
 # More than there are cores: an integration test waits longer than it works.
-WORKERS ?= 4
+WORKERS ?= 6
 LONG ?= 1
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for python in python3.11 python3 python3.12 python3.13 python3.14 python; do \
