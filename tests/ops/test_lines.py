@@ -104,6 +104,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", TYPED)
 def test_an_example_runs(shell: dict[str, str], folder: Path, line: str) -> None:
     """As it is typed, in a shell."""

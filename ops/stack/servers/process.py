@@ -10,7 +10,6 @@ its own. So a Ctrl-C on the terminal reaches only the process that started them,
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import signal
@@ -20,6 +19,7 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -45,14 +45,31 @@ class MissingExtraError(LocalError):
         super().__init__(f"{what} is not installed; it comes with: pip install 'windward[local]'")
 
 
+_drawn: deque[socket.socket] = deque()
+"""What keeps the newest ports that this process has drawn; closing one gives its port back to the others' draws."""
+_DRAWN_MAX = 64
+
+
 def free_port() -> int:
-    """Return a port of loopback on which nothing listens now."""
-    for port in random.SystemRandom().sample(PORTS, 200):  # whatever seed the process has: two must not draw the same
+    """Return a port of loopback on which nothing listens now, and that no other process has drawn a moment ago.
+
+    A drawn port is used seconds later, as when an exporter starts after the servers. Until then an abstract socket with
+    its number says that it is taken; it ends with this process.
+    """
+    for port in random.SystemRandom().sample(PORTS, 200):  # whatever seed the process has
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):
+            taken = socket.socket(socket.AF_UNIX)
+            try:
+                taken.bind(f"\0windward-port-{port}")
                 probe.bind((LOOPBACK, port))
-                return port
+            except OSError:
+                taken.close()
+                continue
+            _drawn.append(taken)
+            if len(_drawn) > _DRAWN_MAX:
+                _drawn.popleft().close()
+            return port
     raise LocalError("no free port on 127.0.0.1")
 
 

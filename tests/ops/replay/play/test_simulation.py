@@ -104,9 +104,8 @@ def test_agents_measure_no_more_than_the_capacity() -> None:
     assert outcome.fleet.readings(0, 120).max() == 10.0
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow if name == "kubernetes" else ()) for name in NAMES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
 def test_the_same_seed_is_the_same_result(name: str) -> None:
     """World and choices follow from the seed alone."""
     first = outcome_of(name)

@@ -140,3 +140,14 @@ def test_valkey_listens_on_loopback_only_and_takes_a_password() -> None:
 def test_a_free_port_is_outside_the_range_of_outgoing_connections() -> None:
     """A server's port cannot be taken by a client's connection while the server is down."""
     assert 20_000 <= free_port() < 32_000
+
+
+def test_processes_that_live_draw_different_ports() -> None:
+    """Of 360 draws from 12,000 ports some five would be the same: an exporter found its port taken, seconds later."""
+    code = "from ops.stack.servers.process import free_port\nprint(*(free_port() for _ in range(60)), flush=True)\ninput()"
+    command = [sys.executable, "-c", code]
+    living = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(6)]
+    drawn = [port for one in living if one.stdout for port in one.stdout.readline().split()]
+    for one in living:
+        one.communicate("\n")
+    assert len(drawn) == len(set(drawn)) == 360

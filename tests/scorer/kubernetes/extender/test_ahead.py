@@ -38,15 +38,16 @@ def test_it_changes_no_answer(steps: list[tuple[str, int, int]]) -> None:
     model: dict[str, tuple[float, Instance]] = {}
     for number, (step, kind, which) in enumerate(steps):
         placed = list(fleet.ledger.instances.values())
+        if step in ("ask", "ask again", "prepare"):  # what the ledger has is not on its way any more
+            model = {uid: one for uid, one in model.items() if uid not in fleet.ledger.instances}
         if step in ("ask", "ask again"):
             uid = list(model)[which] if step == "ask again" and which < len(model) else f"u{number}"
             asked = of_kind(kind, uid)
             model.pop(uid, None)
             live = {one: instance for one, (until_s, instance) in model.items() if until_s >= now_s}
             overlay = Overlay(fleet.ledger, [uid])
-            for one, instance in live.items():
-                if one not in fleet.ledger.instances:
-                    overlay.propose(instance)
+            for instance in live.values():
+                overlay.propose(instance)
             plain = rank(asked, replace(fleet, now_s=now_s, kept=Kept(), overlay=overlay))
             over = pending.over(fleet.ledger, uid, now_s)
             found = ahead.rank(asked, replace(fleet, now_s=now_s, overlay=over))
