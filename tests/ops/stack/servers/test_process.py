@@ -144,7 +144,9 @@ def test_a_free_port_is_outside_the_range_of_outgoing_connections() -> None:
 
 def test_processes_that_live_draw_different_ports() -> None:
     """Of 360 draws from 12,000 ports some five would be the same: an exporter found its port taken, seconds later."""
-    code = "from ops.stack.servers.process import free_port\nprint(*(free_port() for _ in range(60)), flush=True)\ninput()"
+    code = (
+        "from ops.stack.servers.process import free_port\nprint(*(free_port() for _ in range(60)), flush=True)\ninput()"
+    )
     command = [sys.executable, "-c", code]
     living = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(6)]
     drawn = [port for one in living if one.stdout for port in one.stdout.readline().split()]
