@@ -59,6 +59,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with forking(folder), Stack(settings, environ | {"WINDWARD_FLUSH_INTERVAL_S": "2"}) as stack:
         with Client(stack.redis_url, timeout_s=10) as client:
             wait_until(lambda: all_fresh(client, MACHINES), 180, "each machine is known by a recent sample")
+            assert client.place(cpu=0.1, memory="100M").machine  # pages that read events have one
         path = f"{folder}:{NODE}:{Path(sys.executable).parent}:{environ['PATH']}"
         ansible = {"ANSIBLE_HOME": str(folder / "ansible"), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
         yield (
