@@ -20,6 +20,7 @@ from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.view import LedgerView
 from scorer.live.loader import Loader
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.kept import Kept
@@ -105,7 +106,7 @@ class FollowedFleet(threading.Thread):
 
     def turn(self) -> float:
         """Read once what changed; return the seconds until the next time."""
-        before = self._state()
+        before = self._seen()
         try:
             self._read_ledger()
             if time.monotonic() - self._refreshed_s >= self._refresh_s:
@@ -122,7 +123,7 @@ class FollowedFleet(threading.Thread):
         self.trouble = ""
         self._heard_s = time.monotonic()
         self._metrics.up.set(1)
-        if self._state() != before:
+        if self._seen() != before:
             self.changed()
         return LOOK_S
 
@@ -134,9 +135,9 @@ class FollowedFleet(threading.Thread):
         self._loader.close()
         self._ledger.wire.close()
 
-    def _state(self) -> tuple[int, int, int]:
+    def _seen(self) -> tuple[Snapshot | None, LedgerView, int]:
         view = self._follower.view
-        return id(self._snapshot), id(view), view.position
+        return self._snapshot, view, view.position
 
     def _read_ledger(self) -> None:
         answers = self._ledger.wire.ask(self._follower.reads())

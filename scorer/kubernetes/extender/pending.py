@@ -8,7 +8,6 @@ has its uid, and for `LASTS_S` at most: it may have gone elsewhere, or nowhere.
 from __future__ import annotations
 
 import math
-from itertools import takewhile
 
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.overlay import Overlay
@@ -17,6 +16,8 @@ from scorer.ledger.view.view import LedgerView
 LASTS_S = 2.0
 TICK_S = 0.25
 """Pods stop to count at the ends of such periods, so that the ledger as it is seen stays the same between them."""
+_LONGEST_S = LASTS_S + TICK_S
+"""What would count for longer was noted before the clock was set back."""
 MOST = 1_000
 """The most that count at once; the oldest are dropped first. The scheduler places some hundred in a second."""
 
@@ -56,7 +57,7 @@ class Pending:
         The same overlay again while the ledger has not changed, so that columns that were made on it stay.
         """
         same = self._overlay is not None and self._overlay.base is view and self._made_at == view.position
-        ended = list(takewhile(lambda one: self._by_uid[one][0] < now_s, self._by_uid))  # they are in order of time
+        ended = [one for one, (until_s, _) in self._by_uid.items() if not now_s <= until_s <= now_s + _LONGEST_S]
         fresh = self._noted if same else list(self._by_uid)
         came = [one for one in fresh if one in view.instances]
         for one in (uid, *ended, *came):

@@ -21,7 +21,7 @@ IDLE_S = 120
 THREADS = 8
 READ_S = 0.0005
 """What is made for the next question waits for so long: the scheduler may read the answer on this core."""
-_PLAIN = "text/plain; charset=utf-8"
+_JSON, _PLAIN = "application/json", "text/plain; charset=utf-8"
 
 
 class _Answer(list[bytes]):
@@ -52,7 +52,7 @@ class VerbPages:
         """Answer one request."""
         status, kind, body = self._answer(environ)
         start(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])
-        return _Answer(body, self._prepare)
+        return _Answer(body, self._prepare) if kind == _JSON else [body]
 
     def _answer(self, environ: dict[str, Any]) -> tuple[str, str, bytes]:
         if self._client_names and not self._client_names & names_of(environ.get(PEER) or {}):
@@ -62,7 +62,7 @@ class VerbPages:
             return "404 Not Found", _PLAIN, b"/prioritize /filter /bind\n"
         if environ["REQUEST_METHOD"] != "POST":
             return "405 Method Not Allowed", _PLAIN, b"POST\n"
-        return "200 OK", "application/json", encode(verb(environ["wsgi.input"].read()))
+        return "200 OK", _JSON, encode(verb(environ["wsgi.input"].read()))
 
 
 def names_of(certificate: dict[str, Any]) -> set[str]:

@@ -170,3 +170,16 @@ def test_a_pod_that_is_tried_again_does_not_count_itself() -> None:
     overlay = pending.over(given.ledger, "u", NOW_S)
     assert overlay is not None
     assert [one.id for node in ("n0", "n1") for one in overlay.held_on(node)] == ["v"]
+
+
+def test_a_pod_does_not_count_for_longer_since_the_clock_was_set_back() -> None:
+    """Nor does it keep those that came after it."""
+    given, pending = inputs(), Pending()
+    pending.note(instance_of(request("early"), "n0", NOW_S), NOW_S)
+    back_s = NOW_S - 3_600
+    pending.note(instance_of(request("late"), "n1", back_s), back_s)
+    over = pending.over(given.ledger, "", back_s)
+    assert over is not None
+    assert "late" in over
+    assert "early" not in over
+    assert pending.over(given.ledger, "", back_s + LASTS_S + 1) is None
