@@ -45,8 +45,8 @@ class MissingExtraError(LocalError):
         super().__init__(f"{what} is not installed; it comes with: pip install 'windward[local]'")
 
 
-_drawn: deque[socket.socket] = deque()
-"""What keeps the newest ports that this process has drawn; closing one gives its port back to the others' draws."""
+_drawn: deque[int] = deque()
+"""The descriptors that keep the newest ports drawn by this process; to close one lets others draw its port."""
 _DRAWN_MAX = 64
 
 
@@ -66,9 +66,9 @@ def free_port() -> int:
             except OSError:
                 taken.close()
                 continue
-            _drawn.append(taken)
+            _drawn.append(taken.detach())
             if len(_drawn) > _DRAWN_MAX:
-                _drawn.popleft().close()
+                os.close(_drawn.popleft())
             return port
     raise LocalError("no free port on 127.0.0.1")
 
