@@ -44,6 +44,8 @@ hypothesis.settings.load_profile("ours")
 
 FIRST = "tests/ops/test_lines.py"
 """The file of which all tests are on one stack, one after the other: the longest chain."""
+TOGETHER = {FIRST, "tests/integration/test_dashboards.py"}
+"""Files whose tests share a stack that takes long to start: on one worker in the long run, too."""
 
 _ALONE = (
     "agent", "blind_worker", "fleet", "instance_usage", "junk", "lost_state", "pages", "rebalancer", "record",
@@ -56,13 +58,15 @@ ALONE = {f"tests/integration/test_{name}.py" for name in _ALONE}
 class ByFile(LoadScopeScheduling):
     """Keeps the tests of a file on one worker, since they share processes, imports and caches; those of `ALONE` spread.
 
+    In the long run all spread but those of `TOGETHER`.
+
     Chosen over marks and ``--dist loadgroup``: pytest-xdist 3.8 writes the group into a field that pytest 9.2 no
     longer has, so that every test goes anywhere, without a word, and each worker starts every stack.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return nodeid if LONG or file in ALONE else file
+        return nodeid if file in ALONE or (LONG and file not in TOGETHER) else file
 
     def remove_node(self, node: Any) -> str | None:
         """Leave out the test that a worker died of: pytest-xdist 3.8 gives it to the next worker, and so on."""

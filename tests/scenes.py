@@ -99,19 +99,9 @@ class Scene:
             reader.start()
             self._callers.append((process, reader))
         self._stack.callback(self._stop)
-        command = [
-            sys.executable,
-            "-m",
-            "ops.cli.main",
-            "rebalancer",
-            "--every",
-            "1",
-            "--rest-s",
-            "0",
-            "--lease-s",
-            "2",
-        ]
-        self._rebalancer = subprocess.Popen([*command, "--log-level", "warning"], env=environ)
+        options = ["--every", "1", "--rest-s", "0", "--lease-s", "2", "--log-level", "warning"]
+        command = [sys.executable, "-m", "ops.cli.main", "rebalancer", *options]
+        self._rebalancer = subprocess.Popen(command, env=environ)
         self._stack.callback(stop, self._rebalancer)
 
     def _hear(self, process: subprocess.Popen[bytes]) -> None:
