@@ -1,8 +1,9 @@
 """What a prioritize costs over HTTP: the names of 5,000 nodes in, the scores of the best 500 out.
 
-    python -m tests.bench.bench_extender [--nodes 5000] [--questions 300]
+    python -m tests.bench.bench_extender [--nodes 5000] [--questions 300] [--kinds 1]
 
-One connection, one question after the other, as kube-scheduler asks. The windows of all nodes are written anew each
+One connection, one question after the other, as kube-scheduler asks. The pods are of one ReplicaSet, or of ``--kinds``
+in turn, so that no ranking made beforehand serves. The windows of all nodes are written anew each
 second meanwhile. A bare server, which reads the same body and answers so many bytes, is asked in turn with the
 extender: the ratio is of the two on the same machine at the same time. Then the same while Redis is frozen: from that
 moment on, and until answers have been neutral for a while. Prints one JSON object; exit code 1 when a median is above
@@ -72,9 +73,9 @@ def _listens(port: int) -> bool:
     return True
 
 
-def question(number: int, names: Sequence[str]) -> bytes:
+def question(number: int, names: Sequence[str], kinds: int = 1) -> bytes:
     """Return what the scheduler asks of a pod."""
-    body = pod(f"uid-{number}", cpu="500m")
+    body = pod(f"uid-{number}", cpu=f"{500 + number % kinds}m")
     body["metadata"]["managedFields"] = [{"manager": "x" * POD_BYTES}]
     return json.dumps({"Pod": body, "Nodes": None, "NodeNames": names}, separators=(",", ":")).encode()
 
@@ -92,7 +93,7 @@ def figures(times_ms: Sequence[float]) -> dict[str, float]:
     return {"p50_ms": round(float(np.median(times_ms)), 2), "p99_ms": round(float(np.percentile(times_ms, 99)), 2)}
 
 
-def measure(nodes: int, questions: int) -> dict[str, object]:
+def measure(nodes: int, questions: int, kinds: int) -> dict[str, object]:
     """Return the figures, as Redis answers and as it does not."""
     random = np.random.default_rng(1)
     names = [f"ip-10-{n // 250}-{n % 250}-17.eu-central-1.compute.internal" for n in range(nodes)]
@@ -111,7 +112,7 @@ def measure(nodes: int, questions: int) -> dict[str, object]:
         usual, plain, frozen = [], [], []
         before_us = processor_us(process.pid)
         for number in range(questions):
-            body = question(number, names)
+            body = question(number, names, kinds)
             usual.append(asked(connection, body)[0])
             plain.append(asked(beside, body)[0])
             time.sleep(0.01)
@@ -140,8 +141,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=5_000)
     parser.add_argument("--questions", type=int, default=300)
+    parser.add_argument("--kinds", type=int, default=1)
     asked_for = parser.parse_args()
-    found = measure(asked_for.nodes, asked_for.questions)
+    found = measure(asked_for.nodes, asked_for.questions, asked_for.kinds)
     print(json.dumps(found, indent=1))
     sides: list[dict[str, float]] = [found["extender"], found["frozen"]]  # type: ignore[list-item]
     return int(any(one["p50_ms"] > P50_MS_MAX or one["p99_ms"] > P99_MS_MAX for one in sides))
