@@ -14,6 +14,8 @@ from scorer.ranking.seen import Seen
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 
+_ALL = Request(cpu=1.0, memory=1.0, nic=1.0, disk=1.0)
+
 
 @quiet
 def rank(request: Request, inputs: RankingInputs) -> Ranking:
@@ -51,10 +53,8 @@ class Warmer:
         self._nothing_placed = LedgerView()
 
     def warm(self, snapshot: Snapshot, profile: Profile, now_s: float) -> None:
-        """Compute them for one snapshot and profile."""
-        inputs = RankingInputs(snapshot, self._nothing_placed, profile, now_s, self._kept)
-        for request in (Request(), Request(cpu=1.0, memory=1.0), Request(cpu=1.0, memory=1.0, nic=1.0)):
-            rank(request, inputs)
+        """Compute them for one snapshot and profile: those that a request for all resources needs."""
+        rank(_ALL, RankingInputs(snapshot, self._nothing_placed, profile, now_s, self._kept))
 
 
 def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, list[Verdict]]:
