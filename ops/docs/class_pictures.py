@@ -141,14 +141,14 @@ def over_commit(axes: Any) -> None:
 
 
 COMPARED = (
-    ("windward", ("windward", "default before"), BLUE, "o"),
-    ("with moves, 0.5 %/h", ("windward" + MOVED, "default before" + MOVED), BLUE, "s"),
-    ("trimaran", ("trimaran",), ORANGE, "^"),
-    ("koordinator", ("koordinator",), PURPLE, "v"),
-    ("kubernetes", ("kubernetes",), GREY, "D"),
-    ("oracle", ("oracle",), GREEN, "P"),
+    ("windward", "windward", BLUE, "o"),
+    ("with moves, 0.5 %/h", "windward" + MOVED, BLUE, "s"),
+    ("trimaran", "trimaran", ORANGE, "^"),
+    ("koordinator", "koordinator", PURPLE, "v"),
+    ("kubernetes", "kubernetes", GREY, "D"),
+    ("oracle", "oracle", GREEN, "P"),
 )
-"""What the picture shows: a label, the policies of which the first that is there is drawn, a colour and a mark."""
+"""What the picture shows: a label, the policy, a colour and a mark."""
 OLD_DEFAULT = "variance-and-risk"
 SHOWN = (
     ("common peaks", "harder-peaks", ""),
@@ -168,15 +168,13 @@ def which_profile(axes: Any) -> None:
     for place, (_, file, family) in enumerate(SHOWN):
         found = compare(read_results(RESULTS / f"{file}.json"), OLD_DEFAULT, family=family)
         rows = {row.policy: row.ratios["hot90"] for row in found}
-        for at, (_, policies, colour, marker) in enumerate(COMPARED):
-            name = next((each for each in policies if each in rows), None)
-            if name is None:
+        for at, (_, name, colour, marker) in enumerate(COMPARED):
+            if name not in rows:
                 continue
             x, hot = place + 0.13 * (at - (len(COMPARED) - 1) / 2), rows[name]
             if hot.low and hot.high:
                 axes.plot([x, x], np.clip([hot.low, hot.high], LEAST, MOST), color=colour, linewidth=0.7)
-            face = colour if name == policies[0] else "none"
-            axes.plot(x, max(hot.ratio, LEAST), color=colour, marker=marker, markersize=4, markerfacecolor=face)
+            axes.plot(x, max(hot.ratio, LEAST), color=colour, marker=marker, markersize=4)
     for label, _, colour, marker in COMPARED:
         axes.plot([], [], color=colour, marker=marker, markersize=4, linestyle="none", label=label)
     axes.axhline(1.0, color=GREY, linestyle=":", linewidth=1)
