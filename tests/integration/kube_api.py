@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -47,6 +48,8 @@ class KubeApi(ThreadingHTTPServer):
         self.refuses_evictions = 0
         """The status by which each eviction is refused; 0: they are done."""
         self.evictions: list[Body] = []
+        self.evicted_at: list[float] = []
+        """When each of them came."""
 
     @property
     def url(self) -> str:
@@ -145,6 +148,7 @@ class KubeApi(ThreadingHTTPServer):
         """Begin to delete a pod of the uid that is given, unless it is a dry run; return the status."""
         with self.changed:
             self.evictions.append(eviction)
+            self.evicted_at.append(time.time())
             pod, options = self.named(name), eviction["deleteOptions"]
             if self.refuses_evictions or pod is None:
                 return self.refuses_evictions or 404

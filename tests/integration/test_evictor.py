@@ -16,6 +16,7 @@ from ops.stack.stack import listens
 from schemas.messages.proposal import MoveProposal, write_proposal
 from schemas.names import Names
 from scorer.client import Client
+from scorer.kubernetes.evictor.evictor import LEAD_S
 from scorer.kubernetes.holds import hold_id
 from scorer.wire import Wire
 from tests.conftest import Valkey
@@ -112,7 +113,9 @@ def test_a_proposed_move_is_an_eviction(scene: Scene) -> None:
             eventually(lambda: scene.dry_runs() == [True, False])
             asked = scene.api.evictions[1]["deleteOptions"]
             assert asked == {"preconditions": {"uid": f"old{number}"}}
-            eventually(lambda: scene.held() == ["n3"])
+            (held,) = eventually(lambda: scene.client.instances(id=HOLD, state="reserved").instances)
+            assert held.machine == "n3"
+            assert scene.api.evicted_at[-1] - held.reserved_at > 0.9 * LEAD_S  # every extender has seen it by then
             assert scene.lists() == (0, 1)
             scene.client.release(f"old{number}")
             scene.run(f"new{number}", node)
