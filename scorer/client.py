@@ -35,6 +35,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Required, TypedDict, TypeVar, Unpack
 from urllib.parse import unquote, urlsplit
@@ -109,6 +110,10 @@ class WindwardError(Exception):
         self.code = code
         self.message = message
         self.retryable = retryable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pass it to another process whole: a pool of processes would else break at it."""
+        return partial(type(self), retryable=self.retryable), (self.code, self.message)
 
 
 class _Query(msgspec.Struct):

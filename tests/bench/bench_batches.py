@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from scorer.client import Client
+from scorer.client import Client, WindwardError
 from tests.bench.mixed_requests import ONE_SIZE, Requests
 from tests.bench.pairs import Figures, in_pairs, told, two_sides
 from tests.bench.rig import Rig, own_rig
@@ -54,7 +54,11 @@ def place_batch(url: str, asked: dict[str, Any], told: multiprocessing.Queue[Any
         client.health()
         told.put("begins")
         started = time.perf_counter()
-        answer = client.call("place", asked)
+        try:
+            answer = client.call("place", asked)
+        except WindwardError as refused:
+            told.put(refused)
+            return
         told.put((time.perf_counter() - started, [one["id"] for one in answer["placed"]]))
 
 
@@ -77,7 +81,10 @@ class Batches:
         assert told.get() == "begins"
         before = rig.processors()
         waits, others = self._place_beside(told) if beside else (np.array([]), [])
-        elapsed_s, placed = told.get()
+        ended = told.get()
+        if isinstance(ended, WindwardError):
+            raise ended
+        elapsed_s, placed = ended
         after = rig.processors()
         process.join()
         assert len(placed) == count, f"{kind}: {len(placed)} of {count} were placed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,14 @@ def test_it_imports_nothing_of_ours(tmp_path: Path) -> None:
     refuse = "sys.modules.update(dict.fromkeys(['schemas', 'streams', 'scorer', 'ops']))"
     code = f"import sys; {refuse}; sys.path.insert(0, {str(tmp_path)!r}); import windward_client"
     assert subprocess.run([sys.executable, "-I", "-c", code], check=False, cwd=tmp_path).returncode == 0
+
+
+def test_an_error_reaches_another_process_whole() -> None:
+    """As that of a process of a pool does."""
+    error = pickle.loads(pickle.dumps(WindwardError("UNAVAILABLE", "no scorer", retryable=True)))
+    assert (str(error), error.code, error.message, error.retryable) == (
+        "UNAVAILABLE: no scorer", "UNAVAILABLE", "no scorer", True,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
