@@ -2,9 +2,9 @@
 
 pytest takes 5 ms of a core to collect, run and report one test, and each worker collects all. A table of many rows that
 take a millisecond or less each is therefore one test. pytest's own ``subtests`` report each row to the controller: with
-them `make test` took 244 s, not 224. Every row is tried. A failure says how many rows
-failed, and names each beside its own error. A table with rows that are skipped is told as skipped, though the others
-were tried. Fixtures are made once and serve all rows.
+them `make test` took 244 s, not 224. Every row is tried. A failure says how many rows failed, and names each beside its
+own error. A table with rows that are skipped is told as skipped, though the others were tried. Fixtures are made once
+and serve all rows.
 """
 
 from __future__ import annotations

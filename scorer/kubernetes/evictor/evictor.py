@@ -44,7 +44,7 @@ from scorer.wire import AWAY
 log = logging.getLogger("windward.evictor")
 
 LEAD_S = 0.5
-"""Time from the hold to the eviction: twenty-five reads of the ledger by an extender."""
+"""Time from the hold to the eviction, many times `scorer.kubernetes.extender.fleet.LOOK_S`."""
 _REMEMBERED_MAX = 10_000
 
 
