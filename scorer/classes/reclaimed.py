@@ -18,7 +18,7 @@ from scorer.classes.prediction import Peaks
 from scorer.classes.seen import MachinesSeen
 from scorer.classes.strategy import Reclaim
 from scorer.classes.uses import MID, Uses, sums_by_class, uses_from
-from scorer.ledger.view.seats import positions
+from scorer.ledger.view.seats import by_machine
 from scorer.snapshot.arrays import Bools, Floats
 
 GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("batch", "free")}
@@ -28,10 +28,9 @@ GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("bat
 def of_classes(machines: MachinesSeen) -> Floats:
     """Return [5, C, R, n]: what the instances of each class ask for and use (`scorer.classes.uses.sums_by_class`)."""
     placed = machines.fleet.seats.placed(machines.rows)
-    at, count = positions(placed.rows, machines.rows), len(machines)
     measured = measured_usage(machines.fleet.snapshot, placed)
     keeps = (placed.keeps >> np.arange(len(RESOURCES))[:, None]) & 1 == 1 if placed.keeps.any() else None
-    return sums_by_class(at, count, placed.classes, placed.amounts, measured, keeps)
+    return sums_by_class(placed.at, len(machines), placed.classes, placed.amounts, measured, keeps)
 
 
 def system(machines: MachinesSeen) -> Floats:
@@ -51,13 +50,12 @@ def ended(machines: MachinesSeen) -> Floats:
     if not len(machines.fleet.seats.ledger.leavers):
         return np.zeros((len(RESOURCES), len(machines)))
     left = machines.fleet.seats.leavers(machines.rows)
-    at, count = positions(left.rows, machines.rows), len(machines)
     columns = snapshot.usages.columns
     rows = columns.rows(left.pairs, snapshot.column("at")[left.rows])
     late = columns.take(columns.at, rows) <= left.ended_at + ENDED_S
     lower = late & (left.classes > MID)
     used = np.where(lower, np.nan_to_num(columns.take(columns.recent, rows), nan=0.0), 0.0)
-    return np.array([np.bincount(at, part, minlength=count) for part in used], np.float64)
+    return by_machine(used, left.at, len(machines))
 
 
 def highest(machines: MachinesSeen) -> Floats:

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scorer.ledger.record.instance import LIVE, Instance, machines_of
@@ -52,7 +51,6 @@ class Follower:
         self.lost = 0
         """Live instances that this copy had and that the ledger lost in a restart of its server."""
         self._versions: dict[str, int] = {}
-        self._live: Counter[str] = Counter()
 
     def version(self, machine: str) -> int:
         """Return the machine's version: the number of the last change that touched it, 0 when it holds nothing."""
@@ -153,7 +151,7 @@ class Follower:
         epoch_before, change_before, before = self.epoch, self.change, self.view.instances
         for _ in range(10):
             epoch, change, _records = self._ledger.read_log(self._ledger.wire.ask(self._ledger.log_reads(2**53, 1)))
-            records = self._ledger.all_instances()
+            records = [record for page in self._ledger.pages() for record in page]
             versions = self._ledger.machine_versions()
             leavers = [one for one in self._ledger.leavers() if one.version <= change]
             caught_up = self._start(epoch, change, records, versions, leavers)
@@ -188,15 +186,13 @@ class Follower:
         self,
         epoch: str,
         change: int,
-        records: dict[str, Instance],
+        records: Iterable[Instance],
         versions: dict[str, int],
         leavers: Sequence[Instance],
     ) -> bool:
         self.epoch, self.change = epoch, change
-        self.view = LedgerView(records.values(), leavers, self._ledger.leavers_most)
+        self.view = LedgerView(records, leavers, self._ledger.leavers_most)
         self._versions = versions
-        self._live = Counter([record.machine for record in records.values()])
-        self._live.update(record.moving.to for record in records.values() if record.moving is not None)
         while True:
             epoch, last, entries = self._ledger.read_log(self._ledger.wire.ask(self.reads()))
             if epoch != self.epoch or last < self.change:
@@ -213,7 +209,6 @@ class Follower:
         for record in records:
             if record.state == "reserved" and record.id not in self.view.instances and record.id not in new:
                 new[record.id] = record
-                self._live[record.machine] += 1
                 self._versions[record.machine] = record.version
             else:
                 self._add(new)
@@ -233,19 +228,12 @@ class Follower:
         before = self.view.instances.get(record.id)
         if before is not None and before.version > record.version:
             return
-        machines = {record.machine}
-        if before is not None:
-            for machine in machines_of(before):
-                machines.add(machine)
-                self._live[machine] -= 1
+        machines = {record.machine, *(() if before is None else machines_of(before))}
         if record.state in LIVE:
-            for machine in machines_of(record):
-                machines.add(machine)
-                self._live[machine] += 1
+            machines.update(machines_of(record))
         self.view.apply(record)
         for machine in machines:
-            if self._live[machine] > 0:
+            if self.view.slots_on(machine):
                 self._versions[machine] = max(record.version, self._versions.get(machine, 0))
             else:
                 self._versions.pop(machine, None)
-                del self._live[machine]

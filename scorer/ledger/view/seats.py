@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.facets import Facet
+from scorer.ledger.view.leavers import Leavers
 from scorer.ledger.view.overlay import Readable
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import GONE
@@ -213,13 +214,10 @@ class Seats:
     def placed(self, rows: Integers | None = None) -> PlacedInstances:
         """Return the live instances as columns: all of the roster's, or those on some rows."""
         if rows is None:
-            return self.ledger.take(*self._seated())
+            return _of_all(self.ledger.take(*self._seated()))
         asked = (self.position, rows.tobytes())
         if self._placed is None or self._placed[0] != asked:
-            names, on = self.roster.names, self.ledger.slots_on
-            found = [(slot, row) for row in rows.tolist() for slot in on(names[row])]
-            slots, at = np.array(found, np.int64).reshape(-1, 2).T
-            self._placed = (asked, self.ledger.take(slots, at))
+            self._placed = (asked, self._on(self.ledger, rows))
         return self._placed[1]
 
     def leavers(self, rows: Integers | None = None) -> PlacedInstances:
@@ -229,11 +227,22 @@ class Seats:
             slots, machines = leavers.all()
             self._number_rows()
             at = self._row_of[machines]
-            return leavers.take(slots[at >= 0], at[at >= 0])
-        names = self.roster.names
-        found = [(slot, row) for row in rows.tolist() for slot in leavers.slots_on(names[row])]
-        slots, at = np.array(found, np.int64).reshape(-1, 2).T
-        return leavers.take(slots, at)
+            return _of_all(leavers.take(slots[at >= 0], at[at >= 0]))
+        return self._on(leavers, rows)
+
+    def _on(self, of: Readable | Leavers, rows: Integers) -> PlacedInstances:
+        """Return those on some rows."""
+        names, slots_on = self.roster.names, of.slots_on
+        slots: list[int] = []
+        places: list[int] = []
+        for place, row in enumerate(rows.tolist()):
+            here = slots_on(names[row])
+            slots += here
+            places += [place] * len(here)
+        at = np.array(places, np.int64)
+        found = of.take(np.array(slots, np.int64), rows.take(at))
+        found.at = at
+        return found
 
     def sums(self, key: Any, compute: Compute, kept: RowSums, rows: Integers | None = None) -> Floats:
         """Return [S, M], or [S, len(rows)]: the sum over each machine's instances of ``compute(placed) -> [S, K]``.
@@ -243,13 +252,7 @@ class Seats:
         if rows is not None and len(rows) == 1:
             return self._row_sum(key, compute, kept, int(rows[0]))[:, None]
         placed = self.placed(rows)
-        machines, values = len(self.roster.names), compute(placed)
-        if rows is not None:
-            position = np.searchsorted(np.sort(rows), placed.rows)
-            small = np.array([np.bincount(position, part, minlength=len(rows)) for part in values], np.float64)
-            return small[:, np.argsort(np.argsort(rows))]
-        # without any instance, bincount counts in whole numbers
-        return np.array([np.bincount(placed.rows, part, minlength=machines) for part in values], np.float64)
+        return by_machine(compute(placed), placed.at, len(self.roster.names) if rows is None else rows.size)
 
     def _row_sum(self, key: Any, compute: Compute, kept: RowSums, row: int) -> Floats:
         of_rows = kept.setdefault(key, {})
@@ -280,10 +283,12 @@ def _sum_of(compute: Compute, placed: PlacedInstances) -> Floats:
     return found
 
 
-def positions(rows: Integers, among: Integers | None) -> Integers:
-    """Return where these rows of the fleet are in ``among``, which has each of them once (None: all rows in order)."""
-    if among is None:
-        return rows
-    order = np.argsort(among)
-    found: Integers = order[np.searchsorted(among, rows, sorter=order)]
-    return found
+def by_machine(values: Floats, at: Integers, machines: int) -> Floats:
+    """Return [S, machines]: the sum of [S, K] over the instances on each machine; ``at`` [K] has that of each."""
+    # without any instance, bincount counts in whole numbers
+    return np.array([np.bincount(at, part, minlength=machines) for part in values], np.float64)
+
+
+def _of_all(placed: PlacedInstances) -> PlacedInstances:
+    placed.at = placed.rows
+    return placed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from zlib import crc32
 
 import numpy as np
@@ -16,6 +17,8 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.usage_columns import pair_digest
 
 _R = len(RESOURCES)
+NO_ROWS: Integers = np.zeros(0, np.int64)
+_CLASS = {name: position for position, name in enumerate(PRIORITY_CLASSES)}
 KEEPS = "keeps"
 """The label of an instance that names resources of which lower classes get nothing that it asked for: ``keeps=cpu``."""
 
@@ -47,6 +50,8 @@ class PlacedInstances:
     """[K] `scorer.snapshot.usage_columns.pair_digest` of each, to look up its usage."""
     keeps: NDArray[np.int8]
     """[K] Bit r is set where the instance keeps what it asked for of resource r: `KEEPS`."""
+    at: Integers = field(default_factory=lambda: NO_ROWS, init=False, repr=False)
+    """[K] place of each one's machine among those that were asked for; given by `scorer.ledger.view.seats`."""
     estimated: tuple[object, Floats] | None = field(default=None, init=False, repr=False)
     """The last estimate and its [R, K]: several columns are made from it (`scorer.ranking.estimates.credits`)."""
 
@@ -145,7 +150,7 @@ class Slots:
         self.ended_at[slot] = instance.ended_at
         self.maxmemory[slot] = instance.maxmemory
         self.kinds[slot] = code_of_kind(kind_of(instance))
-        self.classes[slot] = PRIORITY_CLASSES.index(instance.priority_class)
+        self.classes[slot] = _CLASS[instance.priority_class]
         self.pairs[slot] = pair_digest(instance.machine, instance.id)
         self.keeps[slot] = keeps_of(instance.labels) if instance.labels else 0
         self.amounts[:, slot] = [amount or 0.0 for amount in instance.amounts]
@@ -164,8 +169,8 @@ class Slots:
         at, group = np.array(slots, np.int64), np.array(groups, np.int64)
         self.machines[at] = machines
         for name in ("started_at", "reserved_at", "ended_at", "maxmemory"):
-            getattr(self, name)[at] = [getattr(one, name) for one in instances]
-        self.classes[at] = [PRIORITY_CLASSES.index(one.priority_class) for one in instances]
+            getattr(self, name)[at] = list(map(attrgetter(name), instances))
+        self.classes[at] = [_CLASS[one.priority_class] for one in instances]
         self.pairs[at] = [pair_digest(one.machine, one.id) for one in instances]
         self.kinds[at] = np.array([code_of_kind(kind_of(one)) for one in firsts], np.int64)[group]
         self.keeps[at] = np.array([keeps_of(one.labels) if one.labels else 0 for one in firsts], np.int8)[group]

@@ -10,7 +10,7 @@ last. Reading would change the view, and each reader would have to know which ro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
@@ -78,10 +78,13 @@ class LedgerView:
         self._forgotten = 0
         """Number of the changes that are no longer remembered."""
         by_id = {one.id: one for one in instances if one.state in LIVE}
-        self._forgotten += len(self._add_all([one for one in by_id.values() if one.moving is None]))
-        for one in by_id.values():
-            if one.moving is not None:
-                self.apply(one)
+        moving = [one for one in by_id.values() if one.moving is not None]
+        for one in moving:
+            del by_id[one.id]
+        self._add_all(by_id)
+        self._forgotten += len(by_id)
+        for one in moving:
+            self.apply(one)
         for leaver in leavers:
             self._add_leaver(leaver)
 
@@ -116,20 +119,22 @@ class LedgerView:
 
     def add(self, instances: Sequence[Instance]) -> None:
         """Add live instances that are not there and do not move: as `apply` of each, at a third of the price."""
-        for change in self._add_all(instances):
-            self._note(*change)
+        by_id = {one.id: one for one in instances}
+        for machine, slot, facets in self._add_all(by_id):
+            self._note(machine, slot, facets)
 
-    def _add_all(self, instances: Sequence[Instance]) -> list[Change]:
+    def _add_all(self, by_id: Mapping[str, Instance]) -> Iterator[Change]:
         """Add them, a group of those counted alike at a time; return the changes, which are not noted."""
-        if not instances:
-            return []
+        if not by_id:
+            return iter(())
+        names, instances = list(by_id), list(by_id.values())
         firsts, groups = alike(instances)
-        names, machines = [one.id for one in instances], [one.machine for one in instances]
+        machines = [one.machine for one in instances]
         slots = [self._free.pop() for _ in range(min(len(self._free), len(instances)))]
         slots += self._slots.more(len(instances) - len(slots))
         numbers = [self.numbers.setdefault(machine, len(self.numbers)) for machine in machines]
         self._slots.write_all(slots, instances, numbers, firsts, groups)
-        self.instances.update(zip(names, instances, strict=True))
+        self.instances.update(by_id)
         facets = [facets_of(one) for one in firsts]
         members: list[dict[str, None]] = [{} for _ in firsts]
         by_machine = self._by_machine
@@ -144,7 +149,7 @@ class LedgerView:
             for facet in several:
                 self._by_facet.setdefault(facet, {}).update(each)
         self.version += len(instances)
-        return [(machine, slot, facets[group]) for machine, slot, group in zip(machines, slots, groups, strict=True)]
+        return ((machine, slot, facets[group]) for machine, slot, group in zip(machines, slots, groups, strict=True))
 
     def forget(self, instance_id: str) -> None:
         """Drop a record that is no longer in the ledger."""

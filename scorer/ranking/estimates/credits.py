@@ -41,7 +41,7 @@ from scorer.classes.class_usage import measured_usage
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.estimates.measured_use import USE_MAX
-from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.arrays import Bools, Floats, Integers, at_rows
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.windows import ChosenWindows
 
@@ -65,20 +65,22 @@ def absorbed(placed: PlacedInstances, snapshot: Snapshot, windows: ChosenWindows
     gaps.
     """
     rows = placed.rows
-    if not placed.started_at.any():
-        return np.zeros((len(RESOURCES), rows.size)), np.zeros(rows.size)
-    step = np.fmax(np.fmax(snapshot.column("interval_s")[rows], SLOT_S), SLOT_S)
-    age = np.where(placed.started_at > 0, snapshot.column("end")[rows] - placed.started_at, 0.0)
-    age = np.fmax(age, 0.0)
     later = np.zeros((len(RESOURCES), rows.size))
-    shorter_s, shorter_filled = 0.0, np.zeros((len(RESOURCES), rows.size))
-    for position, window_s in enumerate(snapshot.windows_s):
-        filled_here = snapshot.window("filled", position)[:, rows]
+    if not placed.started_at.any():
+        return later, np.zeros(rows.size)
+    step = np.fmax(snapshot.column("interval_s").take(rows), SLOT_S)
+    age = np.fmax(snapshot.column("end").take(rows) - placed.started_at, 0.0)
+    age *= placed.started_at > 0
+    places = windows.position.take(rows)
+    least, most = int(places.min()), int(places.max())
+    shorter_s, shorter_filled = 0.0, later
+    for position, window_s in enumerate(snapshot.windows_s[: most + 1]):
+        filled_here = at_rows(snapshot.window("filled", position), rows)
         part = np.floor((age - shorter_s) / step + 1e-9)
-        part = np.clip(part, 0.0, np.maximum(filled_here - shorter_filled, 0.0))
-        later += np.where(position <= windows.position[rows], part, 0.0)
+        part = np.minimum(np.maximum(part, 0.0), np.maximum(filled_here - shorter_filled, 0.0))
+        later = later + (part if position <= least else np.where(position <= places, part, 0.0))
         shorter_s, shorter_filled = float(window_s), filled_here
-    in_window = windows.filled[:, rows]
+    in_window = at_rows(windows.filled, rows)
     share = np.divide(later, in_window, out=np.zeros_like(later), where=in_window > 0)
     return np.minimum(share, 1.0), np.floor(age / step + 1e-9)
 
@@ -171,7 +173,8 @@ class Credits:
         started = placed.started_at if self.model == "window" else placed.placed_at
         if not started.any():
             return expected
-        peak_at = (snapshot.column("peak_day") + snapshot.column(f"peak_{day.name}_s"))[:, placed.rows]
-        minute_shown = started + PEAK_S <= np.fmin(day.end_s, snapshot.column("end")[placed.rows])
+        days, seconds, ends = (snapshot.column(name) for name in ("peak_day", f"peak_{day.name}_s", "end"))
+        peak_at = at_rows(days, placed.rows) + at_rows(seconds, placed.rows)
+        minute_shown = started + PEAK_S <= np.fmin(day.end_s, ends.take(placed.rows))
         shown = np.where(np.isnan(peak_at), minute_shown, started <= peak_at) | (started < day.start_s)
         return np.where((started > 0) & shown, 0.0, expected)

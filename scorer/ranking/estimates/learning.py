@@ -39,6 +39,7 @@ from schemas.resources import RESOURCES
 from schemas.tables.learned import CAPACITY_MOST, FACTOR_MAX, FACTOR_MIN, Learned, Sums
 from scorer.ledger.record.kind import kind_of
 from scorer.ledger.view.leavers import Leavers
+from scorer.ledger.view.seats import by_machine
 from scorer.ledger.view.slots import PlacedInstances, code_of_kind
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.estimates.credits import absorbed
@@ -95,14 +96,14 @@ def observe(snapshot: Snapshot, ledger: LedgerView, kinds: tuple[str, ...] = ())
     hours = 0.0
     for placed, part in ((running, share), (left, left_share)):
         said = np.isfinite(placed.expected)
-        said_of += _by_machine(np.where(said, placed.expected, 0.0) * part, placed, machines)
+        said_of += by_machine(np.where(said, placed.expected, 0.0) * part, placed.rows, machines)
         weighted = np.where(said, 0.0, placed.amounts) * part
-        asked += _by_machine(weighted, placed, machines)
+        asked += by_machine(weighted, placed.rows, machines)
         hours += float(part.max(axis=0, initial=0.0).sum()) * window_s / 3600.0
         for kind in kinds:
             of_kind = placed.kinds == code_of_kind(kind)
             if of_kind.any():
-                here = _by_machine(weighted * of_kind, placed, machines)
+                here = by_machine(weighted * of_kind, placed.rows, machines)
                 by_kind[kind] = by_kind.get(kind, 0.0) + here
     covered: Bools = (windows.coverage >= 0.9) & snapshot.has_data
     end = np.where(covered, snapshot.column("end"), np.nan)
@@ -165,10 +166,6 @@ def _left(leavers: Leavers, ledger: LedgerView, index: Mapping[str, int]) -> Pla
 
 def _rows(ledger: LedgerView, index: Mapping[str, int]) -> Integers:
     return np.array([*(index.get(machine, -1) for machine in ledger.numbers), -1], np.int64)
-
-
-def _by_machine(values: Floats, placed: PlacedInstances, machines: int) -> Floats:
-    return np.array([np.bincount(placed.rows, part, minlength=machines) for part in values])
 
 
 def learn(before: Learned, first: Observation, second: Observation, window_s: float, now_s: float) -> Learned:

@@ -19,13 +19,13 @@ after a placement 0.3 ms more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from schemas.resources import RESOURCES
 from scorer.classes.class_usage import ENDED_S, system_usage
+from scorer.ledger.view.seats import by_machine
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.machines.machines import Fleet
 from scorer.snapshot.arrays import Bools, Floats, Integers
@@ -66,7 +66,8 @@ def instance_mean(fleet: Fleet, reports: Floats, rows: Integers | None) -> Insta
     missing = np.where(settled, ENOUGH - np.isfinite(measured), 0.0)
     # an instance in its machine's last report is subtracted from that report's sum, and counts by its weight
     means = weight * known + expected - known * listed
-    mean, credit, lacking = _by_machine((means, expected, missing), placed.rows, fleet, rows)
+    sums = by_machine(np.concatenate((means, expected, missing)), placed.at, len(fleet) if rows is None else rows.size)
+    mean, credit, lacking = sums.reshape(3, len(RESOURCES), -1)
     base = reports[:-1] if rows is None else reports[:-1, rows]
     mean = np.maximum(base + mean - _ended(fleet, reports[-1], rows), 0.0)
     return InstanceMean(mean, credit, np.isfinite(base) & (lacking <= 1e-9))
@@ -94,15 +95,5 @@ def _ended(fleet: Fleet, report_at: Floats, rows: Integers | None) -> Floats | f
     left = fleet.seats.leavers(rows)
     measured, _, listed = _measured(fleet.snapshot, left, report_at)
     just = listed & (report_at[left.rows] <= left.ended_at + ENDED_S)
-    found: Floats = _by_machine((np.where(just, np.nan_to_num(measured), 0.0),), left.rows, fleet, rows)[0]
-    return found
-
-
-def _by_machine(values: Sequence[Floats], at: Integers, fleet: Fleet, rows: Integers | None) -> Floats:
-    """Return [V, R, n]: the sums by machine of V values [R, K]."""
-    count = len(fleet) if rows is None else rows.size
-    if rows is not None:
-        order = np.argsort(rows)
-        at = order[np.searchsorted(rows, at, sorter=order)]
-    sums = [[np.bincount(at, part, minlength=count) for part in each] for each in values]
-    return np.array(sums, np.float64).reshape(len(values), len(RESOURCES), count)
+    ended = np.where(just, np.nan_to_num(measured), 0.0)
+    return by_machine(ended, left.at, len(fleet) if rows is None else rows.size)

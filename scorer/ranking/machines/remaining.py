@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from scorer.ledger.view.seats import positions
+from scorer.ledger.view.seats import by_machine
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.estimates.debits import since_left, taken_out
 from scorer.ranking.machines.machines import Machines
-from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.arrays import Floats
 from scorer.snapshot.windows import ChosenWindows
 
 Credit = Callable[[PlacedInstances, ChosenWindows], Floats]
@@ -54,8 +54,8 @@ def without_leavers(
     left = fleet.seats.leavers(machines.rows)
     if not left.rows.size:
         return measured
-    at, count = positions(left.rows, machines.rows), len(machines)
-    debit = _by_machine(compute(left), at, count)
+    at, count = left.at, len(machines)
+    debit = by_machine(compute(left), at, count)
     column = fleet.snapshot.column(of) if isinstance(of, str) else of
     end = fleet.snapshot.column("end")
     if machines.rows is not None:
@@ -74,12 +74,12 @@ def _credited(machines: Machines, credited: Credited) -> Callable[[int], Floats]
     Only instances that are younger than a window, or have not started, have a credit in it.
     """
     snapshot, placed = machines.fleet.snapshot, machines.fleet.seats.placed(machines.rows)
-    at, count = positions(placed.rows, machines.rows), len(machines)
+    count = len(machines)
     age_s = np.where(placed.started_at > 0.0, snapshot.column("end")[placed.rows] - placed.started_at, 0.0)
 
     def of_window(window_s: int) -> Floats:
         young = age_s < window_s
-        own = _by_machine(credited.each(placed.some(young), snapshot.windows(window_s)), at[young], count)
+        own = by_machine(credited.each(placed.some(young), snapshot.windows(window_s)), placed.at[young], count)
         return np.maximum(credited.total - own, 0.0)
 
     return of_window
@@ -87,7 +87,3 @@ def _credited(machines: Machines, credited: Credited) -> Callable[[int], Floats]
 
 def _nothing(window_s: int) -> Floats:
     return np.zeros(1)
-
-
-def _by_machine(values: Floats, at: Integers, count: int) -> Floats:
-    return np.array([np.bincount(at, part, minlength=count) for part in values], np.float64)
