@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.formulas.selectors import check_selectors
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.normalise import Among, normalise, weighted_mean
-from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.profiles.profile import LoadModel, Profile
 from scorer.ranking.ranking import Ranking, ScoreTerm, Verdict
 from scorer.ranking.seen import Seen
 from scorer.snapshot.arrays import Bools, Floats
@@ -35,26 +37,41 @@ def rank(request: Request, inputs: RankingInputs) -> Ranking:
 def see(request: Request, inputs: RankingInputs) -> None:
     """Bring the kept columns up to date with the ledger, so that the next decision need not."""
     check_selectors(request)
-    seen, profile = Seen(request, inputs), inputs.profile
-    own = [each.load_model for each in profile.filters] + [each.load_model for each in profile.scores]
-    for load_model in own:
+    seen = Seen(request, inputs)
+    for load_model in load_models(inputs.profile):
         seen.machines(load_model)
 
 
 class Warmer:
     """Computes the values that follow from a new snapshot alone, so that the first decision on it need not.
 
-    Has columns of its own, which it mends like those of decisions; the values are shared. It may work on another thread
-    than the decisions on another snapshot.
+    It may work on another thread than the decisions on another snapshot: only those values are shared.
     """
 
     def __init__(self, kept: Kept) -> None:
         self._kept = kept.beside()
         self._nothing_placed = LedgerView()
+        self._last: tuple[Snapshot, Profile] | None = None
 
+    @quiet
     def warm(self, snapshot: Snapshot, profile: Profile, now_s: float) -> None:
-        """Compute them for one snapshot and profile: those that a request for all resources needs."""
-        rank(_ALL, RankingInputs(snapshot, self._nothing_placed, profile, now_s, self._kept))
+        """Compute for one profile those that were asked for on the last snapshot; at first, those that `rank` needs."""
+        last, self._last = self._last, (snapshot, profile)
+        inputs = RankingInputs(snapshot, self._nothing_placed, profile, now_s, self._kept)
+        if last is None or last[1] is not profile:
+            rank(_ALL, replace(inputs, kept=self._kept.beside()))
+            return
+        before, seen = last[0], Seen(_ALL, inputs)
+        for load_model in load_models(profile):
+            machines = seen.machines(load_model)
+            self._kept.follow(snapshot, machines.fleet.key, machines, before)
+        snapshot.columns.follow(before.columns)
+
+
+def load_models(profile: Profile) -> list[LoadModel]:
+    """Return the load models of a profile and its plugins, each once."""
+    own = [*(each.load_model for each in profile.filters), *(each.load_model for each in profile.scores)]
+    return list({id(one): one for one in (profile.load_model, *filter(None, own))}.values())
 
 
 def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, list[Verdict]]:

@@ -9,7 +9,7 @@ read again. Where more than a `MENDED_MOST` part of the rows changed, it is join
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,10 +60,35 @@ class Columns:
         self._found: dict[_Key, Floats] = {}
         self._latest: dict[_Key, tuple[Integers, Floats]] = {} if before is None else before._latest
         """The columns that were made last in snapshots of this shape, with the versions of their rows."""
+        self._from: dict[str, tuple[Floats, Floats]] = {} if before is None else before._from
+        """What was made last of a column, with that column."""
         self._changes: tuple[Integers | None, Integers, Sequence[_Source]] = (None, np.zeros(0, np.int64), [])
+        self._asked: dict[_Key, None] = {}
+        self._followed: dict[_Key, None] = {}
+        """The columns that were asked for, and those made because the snapshot before was, or had been made so."""
 
     def get(self, name: str, window_s: int | None = None) -> Floats:
         """Return a column, of one window if it has a W axis; ``window_s`` 0 is the window that no table has."""
+        self._asked[name, window_s] = None
+        return self._made(name, window_s)
+
+    def follow(self, before: Columns) -> None:
+        """Make the columns that were asked for in the snapshot before, so that the next decision need not."""
+        self._followed = before._asked.copy() or before._followed
+        for name, window_s in self._followed:
+            self._made(name, window_s)
+        self._asked.clear()  # of what was asked for to make other values
+
+    def made_from(self, column: Floats, name: str, compute: Callable[[Floats], Floats]) -> Floats:
+        """Return ``compute(column)``, made once under this name while the column stays the same object."""
+        before, found = self._from.get(name, (None, column))
+        if before is not column:
+            found = compute(column)
+            found.flags.writeable = False
+            self._from[name] = column, found
+        return found
+
+    def _made(self, name: str, window_s: int | None) -> Floats:
         key = name, window_s
         column = self._found.get(key)
         if column is None:
@@ -84,8 +109,11 @@ class Columns:
             return self._joined(name, window_s)
         if not rows.size:
             return before
+        values = _read(name, window_s, sources, rows.size)
+        if values.tobytes() == before[..., rows].tobytes():  # as of capacity, which hardly ever changes
+            return before
         column = before.copy()
-        column[..., rows] = _read(name, window_s, sources, rows.size)
+        column[..., rows] = values
         return column
 
     def _changed_since(self, versions: Integers) -> tuple[Integers, Sequence[_Source]]:

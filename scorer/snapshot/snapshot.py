@@ -149,11 +149,7 @@ class Snapshot:
     @cached_property
     def inverse_allocatable(self) -> Floats:
         """[R, M] 1 / allocatable; NaN where unknown or 0."""
-        with np.errstate(divide="ignore"):
-            inverse = 1.0 / self.allocatable
-        if np.isinf(inverse).any():
-            inverse[np.isinf(inverse)] = np.nan
-        return inverse
+        return self.columns.made_from(self.allocatable, "inverse_allocatable", _inverse)
 
     def windows(self, window_s: int = LONGEST_COVERED) -> ChosenWindows:
         """Return the columns of one window length, or of each machine's longest covered window.
@@ -181,6 +177,14 @@ class Snapshot:
     def picked(name: str, windows: ChosenWindows) -> Floats:
         """Return any other W column at the chosen windows: ``max`` [R, M], ``percentile`` [R, Q, M], ..."""
         return windows.picked(name)
+
+
+def _inverse(column: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        inverse = 1.0 / column
+    if np.isinf(inverse).any():
+        inverse[np.isinf(inverse)] = np.nan
+    return inverse
 
 
 def _window(columns: Columns, windows_s: Sequence[int], name: str, place: int) -> Floats:

@@ -38,13 +38,13 @@ class Fixed:
     """A column that follows from the snapshot alone."""
 
     of: Of
+    mended: bool = False
+    """On the next snapshot it is made again only for the machines that changed."""
 
     def read(self, machines: Machines, key: Hashable, args: tuple[Any, ...]) -> Any:
         """Return [..., n]."""
-        fixed, own = machines.fleet.shelf.fixed, (SCORER, key)
-        values = fixed.get(own)
-        if values is None:
-            values = fixed[own] = self.of(machines.whole, *args)
+        fixed = machines.fleet.shelf.fixed
+        values = fixed.of((SCORER, key), lambda some: self.of(some, *args), machines, by_machine=self.mended)
         return values if machines.picked is None else at_rows(values, machines.picked)
 
 
@@ -101,7 +101,9 @@ class Overall:
     def read(self, machines: Machines, key: Hashable, args: tuple[Any, ...]) -> Any:
         """Return the value, whichever machines these are."""
         shelf, own = machines.fleet.shelf, (SCORER, key)
-        kept = shelf.fixed if self.fixed else shelf.overall
+        if self.fixed:
+            return shelf.fixed.of(own, lambda some: self.of(some, *args), machines)
+        kept = shelf.overall
         if own not in kept:
             kept[own] = self.of(machines.whole, *args)
         return kept[own]

@@ -17,7 +17,7 @@ from scorer.ranking.estimates.debits import mean_debit, percentile_debit
 from scorer.ranking.machines.instance_mean import instance_mean
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.machines.remaining import Credited, without_leavers
-from scorer.snapshot.arrays import Floats
+from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.usage_columns import AGE_MAX_S
 from scorer.snapshot.windows import ChosenWindows
 
@@ -71,6 +71,15 @@ def sums(machines: Machines) -> Floats:
         mean[:] = np.where(np.isnan(machines.allocatable), np.nan, allocated) if fleet.requests_alone else measured
     np.multiply(mean, machines.inverse_allocatable, out=utilization)
     return found.reshape(len(found) * _R, -1)
+
+
+def has_load(machines: Machines) -> Bools:
+    """Return [n]: whether the utilization of any resource is known; no placement changes that."""
+    known = np.isfinite(machines.inverse_allocatable)
+    if not machines.requests_alone:
+        known &= np.isfinite(machines.measured_mean)
+    found: Bools = known.any(axis=0)
+    return found
 
 
 def remaining_mean(machines: Machines) -> Floats:

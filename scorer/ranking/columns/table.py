@@ -79,11 +79,11 @@ COLUMNS: Mapping[str, Column] = {
     ),
     "shortest_mean": Fixed(load.shortest_mean),  # over the shortest window there is
     "std": Fixed(load.std),  # population standard deviation
-    "deviation": Fixed(lambda m: m.std * m.inverse_allocatable),  # std / allocatable
+    "deviation": Fixed(lambda m: m.std * m.inverse_allocatable, mended=True),  # std / allocatable
     "picked": Fixed(load.picked),  # any other column of the window tables, at the windows used
     # ---- data, [n]
     "has_data": Fixed(lambda m: m.fleet.snapshot.has_data),  # any sample was ever seen
-    "has_load": Fixed(lambda m: np.isfinite(m.utilization).any(axis=0)),  # utilization of any resource is known
+    "has_load": Fixed(load.has_load, mended=True),  # utilization of any resource is known
     "seen_at": Fixed(lambda m: m.fleet.snapshot.seen_at),  # event time of the newest sample; -inf without data
     "age_s": Made(lambda m: m.now_s - m.seen_at),  # +inf without data
     "interval_s": Fixed(lambda m: m.fleet.snapshot.column("interval_s")),  # how often it publishes

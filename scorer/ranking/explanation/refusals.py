@@ -35,11 +35,11 @@ def refusals(ranking: Ranking) -> list[Refusal]:
     shelf, request = ranking.machines.fleet.shelf, msgspec.structs.replace(ranking.request, id="")
     ledger = shelf.seats.ledger
     told = (request, int(ranking.machines.now_s), ranking.feasible.tobytes())
-    last: _Told | None = shelf.fixed.get(_LAST)
+    last: _Told | None = shelf.fixed.values.get(_LAST)
     same = last is not None and last.profile is ranking.profile and last.ledger is ledger and last.told == told
     again = last is not None and same and not _touched(ranking, last.position)
     found = last.found if last is not None and again else _refusals(ranking)
-    shelf.fixed[_LAST] = _Told(ranking.profile, told, ledger, shelf.seats.position, found)
+    shelf.fixed.values[_LAST] = _Told(ranking.profile, told, ledger, shelf.seats.position, found)
     ranking.said[_LAST] = found
     return found
 

@@ -1,6 +1,6 @@
 """What is kept from one decision to the next: one owner for all of it, passed to `rank` as an argument.
 
-    Kept ── of each snapshot ──> fixed values         what no placement changes
+    Kept ── of each snapshot ──> fixed values         what no placement changes (`scorer.ranking.machines.fixed`)
       │
       └──── of one ledger ─────> seats                its sums by machine (`scorer.ledger.view.seats`)
                         └──────> a shelf a load model derived columns, whole-fleet values, sums of single rows,
@@ -12,9 +12,9 @@ ranking still reads the shelf. A ranking on an overlay uses copies, which the ne
 | what changes                                                     | what is computed again                            |
 |------------------------------------------------------------------|---------------------------------------------------|
 | an instance comes, leaves, or its record changes                 | the row of its machine; whole-fleet values        |
-| windows of at most an eighth of the machines                     | their rows; fixed and whole-fleet values          |
+| windows of at most an eighth of the machines                     | their rows; values of the whole fleet             |
 | windows of more machines; a machine comes or goes                | all                                               |
-| a machine is cordoned in a what-if                               | its row; fixed and whole-fleet values             |
+| a machine is cordoned in a what-if                               | its row; all fixed and whole-fleet values         |
 | a fact of an agent, an operator's rule                           | all                                               |
 | usage by instance, learned or predicted use; a window's length   | all                                               |
 | the ledger is read anew, or more changed than it remembers       | all                                               |
@@ -36,7 +36,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ from scorer.ledger.view.overlay import Overlay, Readable
 from scorer.ledger.view.seats import RowSums, Seats
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.estimates.credits import CreditModel
-from scorer.ranking.machines.owner import Owner
+from scorer.ranking.machines.fixed import Compute, FixedValues, Key, Rows
 from scorer.snapshot.arrays import Integers
 from scorer.snapshot.snapshot import Snapshot
 
@@ -62,24 +62,6 @@ SNAPSHOTS_MAX = 3
 
 
 NO_ROWS: Integers = np.zeros(0, np.int64)
-Key = tuple[Owner, Hashable]
-Compute = Callable[[Any], Any]
-"""From machines (`scorer.ranking.machines.machines`) to a value or a column [..., n] of theirs."""
-
-
-class Rows(Protocol):
-    """Some machines of a fleet, or all: what `Machines` has for its kept columns."""
-
-    owner: Owner
-    picked: Integers | slice | None
-
-    @property
-    def whole(self) -> Rows:
-        """All machines of the fleet."""
-
-    def take(self, rows: Integers) -> Rows:
-        """Return some machines of the fleet."""
-
 
 MeanOf = Literal["window", "instances"]
 
@@ -155,7 +137,7 @@ class Shelf:
     """What is kept of the fleet under one load model; arrays are read-only by agreement."""
 
     seats: Seats
-    fixed: dict[Key, Any]
+    fixed: FixedValues
     """Values that no placement changes; shared by all shelves of the snapshot that use the same windows."""
     position: int
     """The ledger's position that the columns are made for."""
@@ -211,7 +193,7 @@ class Shelf:
         placed = self.seats.changed_since(self.position)
         return placed if not self.outdated.size else np.unique(np.append(self.outdated, placed))
 
-    def on(self, fixed: dict[Key, Any], rows: Integers) -> Shelf:
+    def on(self, fixed: FixedValues, rows: Integers) -> Shelf:
         """Return the shelf for a snapshot that differs in some rows, to be renewed: this one where nothing reads it."""
         found = self.copy(self.seats) if self.viewers else self
         found.fixed, found.outdated = fixed, np.append(found.outdated, rows)
@@ -232,14 +214,14 @@ class _Fixed:
     """The fixed values of the last few snapshots. Two threads may fill those of two snapshots."""
 
     def __init__(self) -> None:
-        self._latest: tuple[tuple[Snapshot, dict[Hashable, dict[Key, Any]]], ...] = ()
+        self._latest: tuple[tuple[Snapshot, dict[Hashable, FixedValues]], ...] = ()
 
-    def of(self, snapshot: Snapshot, key: Hashable) -> dict[Key, Any]:
+    def of(self, snapshot: Snapshot, key: Hashable) -> FixedValues:
         found = next((values for of, values in self._latest if of is snapshot), None)
         if found is None:
             found = {}
             self._latest = ((snapshot, found), *self._latest)[:SNAPSHOTS_MAX]
-        return found.setdefault(key, {})
+        return found.setdefault(key, FixedValues())
 
 
 @dataclass
@@ -254,9 +236,9 @@ class _OneLedger:
 
     def on(self, snapshot: Snapshot, fixed: _Fixed) -> _OneLedger:
         """Return the same for a new snapshot: mended where few machines changed, else empty."""
-        before, found = self.snapshot, _OneLedger(snapshot, self.seats)
-        rows = snapshot.changed_since(before) if self.mended < MENDED_MAX and _alike(snapshot, before) else None
-        if rows is None or MENDED_PART * rows.size > len(snapshot):
+        found = _OneLedger(snapshot, self.seats)
+        rows = _few_changed(snapshot, self.snapshot) if self.mended < MENDED_MAX else None
+        if rows is None:
             return found
         found.mended = self.mended + 1
         for recent in {id(shelf.recent): shelf.recent for shelf in self.shelves.values()}.values():
@@ -264,6 +246,12 @@ class _OneLedger:
         for key, shelf in self.shelves.items():
             found.shelves[key] = shelf.on(fixed.of(snapshot, (key.window_s, key.requests_alone)), rows)
         return found
+
+
+def _few_changed(snapshot: Snapshot, before: Snapshot) -> Integers | None:
+    """Return the rows that differ; None where more than a part of them do, or what is not by machine does."""
+    rows = snapshot.changed_since(before) if _alike(snapshot, before) else None
+    return None if rows is None or MENDED_PART * rows.size > len(snapshot) else rows
 
 
 def _alike(snapshot: Snapshot, before: Snapshot) -> bool:
@@ -300,10 +288,16 @@ class Kept:
 
     def of_snapshot(self, snapshot: Snapshot, key: Key, compute: Callable[[], Any]) -> Any:
         """Return ``compute()``, made once for a snapshot."""
-        fixed = self._fixed.of(snapshot, "snapshot")
-        if key not in fixed:
-            fixed[key] = compute()
-        return fixed[key]
+        values = self._fixed.of(snapshot, "snapshot").values
+        if key not in values:
+            values[key] = compute()
+        return values[key]
+
+    def follow(self, snapshot: Snapshot, load_model: LoadModelKey, machines: Rows, before: Snapshot) -> None:
+        """Make the fixed values that were asked for on the snapshot before; ``machines``: all, under the load model."""
+        key = load_model.window_s, load_model.requests_alone
+        values, rows = self._fixed.of(before, key), _few_changed(snapshot, before)
+        self._fixed.of(snapshot, key).follow(values, machines, rows)
 
     def shelf(self, snapshot: Snapshot, ledger: Readable, load_model: LoadModelKey) -> tuple[Shelf, Integers | None]:
         """Return the shelf of one load model, and the rows to `Shelf.renew` before it is read; None: it is current."""

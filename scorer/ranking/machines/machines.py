@@ -21,7 +21,8 @@ from scorer.ledger.view.seats import Seats
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.estimates.credits import Credits, Day
 from scorer.ranking.machines.days import day_start_s
-from scorer.ranking.machines.kept import Compute, LoadModelKey, Shelf
+from scorer.ranking.machines.fixed import Compute
+from scorer.ranking.machines.kept import LoadModelKey, Shelf
 from scorer.ranking.machines.owner import Owner
 from scorer.ranking.machines.requested_instance import RequestedInstance
 from scorer.snapshot.arrays import Array, Bools, Floats, Integers, at_rows
@@ -50,6 +51,7 @@ class Fleet:
         self.snapshot = crediting.snapshot
         self.estimate = crediting.estimate
         self.windows: ChosenWindows = crediting.snapshot.windows(key.window_s)
+        self.key = key
         self.shelf = shelf
         self.columns = columns
         self.requests_alone = key.requests_alone
@@ -299,17 +301,14 @@ class Machines:
 
     def constant(self, key: Hashable, compute: Compute) -> Any:
         """Return [..., n]: the same as `derived`, for values that no placement changes."""
-        return self._pick(self.of_snapshot(key, compute))
+        return self._pick(self.fleet.shelf.fixed.of((self.owner, key), compute, self, by_machine=True))
 
     def of_snapshot(self, key: Hashable, compute: Compute) -> Any:
         """Return ``compute(all machines)``: any value of the whole fleet that no placement changes.
 
         Load models of the same window share it: it must not depend on credits, debits or estimates.
         """
-        fixed, own = self.fleet.shelf.fixed, (self.owner, key)
-        if own not in fixed:
-            fixed[own] = compute(self.whole)
-        return fixed[own]
+        return self.fleet.shelf.fixed.of((self.owner, key), compute, self)
 
     def of_fleet(self, key: Hashable, compute: Compute) -> Any:
         """Return ``compute(all machines)``: any value of the whole fleet, kept until the next placement."""

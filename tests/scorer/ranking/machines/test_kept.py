@@ -342,7 +342,10 @@ def flushed(offline: FleetState, data: st.DataObject) -> FleetState:
 @settings(max_examples=examples(60, 600), deadline=None)
 @given(described=fleets(machines_max=24), data=st.data())
 def test_what_is_kept_survives_a_flush(described: dict[str, Any], data: st.DataObject) -> None:
-    """Few windows change, or all, while instances come and leave and earlier rankings are read: as made anew."""
+    """Few windows change, or all, while instances come and leave and earlier rankings are read: as made anew.
+
+    Also where what follows from the snapshot alone was made beside the decisions, from what the last one asked for.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(load_variation_risk, "KEPT_FROM", data.draw(st.sampled_from([0, load_variation_risk.KEPT_FROM])))
         _survives(described, data)
@@ -350,13 +353,15 @@ def test_what_is_kept_survives_a_flush(described: dict[str, Any], data: st.DataO
 
 def _survives(described: dict[str, Any], data: st.DataObject) -> None:
     offline, kept, held_back, numbers = after(read_fleet(described), {}), Kept(), [], iter(range(100))
-    profile = data.draw(st.sampled_from([LOADED, *PROFILES.by_name.values()]))
+    profile, warmer = data.draw(st.sampled_from([LOADED, *PROFILES.by_name.values()])), Warmer(kept)
     wanted = [request(**each) for each in data.draw(st.lists(asks, min_size=2, max_size=3))]
     for _ in range(data.draw(st.integers(2, 8))):
         step, ledger = data.draw(st.sampled_from(["flush", "flush", "place", "start", "end"])), offline.ledger
         live = sorted(ledger.instances)
         if step == "flush":
             offline = flushed(offline, data)
+            if data.draw(st.booleans()):
+                warmer.warm(offline.snapshot, profile, offline.now_s)
         elif step == "place":
             where = data.draw(st.sampled_from(offline.snapshot.names))
             asked = msgspec.structs.replace(data.draw(st.sampled_from(wanted)), expected={"cpu": 0.4})
@@ -405,6 +410,43 @@ def ten() -> FleetState:
     ]
     instances = [{"id": "old", "machine": "m0", "cpu": 4, "memory": "8G", "placed_ago_s": 100}]
     return after(fleet(*machines, instances=instances), {})
+
+
+@dataclass(frozen=True)
+class Still:
+    """A third party's score that tells how many machines its columns, which no placement changes, were computed for."""
+
+    name: ClassVar[str] = "still"
+    computed: list[int] = field(default_factory=list)
+    whole: list[int] = field(default_factory=list)
+
+    def __call__(self, request: Request, machines: Machines) -> Floats:
+        """Return [n]."""
+
+        def column(some: Machines) -> Floats:
+            self.computed.append(len(some))
+            return np.clip(np.nan_to_num(some.measured_mean[0]), 0.0, 100.0)
+
+        most = machines.of_snapshot("most", lambda m: self.whole.append(len(m)) or 1.0)
+        found: Floats = machines.constant("column", column) * most
+        return found
+
+
+def test_a_snapshot_is_warmed_with_what_the_last_one_was_asked_for() -> None:
+    """Also when no decision was made between; of a column only the machines that changed."""
+    score, kept = Still(), Kept()
+    profile = Profile("still", filters=(), scores=(WeightedScore(score),))
+    offline, warmer = ten(), Warmer(kept)
+    warmer.warm(offline.snapshot, profile, offline.now_s)
+    for _ in range(2):
+        offline = after(offline, {"mean": {2: 1.5}})
+        warmer.warm(offline.snapshot, profile, offline.now_s)
+    assert (score.computed, score.whole) == ([10, 1, 1], [10, 10, 10])
+    found = rank(request(cpu=1), offline.inputs(profile, kept))
+    assert (len(score.computed), len(score.whole)) == (3, 3), "the decision found both"
+    assert found.total.tolist() == rank(request(cpu=1), offline.inputs(profile)).total.tolist()
+    warmer.warm(after(offline, {}).snapshot, profile, offline.now_s)
+    assert score.computed[3:] == [10], "nothing changed: the column stays; the one made anew was for the comparison"
 
 
 def placed(offline: FleetState) -> FleetState:
