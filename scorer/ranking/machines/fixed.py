@@ -5,7 +5,7 @@ that builds the snapshot, so that the next decision need not. What is by machine
 in a copy, for decisions still read the other.
 
 Chosen: to make these values alone. Rejected: to rank for a request of all resources on an empty ledger. With 50,000
-machines that took 11 of the 15 ms of a flush, most of them for totals and credits that nobody read.
+machines that took 11 of the 15 ms of a flush, most of them for totals and credits that no decision read.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class FixedValues:
         """Make what was asked for on the snapshot before; ``rows``: the machines that differ since; None: any may."""
         self._followed = before._asked.copy() or before._followed
         some = None if rows is None else machines.take(rows)
-        for key, (compute, by_machine) in list(before._made_by.items()):  # what others are made of comes first
+        for key, (compute, by_machine) in before._made_by.copy().items():  # what others are made of comes first
             if key not in self._followed or key in self.values:
                 continue
             machines.owner = key[0]
