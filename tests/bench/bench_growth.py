@@ -271,7 +271,7 @@ def main() -> int:
     parser.add_argument("--machines", type=int, nargs="+", default=SIZES)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--probes", type=int, default=200)
-    parser.add_argument("--fresh-max", type=int, default=50_000, help="largest fleet whose samples go through a broker")
+    parser.add_argument("--fresh-max", type=int, default=20_000, help="largest fleet whose samples go through a broker")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
