@@ -106,7 +106,6 @@ def measure(machines: int, turns: int, probes: int) -> Figures:
     with own_rig(machines) as rig, echo_on(rig.url):
         load = MixedLoad(rig)
         found |= medians([load("mixed", SECONDS) for _ in range(turns + 1)][1:])
-        found["scorer memory"] = float(psutil.Process(rig.scorer).memory_info().rss)
     before = psutil.Process().memory_info().rss
     worker = WindowWriter(machines, time.time(), whole=True)
     found["worker bytes"] = (psutil.Process().memory_info().rss - before) / machines

@@ -36,6 +36,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import psutil
 
 from schemas.process.settings import load_settings
 from scorer.client import Client, WindwardError
@@ -166,6 +167,7 @@ class MixedLoad:
             "echo p99": echo_p99,
             "p99 / echo": p99 / echo_p99,
             **{name: (after[name] - before[name]) / len(times) for name in before},
+            "scorer memory": float(psutil.Process(rig.scorer).memory_info().rss),
             "failed": float(sum(failed for _, failed in answers)),
             **said,
         }

@@ -300,7 +300,10 @@ class Machines:
         return self.fleet.shelf.recent_column((self.owner, key), compute, self)
 
     def constant(self, key: Hashable, compute: Compute) -> Any:
-        """Return [..., n]: the same as `derived`, for values that no placement changes."""
+        """Return [..., n]: the same as `derived`, for values that no placement changes.
+
+        On a new snapshot it is computed again for the machines that differ, or for all where many do.
+        """
         return self._pick(self.fleet.shelf.fixed.of((self.owner, key), compute, self, by_machine=True))
 
     def of_snapshot(self, key: Hashable, compute: Compute) -> Any:
