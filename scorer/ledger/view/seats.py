@@ -239,9 +239,8 @@ class Seats:
             here = slots_on(names[row])
             slots += here
             places += [place] * len(here)
-        at = np.array(places, np.int64)
-        found = of.take(np.array(slots, np.int64), rows.take(at))
-        found.at = at
+        found = of.take(np.array(slots, np.int64), np.array(places, np.int64))
+        found.at, found.rows = found.rows, rows.take(found.rows)  # an overlay gives its own instances last
         return found
 
     def sums(self, key: Any, compute: Compute, kept: RowSums, rows: Integers | None = None) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from schemas.resources import RESOURCES
 from scorer.ledger.record.facets import facets_of
 from scorer.ledger.record.instance import Instance, Moving, copy_with, machines_of
 from scorer.ledger.view import seats as seats_module
+from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.seats import Seats
 from scorer.ledger.view.view import LedgerView
 from scorer.snapshot.roster import Roster
@@ -94,6 +96,21 @@ def test_sums_do_not_drift() -> None:
         ledger.apply(instance(2, "a", 1e15))
         ledger.apply(copy_with(instance(2, "a", 1e15), state="released"))
     assert Seats(ledger, Roster(("a",))).allocated[0, 0] == 0.1
+
+
+def test_instances_of_some_rows_are_those_of_their_machines() -> None:
+    """In any order of the rows, and where a machine has instances of the ledger and proposed ones, or none."""
+    ledger = LedgerView([instance(1, "a", 1.0), instance(2, "b", 2.0), instance(3, "a", 4.0)])
+    overlay = Overlay(ledger)
+    for number, machine, cpu in ((4, "c", 8.0), (5, "a", 16.0), (6, "b", 32.0)):
+        overlay.propose(instance(number, machine, cpu))
+    seats = Seats(ledger, Roster(("a", "b", "c", "d"))).over(overlay)
+    whole = seats.sums("cpu", lambda placed: placed.amounts[:1], {})
+    assert whole.tolist() == [[21.0, 34.0, 8.0, 0.0]]
+    for rows in (np.array([2, 3, 0, 1]), np.array([1, 0]), np.array([3])):
+        placed = seats.placed(rows)
+        assert rows[placed.at].tolist() == placed.rows.tolist()
+        assert seats.sums("cpu", lambda some: some.amounts[:1], {}, rows).tolist() == whole[:, rows].tolist()
 
 
 @settings(deadline=None)
