@@ -10,7 +10,7 @@ from scorer.ranking.formulas.selectors import check_selectors
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.machines.kept import Kept
 from scorer.ranking.normalise import Among, normalise, weighted_mean
-from scorer.ranking.profiles.profile import LoadModel, Profile
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.ranking import Ranking, ScoreTerm, Verdict
 from scorer.ranking.seen import Seen
 from scorer.snapshot.arrays import Bools, Floats
@@ -38,7 +38,7 @@ def see(request: Request, inputs: RankingInputs) -> None:
     """Bring the kept columns up to date with the ledger, so that the next decision need not."""
     check_selectors(request)
     seen = Seen(request, inputs)
-    for load_model in load_models(inputs.profile):
+    for load_model in inputs.profile.load_models:
         seen.machines(load_model)
 
 
@@ -62,16 +62,10 @@ class Warmer:
             rank(_ALL, replace(inputs, kept=self._kept.beside()))
             return
         before, seen = last[0], Seen(_ALL, inputs)
-        for load_model in load_models(profile):
+        for load_model in profile.load_models:
             machines = seen.machines(load_model)
             self._kept.follow(snapshot, machines.fleet.key, machines, before)
         snapshot.columns.follow(before.columns)
-
-
-def load_models(profile: Profile) -> list[LoadModel]:
-    """Return the load models of a profile and its plugins, each once."""
-    own = [*(each.load_model for each in profile.filters), *(each.load_model for each in profile.scores)]
-    return list({id(one): one for one in (profile.load_model, *filter(None, own))}.values())
 
 
 def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, list[Verdict]]:

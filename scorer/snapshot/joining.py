@@ -64,8 +64,9 @@ class Columns:
         """What was made last of a column, with that column."""
         self._changes: tuple[Integers | None, Integers, Sequence[_Source]] = (None, np.zeros(0, np.int64), [])
         self._asked: dict[_Key, None] = {}
+        """The columns that were asked for."""
         self._followed: dict[_Key, None] = {}
-        """The columns that were asked for, and those made because the snapshot before was, or had been made so."""
+        """Those that were made because the snapshot before was asked for them, or had made them so itself."""
 
     def get(self, name: str, window_s: int | None = None) -> Floats:
         """Return a column, of one window if it has a W axis; ``window_s`` 0 is the window that no table has."""

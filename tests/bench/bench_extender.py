@@ -5,9 +5,9 @@
 One connection, one question after the other, as kube-scheduler asks. The pods are of one ReplicaSet, or of ``--kinds``
 in turn, so that no ranking made beforehand serves. The windows of all nodes are written anew each second meanwhile. A
 bare server, which reads the same body and answers so many bytes, is asked in turn with the extender: the ratio is of
-the two on the same machine at the same time. Then the same while Redis is frozen: from that
-moment on, and until answers have been neutral for a while. Prints one JSON object; exit code 1 when a median is above
-5 ms or a 99th percentile above 25 ms.
+the two on the same machine at the same time. Then the same while Redis is frozen: from that moment on, and until
+answers have been neutral for a while. Prints one JSON object; exit code 1 when a median is above 5 ms or a 99th
+percentile above 25 ms.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.machines.machines import NOTHING, Machines
 from scorer.ranking.profiles.profile import LoadModel
-from scorer.ranking.rank import load_models, rank, run_filters
+from scorer.ranking.rank import rank, run_filters
 from scorer.ranking.ranking import Ranking
 from scorer.ranking.seen import Seen, fleet_of
 from scorer.snapshot.arrays import Bools, Integers
@@ -144,7 +144,7 @@ def prepare(inputs: RankingInputs) -> Steps[None]:
 
     At once, as in a first ranking, they take up to 70 ms with 5,000 machines and 100,000 instances.
     """
-    cold = [one for one in load_models(inputs.profile) if not fleet_of(inputs, one).shelf.derived]
+    cold = [one for one in inputs.profile.load_models if not fleet_of(inputs, one).shelf.derived]
     if not cold or not len(inputs.ledger):
         return
     without = replace(inputs, ledger=LedgerView(), kept=inputs.kept.beside())

@@ -48,7 +48,7 @@ class FixedValues:
         self._asked: set[Key] = set()
         """The keys that were asked for."""
         self._followed: set[Key] = set()
-        """Those that were made because the snapshot before was asked for them, or had been made so."""
+        """Those that were made because the snapshot before was asked for them, or had made them so itself."""
 
     def of(self, key: Key, compute: Compute, machines: Rows, *, by_machine: bool = False) -> Any:
         """Return ``compute(all machines)``, made at the first call.

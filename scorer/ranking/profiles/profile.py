@@ -116,6 +116,12 @@ class Profile:
     scores: tuple[WeightedScore, ...] = ()
     rebalance: Rebalancing = field(default_factory=Rebalancing)
 
+    @cached_property
+    def load_models(self) -> tuple[LoadModel, ...]:
+        """Its load model and those of its plugins, each once."""
+        own = (*(each.load_model for each in self.filters), *(each.load_model for each in self.scores))
+        return tuple({id(one): one for one in (self.load_model, *filter(None, own))}.values())
+
     def all_of(self, kind: type[Plugin]) -> list[Plugin]:
         """Return the filters and scores of one class, with their settings."""
         own = (*(each.filter for each in self.filters), *(each.score for each in self.scores))
