@@ -41,7 +41,7 @@ def page(profiles: Mapping[str, Profile]) -> str:
         _outcome(profiles),
         "## Load",
         table(["", *names], [[key, *(str(profiles[name].effective()[key]) for name in names)]
-                             for key in ("window", "credits", "debits", "learned", "mean_of", "stale", "stale_s")]),
+                             for key in ("window", "credits", "debits", "learned", "stale", "stale_s")]),
         "## Filters",
         _present("filters", profiles),
         "## Scores",

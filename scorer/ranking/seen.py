@@ -67,9 +67,7 @@ def fleet_of(
         raise InvalidRequest(f"window_s: no window of {window_s} s is kept; there are {there}")
     wanted_s = window_s if window_s and snapshot.windows_s else load_model.window_s(snapshot.windows_s)
     estimate = _estimate(snapshot, load_model, inputs.kept)
-    key = LoadModelKey(
-        wanted_s, load_model.credits, load_model.debits, estimate.key, requests_alone, load_model.mean_of
-    )
+    key = LoadModelKey(wanted_s, load_model.credits, load_model.debits, estimate.key, requests_alone)
     shelf, rows = inputs.kept.shelf(snapshot, inputs.seen_ledger, key)
     fleet = Fleet(Credits(load_model.credits, estimate, snapshot), key, shelf, COLUMNS)
     if rows is not None:

@@ -105,7 +105,7 @@ class UsageColumns:
 
     def prepare(self) -> None:
         """Make what decisions ask for."""
-        _ = self.since, self.mean, self.of_system, self.recent_of_system
+        _ = self.since, self.mean, self.recent_of_system
 
     @cached_property
     def since(self) -> Floats:
@@ -141,27 +141,13 @@ class UsageColumns:
         return np.where(np.isfinite(both), both, np.where(np.isfinite(self.recent), self.recent, self.daily))
 
     @cached_property
-    def of_system(self) -> Floats:
-        """[R, K] In the row of a machine's system: the sum of `mean` over the pairs in the machine's last report."""
-        return self._listed_sums(self.mean)
-
-    @cached_property
     def recent_of_system(self) -> Floats:
-        """[R, K] The same of `recent`."""
-        return self._listed_sums(self.recent)
-
-    @cached_property
-    def _listed(self) -> Integers:
-        """The rows of the instances in their machine's last report."""
+        """[R, K] In the row of a machine's system: the sum of `recent` over the pairs in the machine's last report."""
         systems = self.index.systems
         listed = np.flatnonzero((systems >= 0) & (systems != np.arange(systems.size)))
-        found: Integers = listed[self.at[listed] == self.at[systems[listed]]]
-        return found
-
-    def _listed_sums(self, figures: Floats) -> Floats:
-        systems = self.index.systems
-        at, values = systems[self._listed], np.nan_to_num(figures[:, self._listed])
-        sums = [np.bincount(at, part, minlength=systems.size) for part in values]
+        listed = listed[self.at[listed] == self.at[systems[listed]]]
+        values = np.nan_to_num(self.recent[:, listed])
+        sums = [np.bincount(systems[listed], part, minlength=systems.size) for part in values]
         found: Floats = np.array(sums, np.float64)
         return found
 

@@ -16,7 +16,7 @@ from scorer.classes.prediction import Histograms
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, learn_uses, observe
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.profiles.profile import LoadModel, Profile
+from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.stated import stated_chances
 from scorer.ranking.true_chance import ChanceWatch, with_cases
 from scorer.snapshot.snapshot import Snapshot
@@ -25,15 +25,9 @@ LEARN_S = 600.0
 """How often a scorer looks by default (`scorer.settings`)."""
 
 
-def load_models(profile: Profile) -> list[LoadModel]:
-    """Return the profile's load model, and those of its filters and scores."""
-    own = [*(each.load_model for each in profile.filters), *(each.load_model for each in profile.scores)]
-    return [model for model in (profile.load_model, *own) if model is not None]
-
-
 def wants_lessons(profile: Profile) -> bool:
     """Return whether a load model of the profile uses learned factors."""
-    return any(model.learned for model in load_models(profile))
+    return any(model.learned for model in profile.load_models)
 
 
 class Lessons:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from ops.replay.play.lessons import load_models, wants_lessons
+from ops.replay.play.lessons import wants_lessons
 from ops.replay.play.roles import Moment
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance
@@ -31,9 +31,6 @@ class ProfilePolicy:
         self.refusals: Counter[str] = Counter()
         self.learns = wants_lessons(profile)
         self.counts_by_class = by_class_filter(profile) is not None
-        self.looks_at_instances = self.counts_by_class or any(
-            model.mean_of == "instances" for model in load_models(profile)
-        )
         self._known: set[int] = set()
         self._reuse, self._kept = Reuse(), Kept()
 

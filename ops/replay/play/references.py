@@ -64,7 +64,6 @@ class Reference:
     name = ""
     reference = True
     learns = False
-    looks_at_instances = False
     counts_by_class = False
     profile = None
 

@@ -57,10 +57,8 @@ class Policy(Protocol):
     """The reasons of refusals, for each instance that of its first one."""
     learns: bool
     """Whether it uses learned factors of expected use."""
-    looks_at_instances: bool
-    """Whether it uses the measured usage of each instance."""
     counts_by_class: bool
-    """Whether each priority class has a sum of its own."""
+    """Whether each priority class has a sum of its own, by the measured usage of each instance."""
 
     @property
     def profile(self) -> Profile | None:

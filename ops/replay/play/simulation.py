@@ -105,7 +105,7 @@ class _Simulation:
         self._retry = retry_minutes
         self._fleet = Fleet(workload)
         self._ledger = LedgerView()
-        reports = Reports(self._fleet) if mover is not None or policy.looks_at_instances or policy.learns else None
+        reports = Reports(self._fleet) if mover is not None or policy.counts_by_class or policy.learns else None
         self._measuring = Measuring(self._fleet, reports)
         self._lessons = Lessons(policy.profile) if policy.learns and policy.profile else None
         self._peaks = PredictedPeaks() if policy.counts_by_class else None

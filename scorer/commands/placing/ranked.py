@@ -96,9 +96,6 @@ def _explained(machine: Verdict) -> list[str]:
     lines = ["", f"{machine.machine}: {'feasible' if feasible else 'refused'}"]
     names = [verdict["filter"] for verdict in machine.filters] + list(machine.scores)
     width = max(map(len, names), default=0)
-    of_instances = [name for name, terms in machine.resources.items() if terms.get("of_instances")]
-    if of_instances:
-        lines.append(f"  mean of {', '.join(of_instances)}: the sum over its instances, as measured")
     for verdict in machine.filters:
         word = "ok" if verdict["allowed"] else f"refused, {verdict['reason']}"
         lines.append(f"  filter {verdict['filter']:{width}}  {word}{_details(verdict.get('compared', {}))}")

@@ -14,7 +14,6 @@ from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.columns.promises import kept_of, placed_sum, reserved_since, with_placed_sum
 from scorer.ranking.estimates.credits import Day
 from scorer.ranking.estimates.debits import mean_debit, percentile_debit
-from scorer.ranking.machines.instance_mean import instance_mean
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.machines.remaining import Credited, without_leavers
 from scorer.snapshot.arrays import Bools, Floats
@@ -41,36 +40,25 @@ def class_credit_each(machines: Machines, priority_class: str) -> Floats:
 
 
 def sums(machines: Machines) -> Floats:
-    """Return [4 R, n]: allocated, credit, mean and utilization, which every placement changes, made together.
-
-    Where the mean may be the sum over instances, [5 R, n]: 1 where it is (`scorer.ranking.machines.instance_mean`),
-    else 0.
-    """
+    """Return [4 R, n]: allocated, credit, mean and utilization, which every placement changes, made together."""
     fleet = machines.fleet
     if (came := reserved_since(machines)) is not None:
         amounts, expected = came
         share = expected * machines.inverse_allocatable
         added: Floats = kept_of(machines, "sums") + np.concatenate([amounts, expected, expected, share])
         return added
-    found = np.empty((4 + (fleet.mean_of == "instances"), _R, len(machines)))
-    allocated, credit, mean, utilization = found[:4]
-    found[4:] = 0.0
+    found = np.empty((4, _R, len(machines)))
+    allocated, credit, mean, utilization = found
     allocated[:] = fleet.seats.allocated if machines.rows is None else fleet.seats.allocated[:, machines.picked]
     measured = fleet.windows.mean if machines.rows is None else fleet.windows.mean[:, machines.picked]
     if fleet.credited:
         credit[:] = placed_sum(machines, "mean", lambda placed: fleet.credits.mean(placed, fleet.windows))
         np.add(_without_leavers_mean(machines, Credited(fleet.credits.mean, credit)), credit, out=mean)
-        if fleet.mean_of == "instances" and fleet.snapshot.usages:
-            own = instance_mean(fleet, machines.whole.column("reported"), machines.rows)
-            used = own.used & np.isfinite(measured)  # without a window's mean a machine has no load in either
-            np.copyto(mean, own.mean, where=used)
-            np.copyto(credit, own.credit, where=used)
-            found[4] = used
     else:
         credit[:] = 0.0
         mean[:] = np.where(np.isnan(machines.allocatable), np.nan, allocated) if fleet.requests_alone else measured
     np.multiply(mean, machines.inverse_allocatable, out=utilization)
-    return found.reshape(len(found) * _R, -1)
+    return found.reshape(4 * _R, -1)
 
 
 def has_load(machines: Machines) -> Bools:
@@ -102,19 +90,12 @@ def _without_leavers_mean(machines: Machines, credited: Credited | None = None) 
     )
 
 
-def shown_mean(machines: Machines) -> Floats:
-    """Return [R, n]: the mean without credits and debits: the window's, or the measured part of the sum."""
-    if machines.fleet.mean_of == "window":
-        return machines.measured_mean
-    return np.where(machines.of_instances > 0, machines.mean - machines.credit, machines.measured_mean)
-
-
 def debit(machines: Machines) -> Floats:
     """Return [R, n]: what debits subtract from the mean; NaN where that is unknown."""
     if not machines.fleet.debits:
         return np.zeros((_R, len(machines)))
     found: Floats = debit_of(machines.measured_mean, machines.credit, machines.mean, np.maximum)
-    return found if machines.fleet.mean_of == "window" else np.where(machines.of_instances > 0, 0.0, found)
+    return found
 
 
 def debit_of(measured: Any, credit: Any, mean: Any, larger: Callable[[Any, float], Any]) -> Any:

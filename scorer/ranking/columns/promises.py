@@ -14,7 +14,6 @@ from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Floats
 
 _R = len(RESOURCES)
-_ADDABLE = ("window", "window")
 """The models of credits and of the mean by which an instance that has not started counts with all of its usage."""
 
 
@@ -30,7 +29,7 @@ def reserved_since(machines: Machines) -> tuple[Floats, Floats] | None:
 
 def _reserved_since(machines: Machines) -> tuple[Floats, Floats] | None:
     fleet, rows = machines.fleet, machines.rows
-    if rows is None or rows.size != 1 or not fleet.credited or (fleet.credits.model, fleet.mean_of) != _ADDABLE:
+    if rows is None or rows.size != 1 or not fleet.credited or fleet.credits.model != "window":
         return None
     came = None if fleet.shelf.outdated.size else fleet.seats.came_to(int(rows[0]), fleet.shelf.position)
     if came is None or came.started_at.any():

@@ -18,7 +18,6 @@ from scorer.classes import reclaimed
 from scorer.classes.class_usage import reported
 from scorer.ranking.columns import load, promises
 from scorer.ranking.columns.kinds import Fixed, Made, Overall, Part, Placed
-from scorer.ranking.machines import instance_mean
 from scorer.ranking.machines.machines import Column, Machines
 
 
@@ -52,16 +51,11 @@ COLUMNS: Mapping[str, Column] = {
     "debit": Made(load.debit),  # what ended or moved away is taken out of the mean; nothing where a profile does not
     "mean": Part(2, load.credit_each),
     "utilization": Part(3, instead=lambda m: m.mean * m.inverse_allocatable),  # mean / allocatable
-    "summed": Part(4),  # where the mean may be the sum over instances: 1 where it is, else 0
-    "of_instances": Made(  # 1 where the mean is the sum over instances, 0 where it is the window's
-        lambda m: m.column("summed") if m.fleet.mean_of == "instances" else np.zeros(m.mean.shape)
-    ),
     "max": Placed(load.largest, load.credit_each),  # largest reading
     "percentile": Placed(load.percentile, load.credit_each),
     "class_mean": Placed(load.class_mean, load.class_credit_each),
     "peaks": Placed(load.peaks, load.credit_each),  # [D, R, n] of D days
     "remaining_mean": Made(load.remaining_mean),  # with debits, without credits
-    "shown_mean": Made(load.shown_mean),  # the mean as an answer shows it: utilization is that, credit and debit
     "taken": Made(lambda m: np.maximum(m.allocated, m.mean)),  # the larger of promised and used
     # ---- over-commit by class (`scorer.classes.reclaimed`)
     "of_classes": Placed(reclaimed.of_classes),  # [5, C, R, n] what instances of each class ask for and use
@@ -72,7 +66,6 @@ COLUMNS: Mapping[str, Column] = {
     "predicted": Fixed(reclaimed.predicted),  # [2, R, n] peaks of prod and of the system; NaN where there are none
     "usage_peak": Fixed(reclaimed.highest),  # [R, n] the usage that is rarely exceeded
     # ---- load as measured, [R, n]
-    "reported": Fixed(lambda m: instance_mean.reported(m.fleet.snapshot)),  # [R + 1, n], of the usage by instance
     "measured_mean": Fixed(lambda m: m.fleet.windows.mean),
     "measured_peaks": Fixed(  # [D, R, n] of D days
         lambda m, *days: np.stack([m.fleet.snapshot.column(f"peak_{day}") for day in days])

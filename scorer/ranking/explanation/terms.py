@@ -70,18 +70,13 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
 def _resources(machines: Machines, position: int, amounts: Sequence[float]) -> dict[str, dict[str, float | None]]:
     """Return what an answer shows of a machine by resource."""
     plain, fleet = machines.plain, machines.fleet
-    if fleet.mean_of == "window" and fleet.debits:
-        measured, credit, mean = (plain(name, position) for name in ("measured_mean", "credit", "mean"))
+    measured, credit, mean = (plain(name, position) for name in ("measured_mean", "credit", "mean"))
+    debit = [0.0] * len(RESOURCES)
+    if fleet.debits:
         debit = [debit_of(*each, max) for each in zip(measured, credit, mean, strict=True)]
-    else:
-        measured, credit, debit = (plain(name, position) for name in ("shown_mean", "credit", "debit"))
     others = (plain(name, position) for name in ("allocated", "allocatable", "utilization"))
     each_resource = zip(measured, plain("std", position), credit, debit, *others, amounts, strict=True)
-    shown = {name: _shown(*_plain(of)) for name, of in zip(RESOURCES, each_resource, strict=True)}
-    if fleet.mean_of == "instances":
-        for name, share in zip(RESOURCES, plain("of_instances", position), strict=True):
-            shown[name]["of_instances"] = share
-    return shown
+    return {name: _shown(*_plain(of)) for name, of in zip(RESOURCES, each_resource, strict=True)}
 
 
 def _shown(

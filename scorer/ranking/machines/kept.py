@@ -36,7 +36,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,8 +63,6 @@ SNAPSHOTS_MAX = 3
 
 NO_ROWS: Integers = np.zeros(0, np.int64)
 
-MeanOf = Literal["window", "instances"]
-
 
 class LoadModelKey(NamedTuple):
     """Identifies a load model: the settings that the columns of a `Shelf` depend on."""
@@ -74,7 +72,6 @@ class LoadModelKey(NamedTuple):
     debits: bool
     estimate: Hashable
     requests_alone: bool
-    mean_of: MeanOf = "window"
 
 
 class Recent:

@@ -58,8 +58,6 @@ class Fleet:
         """Whether the ranking is by requests alone, since no data is fresh."""
         self.debits = key.debits and not key.requests_alone
         """Whether debits are subtracted from the windows."""
-        self.mean_of = key.mean_of
-        """``window``: the mean is the window's. ``instances``: the sum over instances, where enough is measured."""
         self.last_known = False
         """Whether the pipeline is silent and the ranking is by each machine's last known load, however old."""
         shelf.viewers.add(self)

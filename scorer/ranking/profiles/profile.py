@@ -17,7 +17,6 @@ from schemas.tables.learned import Learned
 from scorer.ranking.estimates.credits import CreditModel
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
-from scorer.ranking.machines.kept import MeanOf
 from scorer.ranking.machines.owner import Owner, owner_of
 from scorer.ranking.profiles.plugins import Filter, Score, Wanted, wanted_of
 from scorer.ranking.profiles.rebalance_section import Rebalancing
@@ -44,8 +43,6 @@ class LoadModel:
     estimate: Estimate = field(default_factory=Estimate)
     learned: bool = False
     """Whether the learned part of what is asked is the estimate, for resources without a factor in the profile."""
-    mean_of: MeanOf = "window"
-    """Whether the mean is the sum over instances where enough is measured (`scorer.ranking.machines.instance_mean`)."""
 
     def estimate_with(self, learned: Learned | None) -> Estimate:
         """Return the estimate in force, given the learned use (None: there is none)."""

@@ -5,7 +5,6 @@
     credits = "window"                # or "trimaran-60s", "koordinator-pending", "none"
     debits = false                    # true: what ended or moved away is taken out of the windows (credits "window")
     learned = false                   # true: an instance is expected to use the learned part of what it asks
-    mean_of = "window"                # or "instances": the sum over them where enough is measured (credits "window")
     stale = "last-known"              # when 90 % of the machines have stale data: rank by their last load and warn;
                                       # or "refuse"; or "requests": without fresh data rank by requests alone, and warn
     stale_s = 60.0                    # the age from which data are stale
@@ -61,10 +60,11 @@ from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.ranking.profiles.third_party import PluginError
 
 _LOAD_HINTS = get_type_hints(LoadModel)
-_LOAD_KEYS = ("window", "credits", "debits", "learned", "mean_of", "estimate")
+_LOAD_KEYS = ("window", "credits", "debits", "learned", "estimate")
 _PLAIN: Mapping[str, Any] = {"description": str, "stale": StalePolicy, "stale_s": float, "ties": Ties}
 _TOP = ("description", *_LOAD_KEYS, "stale", "stale_s", "ties", "filters", "scores", "rebalance")
 _OF_A_SCORE = ("weight", "normalise")
+_GONE = {"mean_of": "this setting is gone: a machine's mean is always its window's; delete the line"}
 
 
 def parse_profile(text: str, name: str, source: str = "") -> Profile:
@@ -102,7 +102,7 @@ class _Reader:
             raise ProfileError(f"{self._source}: {error}") from None
         for key in raw:
             if key not in _TOP:
-                raise self.fail((key,), f"no such setting; there are {', '.join(_TOP)}")
+                raise self.fail((key,), _GONE.get(key) or f"no such setting; there are {', '.join(_TOP)}")
         load_model = self._load_model(raw, (), LoadModel())
         plain = {key: self._convert(raw[key], kind, (key,)) for key, kind in _PLAIN.items() if key in raw}
         if not plain.get("stale_s", 60.0) > 0:
@@ -132,14 +132,12 @@ class _Reader:
         if "estimate" in raw:
             given["estimate"] = self._build(Estimate, raw["estimate"], (*path, "estimate"))
         if (model := given.get("credits", default.credits)) != "window":
-            default = dataclasses.replace(default, debits=False, mean_of="window")
+            default = dataclasses.replace(default, debits=False)
         found = dataclasses.replace(default, **given)
         if isinstance(found.window, int) and found.window <= 0:
             raise self.fail((*path, "window"), f"expected a length in seconds, got {found.window}")
         if found.debits and model != "window":
             raise self.fail((*path, "debits"), f'debits go with credits = "window", not {model!r}')
-        if found.mean_of == "instances" and model != "window":
-            raise self.fail((*path, "mean_of"), f'the sum over instances goes with credits = "window", not {model!r}')
         return found
 
     def _score(self, entry: dict[str, Any], path: tuple[str | int, ...], load_model: LoadModel) -> WeightedScore:
@@ -171,7 +169,8 @@ class _Reader:
         for key in settings:
             if key not in known:
                 there = f"there are {', '.join(known)}" if known else "it has none"
-                raise self.fail((*path, key), f"no such setting of {getattr(kind, 'name', 'estimate')}; {there}")
+                unknown = f"no such setting of {getattr(kind, 'name', 'estimate')}; {there}"
+                raise self.fail((*path, key), _GONE.get(key) or unknown)
         try:
             return msgspec.convert(settings, kind)
         except msgspec.ValidationError as error:

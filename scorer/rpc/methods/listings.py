@@ -122,7 +122,7 @@ def machines(params: dict[str, Any], inputs: RankingInputs) -> Steps[MachinesRes
 def _machine(seen: Machines, sums: ClassSums | None, row: int) -> MachineRow:
     snapshot = seen.fleet.snapshot
     columns = {
-        "capacity": seen.capacity, "allocatable": seen.allocatable, "mean": seen.shown_mean, "std": seen.std,
+        "capacity": seen.capacity, "allocatable": seen.allocatable, "mean": seen.measured_mean, "std": seen.std,
         "credit": seen.credit, "debit": seen.debit, "promised": seen.allocated, "utilization": seen.utilization,
     }  # fmt: skip
     return MachineRow(

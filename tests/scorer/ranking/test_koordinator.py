@@ -285,7 +285,7 @@ def test_the_built_in_profile_has_the_peers_defaults() -> None:
         mine = parse_profile(toml(profile(json.loads((CASES / f"{table}.json").read_text())["defaults"])), "mine")
         (of_filter,), (score,) = mine.effective()["filters"], mine.effective()["scores"]
         for each in (of_filter, score):  # said for each in a row, for all in the built-in profile
-            for name in ("window", "credits", "debits", "estimate", "learned", "mean_of"):
+            for name in ("window", "credits", "debits", "estimate", "learned"):
                 assert each.pop(name) == built_in[name]
         assert of_filter in built_in["filters"]
         assert score in built_in["scores"]

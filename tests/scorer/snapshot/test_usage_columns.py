@@ -81,7 +81,7 @@ def test_what_a_machines_last_report_has_beside_its_system() -> None:
     ]  # fmt: skip
     columns = Usages(tables).columns
     rows = columns.rows(np.array([pair_digest("m"), pair_digest("n")]), np.full(2, 1000.0))
-    np.testing.assert_equal(columns.take(columns.of_system, rows)[CPU], [10.0, np.nan])
+    np.testing.assert_equal(columns.take(columns.recent_of_system, rows)[CPU], [10.0, np.nan])
 
 
 def test_where_a_pair_is_is_found_again_only_where_pairs_changed() -> None:

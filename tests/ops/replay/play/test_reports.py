@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from ops.replay.play.policies import ProfilePolicy
 from ops.replay.play.reports import Reports
-from ops.replay.play.roles import Moment
-from ops.replay.play.simulation import simulate
 from ops.replay.play.true_fleet import Fleet
 from ops.replay.workload import Workload
-from schemas.resources import CPU
 from schemas.rpc.results import InstanceUsage
-from scorer.ranking.machines.kept import Kept
-from scorer.ranking.machines.machines import NOTHING, Machines
-from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.ranking.seen import fleet_of
 from tests.ops.replay.small_worlds import world
 
 
@@ -74,18 +64,3 @@ def test_what_has_ended_is_dropped() -> None:
     later = reports.usages(1_490)
     assert later.find("m0", "i0") is None
     assert later.find("m0", "i1") is not None
-
-
-def test_a_profile_that_wants_them_gets_sums_over_instances() -> None:
-    """With ``mean_of = "instances"`` a machine's mean is made of what the lab reports of each."""
-    profile = replace(load_profiles(()).choose("windward"), name="sums")
-    model = replace(profile.load_model, mean_of="instances")
-    small = world([10.0, 10.0], [(2.0, 3.0, 0, 180), (2.0, 0.5, 0, 180), (1.0, 1.0, 120, 10)])
-    seen: list[Moment] = []
-    policy = ProfilePolicy(replace(profile, load_model=model))
-    simulate(small, policy, observer=lambda moment: seen.append(moment) if moment.minute == 120 else None)
-    assert policy.looks_at_instances
-    (moment,) = seen
-    machines = Machines(fleet_of(moment.inputs(profile, Kept()), model), NOTHING, moment.now_s)
-    assert machines.of_instances[CPU].tolist() == [1.0, 1.0]
-    assert not Machines(fleet_of(moment.inputs(profile, Kept())), NOTHING, moment.now_s).of_instances.any()

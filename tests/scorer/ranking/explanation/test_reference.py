@@ -59,7 +59,7 @@ OWN = {
     "means": LIMITED % ("", ""),
     "percentiles": LIMITED % ("percentile_thresholds = { cpu = 0.6 }\nstatistic = 'p95'", "form = 'reduced'"),
     "prod": LIMITED % ("prod_thresholds = { cpu = 0.2, memory = 0.5 }\nprod_with_system = true", "rounding = true"),
-    "instances": "debits = true\nmean_of = 'instances'\n" + LIMITED % ("missing = 'mean'", "newcomer = 'request'"),
+    "debits": "debits = true\n" + LIMITED % ("missing = 'mean'", "newcomer = 'request'"),
     "expired": LIMITED % ("expiration_s = 30\nmissing = 'estimates'", "sensitivity = 2.0\nmargin = 2.0"),
     "alone": 'stale = "requests"\nstale_s = 1\n' + LIMITED % ("optional = []", "resources = ['nic', 'memory']"),
     "refused": 'stale = "refuse"\ncredits = "none"\n' + LIMITED % ("optional = ['memory']", ""),
@@ -150,18 +150,15 @@ def refusals_of(ranking: Ranking) -> dict[tuple[str, str], int]:
 def described_of(ranking: Ranking, row: int) -> dict[str, Any]:
     """Return a machine's terms, from the columns of all machines."""
     machines = ranking.machines
-    shown = ("shown_mean", "std", "credit", "debit", "allocated", "allocatable", "utilization")
+    shown = ("measured_mean", "std", "credit", "debit", "allocated", "allocatable", "utilization")
     names = ("mean", "std", "credit", "debit", "promised", "allocatable", "utilization", "request")
     amounts = [*(machines.column(name)[:, row] for name in shown), machines.amounts]
-    if machines.fleet.debits and machines.fleet.mean_of == "window":
+    if machines.fleet.debits:
         amounts[3] = np.maximum(machines.measured_mean + machines.credit - machines.mean, 0.0)[:, row]
     resources: dict[str, Any] = {
         name: {what: each[place] for what, each in zip(names, amounts, strict=True)}
         for place, name in enumerate(RESOURCES)
     }
-    if machines.fleet.mean_of == "instances":
-        for place, name in enumerate(RESOURCES):
-            resources[name]["of_instances"] = machines.of_instances[place, row]
     scores = {}
     for term in ranking.terms:
         told = dict(plugins.detail(term.weighted.score, ranking.request, term.machines, row))

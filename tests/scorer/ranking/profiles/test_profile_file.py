@@ -46,6 +46,8 @@ def test_a_profile_is_read_with_every_sight_of_its_own() -> None:
         ('credits = "window"', 'credits = "generous"', 2, "credits: no such choice: 'generous'"),
         ('"min-max"', '"minmax"', 18, "scores[1].normalise: no such choice: 'minmax'"),
         ('credits = "window"', "colour = 1", 2, "colour: no such setting; there are description"),
+        ('credits = "window"', 'mean_of = "instances"', 2, "mean_of: this setting is gone: a machine's mean is"),
+        ('use = "fresh"', 'use = "fresh"\nmean_of = "window"', 9, "filters[1].mean_of: this setting is gone"),
         ('credits = "window"', "stale_s = 0", 2, "stale_s: expected more than 0"),
         ('credits = "window"', "credits = window", None, "line 2"),
         ("{ cpu = 0.8 }", '{ cpu = 0.8, nic = "x" }', 12, "filters[2].thresholds.nic: expected a number, got text"),
