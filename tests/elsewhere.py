@@ -62,7 +62,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "schemas.tables": (
         "tests/integration/test_predictor.py",
         "tests/schemas/tables/test_alignment.py",
-        "tests/scorer/ranking/estimates/test_learning.py",
+        "tests/scorer/ranking/estimates/test_measured_use.py",
         "tests/streams/fold/test_instance_usage.py",
     ),
     "schemas.values": (
@@ -147,7 +147,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/scorer/planning/drain/test_evicting.py",
     ),
     "scorer.ranking.columns": ("tests/scorer/ranking/test_rank.py",),
-    "scorer.ranking.estimates": ("tests/scorer/ranking/estimates/test_learning.py",),
     "scorer.ranking.formulas": (
         "tests/scorer/ranking/filters/test_masters.py",
         "tests/scorer/ranking/filters/test_selector.py",

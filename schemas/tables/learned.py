@@ -16,24 +16,6 @@ CAPACITY_MOST = 16.0
 """The largest capacity that is believed of a machine, in medians of the fleet."""
 
 
-class Sums(msgspec.Struct, kw_only=True):
-    """The sums from which the factor of one resource, or one kind's difference from it, is fitted.
-
-    They are over all changes between two windows of a machine: x, of what the instances there ask, y, of its usage, and
-    s, of the ``expected`` of those that give one. Older changes count less. The next scorer that learns continues from
-    them.
-    """
-
-    count: float = 0.0
-    xx: float = 0.0
-    xy: float = 0.0
-    yy: float = 0.0
-    xs: float = 0.0
-    sy: float = 0.0
-    ss: float = 0.0
-    instance_hours: float = 0.0
-
-
 class Use(msgspec.Struct, kw_only=True):
     """What instances use of one resource, as shares of what they ask (`scorer.ranking.estimates.measured_use`)."""
 
@@ -73,46 +55,51 @@ class Chances(msgspec.Struct, kw_only=True):
 
 
 class Learned(msgspec.Struct, kw_only=True):
-    """Factors by resource, and the evidence for them."""
+    """Factors by resource, as the measured instances say."""
 
     v: int = 1
     version: int = 0
     """Raised with every write."""
-    at: float = 0.0
-    """When factors were fitted to windows last, epoch seconds."""
     uses_at: float = 0.0
-    """When instances were measured last."""
+    """When instances were measured last, epoch seconds."""
     scorer: str = ""
     """Name of the scorer that wrote it."""
     lease: int = 0
     """Number of the lease ``learn`` under which it was written."""
     factors: dict[str, Annotated[float, Meta(ge=FACTOR_MIN, le=FACTOR_MAX)]] = {}
-    """By resource; absent while there is too little evidence."""
+    """By resource; absent while too few instances are measured."""
     errors: dict[str, float] = {}
     """Standard error of each."""
     kinds: dict[str, dict[str, Annotated[float, Meta(ge=FACTOR_MIN, le=FACTOR_MAX)]]] = {}
-    """By kind and resource, where a kind differs significantly from the others; shrunk toward them."""
+    """By kind and resource; of few instances shrunk toward the others."""
     deviations: dict[str, dict[str, float]] = {}
     """By kind and resource, the standard deviation of what a new instance uses, as a share of what it asks.
 
-    Of other kinds under ``""``. Only where instances are measured."""
+    Of other kinds under ``""``."""
     instances: dict[str, dict[str, float]] = {}
     """By kind and resource, how many measured instances say so; of the fleet under ``""``."""
     uses: dict[str, dict[str, Use]] = {}
     """By kind and resource what is measured; of all instances under ``""``. The next scorer that learns goes on."""
-    evidence: dict[str, Sums] = {}
-    """By resource."""
-    evidence_of_kinds: dict[str, dict[str, Sums]] = {}
-    """By kind and resource."""
     chances: Chances | None = None
     """Absent until stated chances have been watched for half an hour."""
 
 
 def read_learned(raw: bytes | None) -> Learned | None:
-    """Return the value; None when there is none or it cannot be read."""
+    """Return the value; None when there is none or it cannot be read.
+
+    Earlier scorers fitted factors to the load of machines, too. Those are left out: no measured instance says them.
+    """
     if not raw:
         return None
     try:
-        return msgspec.json.decode(raw, type=Learned)
+        found = msgspec.json.decode(raw, type=Learned)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
+    found.factors = _measured(found.factors, found.instances.get("", {}))
+    kinds = {kind: _measured(own, found.instances.get(kind, {})) for kind, own in found.kinds.items()}
+    found.kinds = {kind: own for kind, own in kinds.items() if own}
+    return found
+
+
+def _measured(factors: dict[str, float], instances: dict[str, float]) -> dict[str, float]:
+    return {name: factor for name, factor in factors.items() if name in instances}

@@ -1,9 +1,8 @@
 """Shell: one scorer learns the use of instances for all, under the lease `learn`; it predicts peaks, too.
 
-What it learned is one value, written by one SET: at each look of what agents report of instances, once a window has
-passed of what windows tell, and of stated chances once it was seen what became of them. It follows the ledger with a
-copy of its own, so that a decision never waits for it; scorers that do not hold the lease keep no such copy.
-Observations are at least the longest window apart, so that they share no reading.
+What it learned is one value, written by one SET: at each look of what agents report of instances, and of stated
+chances once it was seen what became of them. It follows the ledger with a copy of its own, so that a decision never
+waits for it; scorers that do not hold the lease keep no such copy.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics
-from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, learn_uses, observe
+from scorer.ranking.estimates.measured_use import learn
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.stated import stated_chances
@@ -57,8 +56,7 @@ class Learner(BackgroundThread):
         self._follower: Follower | None = None
         self._predictor = Predictor(wire, settings.names)
         self._chances, self._cases = ChanceWatch(), list[Cases]()
-        self._first: Observation | None = None
-        self._first_at = self._observed_at = 0.0
+        self._observed_at = 0.0
 
     def run(self) -> None:
         """Look until `stop`."""
@@ -66,7 +64,7 @@ class Learner(BackgroundThread):
             try:
                 self.look(time.time())
             except (*AWAY, UnknownFormat):  # the follower of the decisions reports these
-                self._follower = self._first = None
+                self._follower = None
             except redis.ResponseError as error:
                 log.warning("scorer.learn.refused", extra={"values": {"error": str(error)}})
 
@@ -78,7 +76,7 @@ class Learner(BackgroundThread):
         number, snapshot = self._lease.take(), self._snapshot()
         if number is None or snapshot is None or not snapshot.windows_s:
             if number is None:
-                self._follower = self._first = None
+                self._follower = None
                 self._predictor.forget()
                 self._chances.forget()
                 self._metrics.watched(None)
@@ -106,8 +104,7 @@ class Learner(BackgroundThread):
     def _learn(self, number: int, snapshot: Snapshot, view: LedgerView, now_s: float) -> Learned | None:
         before = read_learned(self._wire.one("GET", self._key)) or Learned()
         self._metrics.watched(before.chances)
-        measured = learn_uses(before, snapshot, view, now_s)
-        found = self._fitted(measured or before, snapshot, view, now_s) or measured
+        found = learn(before, snapshot, view, now_s)
         if self._cases:
             found = found or msgspec.structs.replace(before, version=before.version + 1)
             for cases in self._cases:
@@ -122,13 +119,3 @@ class Learner(BackgroundThread):
         self._metrics.watched(found.chances)
         log.info("scorer.learned", extra={"values": {"version": found.version, "factors": found.factors}})
         return found
-
-    def _fitted(self, before: Learned, snapshot: Snapshot, view: LedgerView, now_s: float) -> Learned | None:
-        """Return what windows tell, too; None until a window has passed since the first observation."""
-        kinds = sorted({one.kind for one in view.instances.values() if one.kind})[:KINDS_MAX]
-        seen = observe(snapshot, view, tuple(kinds))
-        window_s = snapshot.windows_s[-1]
-        if seen is None or (self._first is not None and now_s - self._first_at < window_s):
-            return None
-        first, self._first, self._first_at = self._first, seen, now_s
-        return learn(before, first, seen, window_s, now_s) if first is not None else None

@@ -79,27 +79,44 @@ def running(wire: Wire, names: Names) -> Fleet:
     return running
 
 
-def learner(running: Fleet, wire: Wire, names: Names, scorer: str) -> Learner:
-    """Return a learner of that scorer, not started: the test says when it looks."""
+def learner(running: Fleet, wire: Wire, names: Names, scorer: str, *, reports: bool = False) -> Learner:
+    """Return a learner of that scorer, not started: the test says when it looks; with reports agents send them."""
     settings = ScorerSettings(prefix=names.prefix, name=scorer, learn_s=60.0)
-    return Learner(running.ledger, wire, running.snapshot, load_profiles().choose, Metrics(), settings)
+    known = reports_of(running) if reports else None
+
+    def snapshot() -> Snapshot:
+        return running.snapshot().with_use(None, known)
+
+    return Learner(running.ledger, wire, snapshot, load_profiles().choose, Metrics(), settings)
 
 
-def test_what_instances_use_is_learned_after_one_window(running: Fleet, wire: Wire, names: Names) -> None:
-    """No factor is written before a window has passed since the first look; then the factor, version and lease are."""
+def reports_of(running: Fleet) -> Usages:
+    """Return an hour of reports: each instance uses a quarter of a core."""
+    follower = Follower(running.ledger)
+    follower.poll()
+    instances = follower.view.instances.values()
+    count = len(instances)
+    daily = np.full((len(RESOURCES), count), np.nan, "f4")
+    daily[CPU] = 0.25
+    columns = {
+        "at": np.full(count, running.now_s),
+        "since": np.full(count, running.now_s - HOUR_S, "u4"),
+        "daily": daily,
+    }
+    header = Header(machines=count, windows_s=(), columns=[], resources=RESOURCES)
+    pairs = "\n".join(pair_name(one.machine, one.id) for one in instances).encode()
+    return Usages([UsageTable(decode_table(encode_table(header, columns, pairs)))])
+
+
+def test_without_reports_of_instances_no_factor_is_learned(running: Fleet, wire: Wire, names: Names) -> None:
+    """However long windows show what instances use."""
     one = learner(running, wire, names, "s1")
-    assert one.look(running.now_s) is None
-    for number, name in enumerate(MACHINES):
-        running.run(name, 5 * number + 5)
-    running.at(running.now_s + HOUR_S / 2)
-    assert one.look(running.now_s) is None
-    assert wire.one("GET", names.learned) is None
-    running.at(running.now_s + 2 * HOUR_S)
-    learned = one.look(running.now_s)
-    assert learned is not None
-    assert learned.factors == {"cpu": pytest.approx(FACTOR, abs=0.01)}
-    assert (learned.scorer, learned.version) == ("s1", 1)
-    assert read_learned(wire.one("GET", names.learned)) == learned
+    for hour in range(1, 4):
+        for number, name in enumerate(MACHINES):
+            running.run(name, 5 * number + 5)
+        running.at(running.now_s + 2 * HOUR_S)
+        learned = one.look(running.now_s)
+        assert learned is None or not learned.factors, hour
 
 
 def test_what_became_of_stated_chances_is_written_after_a_window(
@@ -124,76 +141,37 @@ def test_reports_of_instances_teach_at_the_first_look(
     valkey: Valkey, running: Fleet, wire: Wire, names: Names, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No window has to pass; the next look goes on from the value, and the command shows kinds."""
-    follower = Follower(running.ledger)
-    follower.poll()
-    instances = follower.view.instances.values()
-    count = len(instances)
-    daily = np.full((len(RESOURCES), count), np.nan, "f4")
-    daily[CPU] = 0.25
-    columns = {
-        "at": np.full(count, running.now_s),
-        "since": np.full(count, running.now_s - HOUR_S, "u4"),
-        "daily": daily,
-    }
-    header = Header(machines=count, windows_s=(), columns=[], resources=RESOURCES)
-    pairs = "\n".join(pair_name(one.machine, one.id) for one in instances).encode()
-    reports = Usages([UsageTable(decode_table(encode_table(header, columns, pairs)))])
-    settings = ScorerSettings(prefix=names.prefix, name="s1", learn_s=60.0)
-    one = Learner(
-        running.ledger,
-        wire,
-        lambda: running.snapshot().with_use(None, reports),
-        load_profiles().choose,
-        Metrics(),
-        settings,
-    )
-    learned = one.look(running.now_s)
-    assert learned is not None
-    assert learned.factors == {"cpu": pytest.approx(0.25)}
-    assert learned.instances[""] == {"cpu": count}
-    assert read_learned(wire.one("GET", names.learned)) == learned
-    again = one.look(running.now_s + 61)
-    assert again is not None
-    assert again.uses[""]["cpu"].time == pytest.approx(count * (3600 + 61), rel=1e-3)
-    assert cli.main(["learned", "--redis-url", valkey.url, "--prefix", names.prefix]) == 0
-    assert "0.25 ± 0.00" in capsys.readouterr().out
-
-
-def test_one_scorer_learns_and_the_next_goes_on_from_its_value(running: Fleet, wire: Wire, names: Names) -> None:
-    """A scorer without the lease observes nothing; it begins when the lease has run out, and adds to the evidence."""
-    wire.one("SET", names.learned, msgspec.json.encode(Learned(version=7, at=START_S)))
-    first, second = learner(running, wire, names, "s1"), learner(running, wire, names, "s2")
-    first.look(running.now_s)
-    running.at(running.now_s + 60)
-    assert second.look(running.now_s) is None
-    assert second._first is None
-    running.at(running.now_s + 240)
-    second.look(running.now_s)
-    assert second._first is not None
-    running.at(running.now_s + 1.5 * HOUR_S)
-    learned = second.look(running.now_s)
-    assert learned is not None
-    assert (learned.scorer, learned.version) == ("s2", 8)
-    assert first.look(running.now_s) is None
-    assert first._first is None
-
-
-def test_the_command_shows_the_learned_part(
-    valkey: Valkey, wire: Wire, names: Names, running: Fleet, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It exits with 1 while nothing is learned, and then prints the part, its error and the evidence."""
     where = ["--redis-url", valkey.url, "--prefix", names.prefix]
     assert cli.main(["learned", *where]) == 1
     assert "nothing is learned yet" in capsys.readouterr().out
-    one = learner(running, wire, names, "s1")
-    one.look(running.now_s)
-    running.run(MACHINES[0], 10)
-    running.run(MACHINES[1], 20)
-    running.run(MACHINES[2], 30)
-    running.at(running.now_s + 2 * HOUR_S)
-    one.look(running.now_s)
+    one = learner(running, wire, names, "s1", reports=True)
+    learned = one.look(running.now_s)
+    assert learned is not None
+    assert (learned.scorer, learned.version) == ("s1", 1)
+    assert learned.factors == {"cpu": pytest.approx(0.25)}
+    assert learned.instances[""] == {"cpu": 120}
+    assert read_learned(wire.one("GET", names.learned)) == learned
+    again = one.look(running.now_s + 61)
+    assert again is not None
+    assert again.uses[""]["cpu"].time == pytest.approx(120 * (3600 + 61), rel=1e-3)
     assert cli.main(["learned", *where]) == 0
-    table = capsys.readouterr().out
-    assert "cpu" in table
-    assert "0.5" in table
-    assert "by s1" in table
+    shown = capsys.readouterr().out
+    assert "0.25 ± 0.00" in shown
+    assert "by s1" in shown
+
+
+def test_one_scorer_learns_and_the_next_goes_on_from_its_value(running: Fleet, wire: Wire, names: Names) -> None:
+    """A scorer without the lease learns nothing; it begins when the lease has run out, and adds to what is written."""
+    wire.one("SET", names.learned, msgspec.json.encode(Learned(version=7)))
+    first, second = (learner(running, wire, names, name, reports=True) for name in ("s1", "s2"))
+    written = first.look(running.now_s)
+    assert written is not None
+    assert (written.scorer, written.version) == ("s1", 8)
+    running.at(running.now_s + 60)
+    assert second.look(running.now_s) is None
+    running.at(running.now_s + 240)
+    written = second.look(running.now_s)
+    assert written is not None
+    assert (written.scorer, written.version) == ("s2", 9)
+    assert first.look(running.now_s) is None
+    assert first._follower is None

@@ -1,7 +1,7 @@
 """What a scorer learns of its fleet, in simulated time: expected use, and the predicted peaks of prod and the system.
 
-Expected use (`scorer.background.learner`): the fleet is observed, and again once the longest window has passed; then it
-is fitted. What is learned comes with the next snapshot. A world begins with nothing learned.
+Expected use (`scorer.background.learner`) is learned from the reports of instances. What is learned comes with the next
+snapshot. A world begins with nothing learned.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scorer.classes.class_usage import class_usage, prod_and_system, reported_at
 from scorer.classes.last_reports import LastReports
 from scorer.classes.prediction import Histograms
 from scorer.ledger.view.view import LedgerView
-from scorer.ranking.estimates.learning import KINDS_MAX, Observation, learn, learn_uses, observe
+from scorer.ranking.estimates.measured_use import learn
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.stated import stated_chances
@@ -37,29 +37,14 @@ class Lessons:
         """``profile``: whose chances of overload are watched."""
         self.learned: Learned | None = None
         self._profile, self._chances = profile, ChanceWatch()
-        self._first: Observation | None = None
-        self._first_at = 0.0
         self._measured_at = float("-inf")
 
     def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
-        """Observe, if the interval has passed, and learn from two observations; from measured instances more often."""
-        self._look_at_instances(snapshot, ledger, now_s)
-        self._look_at_chances(snapshot, ledger, now_s)
-        window_s = snapshot.windows_s[-1]
-        if self._first is not None and now_s - self._first_at < window_s:
-            return
-        kinds = sorted({one.kind for one in ledger.instances.values() if one.kind})[:KINDS_MAX]
-        seen = observe(snapshot, ledger, tuple(kinds))
-        if seen is None:
-            return
-        if self._first is not None:
-            self.learned = learn(self.learned or Learned(), self._first, seen, window_s, now_s)
-        self._first, self._first_at = seen, now_s
-
-    def _look_at_instances(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
+        """Learn from measured instances, if the interval has passed; watch stated chances."""
         if now_s - self._measured_at >= LEARN_S and snapshot.usages:
             self._measured_at = now_s
-            self.learned = learn_uses(self.learned or Learned(), snapshot, ledger, now_s) or self.learned
+            self.learned = learn(self.learned or Learned(), snapshot, ledger, now_s) or self.learned
+        self._look_at_chances(snapshot, ledger, now_s)
 
     def _look_at_chances(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
         if (cases := self._chances.look(snapshot, now_s)) is not None:

@@ -13,7 +13,7 @@ from schemas.resources import RESOURCES
 from schemas.tables.learned import ChanceBin, Chances, Learned, read_learned
 from schemas.values.durations import duration
 from scorer.commands.shared import ask
-from scorer.commands.shared.show import counted, number
+from scorer.commands.shared.show import counted
 from scorer.ranking.estimates.measured_use import FLEET, MEASURED_S_MIN, SEEN_MIN, SIZE
 from scorer.settings import ClientSettings
 
@@ -44,26 +44,12 @@ def _learned(settings: LearnedSettings) -> int:
 
 
 def show(learned: Learned | None, screen: Screen | None = None, now_s: float | None = None) -> str:
-    """Return a table with a row for each resource: the part used, its error, and the evidence."""
+    """Return what each kind of instance was measured to use, and which stated chances came true."""
     if learned is None:
         return "nothing is learned yet"
-    rows, now_s = [], time.time() if now_s is None else now_s
-    for name in RESOURCES:
-        evidence = learned.evidence.get(name)
-        if evidence is not None:
-            part, error = learned.factors.get(name), learned.errors.get(name)
-            hours = f"{evidence.instance_hours:.0f}"
-            rows.append([name, number(part), number(error, 3), hours, f"{evidence.count:.0f}"])
-    at = max(learned.at, learned.uses_at, learned.chances.at if learned.chances else 0.0)
-    headings = ("resource", "used of what is asked", "error", "instance-hours", "changes seen")
-    lines = [table([Column(heading) for heading in headings], rows, screen)] if rows else []
-    for kind, factors in sorted(learned.kinds.items()):
-        if kind not in learned.instances:
-            lines.append(f"kind {kind}: " + ", ".join(f"{name} {part:.2f}" for name, part in sorted(factors.items())))
-    if learned.instances:
-        lines.append(_measured(learned, screen))
-    elif learned.uses:
-        lines.append(_too_few(learned))
+    now_s = time.time() if now_s is None else now_s
+    at = max(learned.uses_at, learned.chances.at if learned.chances else 0.0)
+    lines = [_measured(learned, screen) if learned.instances else _too_few(learned)]
     if learned.chances is not None:
         lines += [_chances(learned.chances, name, bins, screen) for name, bins in sorted(learned.chances.bins.items())]
     lines.append(f"version {learned.version}, {max(now_s - at, 0.0):.0f} s ago, by {learned.scorer or 'no scorer'}")
@@ -71,7 +57,9 @@ def show(learned: Learned | None, screen: Screen | None = None, now_s: float | N
 
 
 def _too_few(learned: Learned) -> str:
-    """Return how many instances were measured so far, and how many have to be."""
+    """Return how many instances were measured so far, and how many have to be; what to do where there are none."""
+    if not learned.uses:
+        return "no instance is measured: agents do not report any (docs/instances.md)"
     seen = max((one.seen for one in learned.uses.get(FLEET, {}).values()), default=0.0)
     return (
         f"{counted(int(seen), 'instance')} measured for {duration(MEASURED_S_MIN)} or longer; "

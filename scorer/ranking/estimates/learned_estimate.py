@@ -83,7 +83,7 @@ class LearnedEstimate(Estimate):
         return self._of_fleet.get(resource), FLEET
 
     def known_instances(self, resource: str, group: str) -> tuple[float, float] | None:
-        """Return how many measured instances a group has, and their deviation; None where it is fitted to windows."""
+        """Return how many measured instances a group has, and their deviation; None of a factor that a file gives."""
         count = self._instances.get(group, {}).get(resource)
         return None if count is None else (count, self._deviations[group][resource])
 

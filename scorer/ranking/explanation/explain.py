@@ -206,8 +206,7 @@ def expected_from(ranking: Ranking) -> dict[str, str]:
 def _like(part: float, group: str, request: Request, known: tuple[float, float] | None) -> str:
     """Return in words what an instance is expected to use: of which others it is known, and how far they differ."""
     if known is None:
-        of = "of instances of its kind" if group else "of the fleet"
-        return f"learned: {part:.0%} of what is asked, fitted to the load of machines, {of}"
+        return f"learned: {part:.0%} of what is asked, of the fleet"
     count, deviation = known
     kind, _, size = group.partition(SIZE)
     of = (f" of kind {kind}" if request.kind else f" with {kind}") if kind else ""

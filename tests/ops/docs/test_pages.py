@@ -96,7 +96,7 @@ def test_the_numbers_of_the_decision_are_those_of_the_ranking() -> None:
     found = [float(value) for value in re.findall(r"\*\*([\d.]+)\*\*", totals)]
     assert found == sorted(found, reverse=True)
     assert "4/6 feasible: 1 cpu too full, 1 stale" in text
-    assert "learned: 40% of what is asked, fitted to the load of machines, of the fleet" in text
+    assert "learned: 40% of what is asked, of the fleet" in text
     assert "chance of more than 80%" in text
 
 

@@ -17,6 +17,7 @@ def seen(instances: float) -> Use:
     ("learned", "said"),
     [
         pytest.param(None, "nothing is learned yet", id="nothing"),
+        pytest.param(Learned(version=1), "no instance is measured", id="no reports"),
         pytest.param(Learned(uses={"": {"cpu": seen(1.0)}}), "1 instance measured for 10m or longer", id="one"),
         pytest.param(Learned(uses={"": {"cpu": seen(19.2)}}), "use by kind is learned from 20 on", id="some"),
         pytest.param(
@@ -30,7 +31,5 @@ def seen(instances: float) -> Use:
     ],
 )  # fmt: skip
 def test_how_much_is_learned(learned: Learned | None, said: str) -> None:
-    """Too few instances are counted, with how many are needed; no table without rows."""
-    found = show(learned, now_s=1.0)
-    assert said in found
-    assert "changes seen" not in found
+    """Too few instances are counted, with how many are needed."""
+    assert said in show(learned, now_s=1.0)

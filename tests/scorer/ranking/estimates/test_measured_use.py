@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request
-from schemas.tables.learned import Learned, Use
+from schemas.tables.learned import Learned, read_learned
 from scorer.ledger.view.slots import code_of_kind
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.estimates import measured_use
@@ -25,12 +26,14 @@ from scorer.ranking.estimates.measured_use import (
     Uses,
     added,
     expected,
+    learn,
     measured_instances,
     octave_of,
     octaves_of,
 )
 from scorer.snapshot.arrays import Floats
 from tests.rows import each_row
+from tests.scorer.fleets import fleet, machine
 
 R = len(RESOURCES)
 KINDS = [f"kind-{number}" for number in range(12)]
@@ -267,19 +270,63 @@ def test_one_size_is_in_the_octave_of_the_column(cores: float) -> None:
 
 
 def test_a_fleet_without_reports_has_no_measured_instances() -> None:
-    """Then windows teach, as before."""
-    from tests.scorer.fleets import fleet, machine
-
+    """Nothing is learned there: the factor stays 1."""
     state = fleet(machine("m1"))
     placed = state.ledger.take(*(np.zeros(0, np.int64),) * 2)
     assert measured_instances(state.snapshot, placed, np.full((R, 1), np.inf)) is None
+    assert learn(Learned(), state.snapshot, state.ledger, state.now_s) is None
 
 
-def test_a_use_keeps_its_fields_in_the_value_that_is_shared() -> None:
-    """The next scorer that learns goes on from it."""
-    import msgspec
+@pytest.mark.parametrize(
+    ("cores", "used", "counts"),
+    [(10, 9, True), (10, 10.5, True), (10, 20, False), (160, 150, True), (1e6, 150, True), (1e6, 170, False)],
+)
+def test_usage_that_a_machine_cannot_have_is_no_evidence(cores: float, used: float, counts: bool) -> None:
+    """By its capacity, of which at most 16 times the fleet's median of 10 cores is believed; its neighbours count."""
+    seen = {"usage": {"cpu": 5}}
+    hosts = [machine("a", cores, **seen), *(machine(f"m{number}", 10, **seen) for number in range(4))]
+    used_of = dict.fromkeys((host["name"] for host in hosts), 5) | {"a": used}
+    instances = [
+        {"id": f"of-{name}", "machine": name, "cpu": 100, "kind": name, "usage": {"cpu": cpu}, "usage_since_s": 1e4}
+        for name, cpu in used_of.items()
+    ]
+    state = fleet(*hosts, instances=instances, now=1e6)
+    learned = learn(Learned(), state.snapshot, state.ledger, state.now_s)
+    assert learned is not None
+    assert {kind for kind in used_of if kind in learned.uses} == {*used_of} - ({"a"} if not counts else set())
 
-    known = Learned(
-        uses={"a": {"cpu": Use(time=5.0, mean=0.5, between=0.1, within=0.2, live=3.0, seen=4.0)}}, uses_at=9.0
-    )
-    assert msgspec.json.decode(msgspec.json.encode(known), type=Learned) == known
+
+def test_factors_and_deviations_are_published_with_their_error() -> None:
+    """Within 0.05 to 1.5, however much instances use."""
+    hosts = [machine(f"m{number}", 10, usage={"cpu": 5}) for number in range(25)]
+    instances = [
+        {"id": f"i{number}", "machine": f"m{number}", "cpu": 2, "kind": "low" if number % 2 else "high",
+         "usage": {"cpu": 0.02 if number % 2 else 7.0}, "usage_since_s": 1e6}
+        for number in range(25)
+    ]  # fmt: skip
+    state = fleet(*hosts, instances=instances, now=1e7)
+    learned = learn(Learned(version=3), state.snapshot, state.ledger, state.now_s)
+    assert learned is not None
+    assert (learned.version, learned.uses_at) == (4, state.now_s)
+    assert learned.kinds["high"]["cpu"] == 1.5
+    assert learned.instances[FLEET]["cpu"] == 25
+    assert "cpu" not in learned.factors  # two kinds that differ so much say little of a third
+
+
+def test_a_value_of_an_earlier_scorer_is_read_without_what_windows_taught() -> None:
+    """Its factors of resources and kinds that no measured instance says are left out; uses and chances stay."""
+    raw = b"""{"v":1,"version":7,"at":9.0,"uses_at":8.0,"scorer":"s1","lease":3,
+        "factors":{"cpu":0.5,"memory":0.9},"errors":{"cpu":0.1,"memory":0.1},
+        "kinds":{"web":{"cpu":0.4,"memory":0.8},"cache":{"memory":0.7}},
+        "deviations":{"":{"cpu":0.2},"web":{"cpu":0.1}},"instances":{"":{"cpu":40.0},"web":{"cpu":30.0}},
+        "uses":{"":{"cpu":{"time":5.0,"mean":0.5,"between":0.1,"within":0.2}}},
+        "evidence":{"memory":{"count":50.0,"xx":100.0,"xy":90.0,"yy":81.0,"instance_hours":200.0}},
+        "evidence_of_kinds":{"cache":{"memory":{"count":9.0}}},
+        "chances":{"limit":0.8,"std_factor":1.0,"floor":0.1,"at":7.0,"bins":{}}}"""
+    found = read_learned(raw)
+    assert found is not None
+    assert (found.version, found.factors, found.kinds) == (7, {"cpu": 0.5}, {"web": {"cpu": 0.4}})
+    assert found.uses[FLEET]["cpu"].mean == 0.5
+    assert found.chances is not None
+    assert read_learned(msgspec.json.encode(found)) == found
+    assert [read_learned(each) for each in (b"{", b'{"factors":{"\xff":1}}', None)] == [None, None, None]
