@@ -70,14 +70,21 @@ def measured_usage(snapshot: Snapshot, placed: PlacedInstances, figures: Floats 
     ``figures``: a column over all pairs of ``snapshot.usages.columns``; without one the mean of about half an hour.
     """
     columns = snapshot.usages.columns
-    found = columns.rows(placed.pairs, _now(snapshot, placed.rows))
-    return columns.take(columns.recent if figures is None else figures, found)
+    return columns.take(columns.recent if figures is None else figures, current_rows(snapshot, placed))
+
+
+def current_rows(snapshot: Snapshot, placed: PlacedInstances) -> Integers:
+    """Return [K]: the row of each instance in ``snapshot.usages.columns``; -1 of one that no current report has.
+
+    A report is current while its machine has no sample that is more than ten minutes newer.
+    """
+    return snapshot.usages.columns.rows(placed.pairs, snapshot.column("at")[placed.rows])
 
 
 def system_usage(snapshot: Snapshot, figures: Floats) -> Floats:
     """Return [R, M]: each machine's system in a column [R, K] of all pairs; NaN where not known or not current."""
     columns = snapshot.usages.columns
-    return columns.take(figures, columns.rows(snapshot.roster.systems, _now(snapshot)))
+    return columns.take(figures, _systems(snapshot))
 
 
 def reported_usage(snapshot: Snapshot) -> Floats:
@@ -94,10 +101,9 @@ def reported_at(snapshot: Snapshot) -> Floats:
 
 def reported(snapshot: Snapshot) -> Bools:
     """Return [M]: whether the report on the usage of a machine's instances is current."""
-    return snapshot.usages.columns.rows(snapshot.roster.systems, _now(snapshot)) >= 0
+    return _systems(snapshot) >= 0
 
 
-def _now(snapshot: Snapshot, rows: Integers | None = None) -> Floats:
-    """Return the time of the newest sample of all machines, or of those in these rows; NaN without a sample."""
-    at = snapshot.column("at")
-    return at if rows is None else at[rows]
+def _systems(snapshot: Snapshot) -> Integers:
+    """Return [M]: the same of each machine's system."""
+    return snapshot.usages.columns.rows(snapshot.roster.systems, snapshot.column("at"))

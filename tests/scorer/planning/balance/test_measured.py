@@ -1,4 +1,4 @@
-"""Usage that was measured takes the place of what is expected, where there is enough of it and it is fresh."""
+"""Usage that was measured takes the place of what is expected, where there is enough of it and it is current."""
 
 from __future__ import annotations
 
@@ -7,38 +7,48 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.resources import RESOURCES
+from schemas.resources import CPU, MEMORY, RESOURCES
 from schemas.tables.instance_table import pair_name
 from schemas.tables.window_table import Header, decode_table, encode_table
-from scorer.ledger.record.instance import Instance
-from scorer.planning.balance.scene import measured
+from scorer.classes.class_usage import measured_usage
+from scorer.planning.balance.scene import Scene, scene_of
+from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.snapshot.usages import Usages, UsageTable
+from tests.scorer.fleets import fleet, machine
 
 NOW_S = 10_000.0
-ONE = Instance(id="a", machine="m", state="confirmed", amounts=(4.0, 100.0, None, None))
+DEFAULT = load_profiles().choose("windward")
 
 
-def table(machine: str = "m", at: float = NOW_S - 30, count: int = 6, recent: float = 2.0, **more: Any) -> UsageTable:
+def table(name: str = "m", at: float = NOW_S - 30, count: int = 6, recent: float = 2.0, **more: Any) -> UsageTable:
     """A table with the instance on a machine, its cpu measured; no daily mean unless one is given."""
-    cpu = RESOURCES.index("cpu")
     columns = {
         "at": np.array([at]), "count": np.array([count], "u2"), "recent": np.full((len(RESOURCES), 1), np.nan, "f4"),
         "variance": np.array([[0.25], [np.nan]], "f4"),
     }  # fmt: skip
-    columns["recent"][cpu] = recent
+    columns["recent"][CPU] = recent
     if "daily" in more:
         columns["daily"] = np.full((len(RESOURCES), 1), np.nan, "f4")
-        columns["daily"][cpu] = more["daily"]
+        columns["daily"][CPU] = more["daily"]
     header = Header(machines=1, windows_s=(), columns=[], resources=RESOURCES)
-    return UsageTable(decode_table(encode_table(header, columns, pair_name(machine, "a").encode())))
+    return UsageTable(decode_table(encode_table(header, columns, pair_name(name, "a").encode())))
 
 
-def found(*tables: UsageTable) -> tuple[float, float, float, bool]:
-    """Cpu, its variance, memory, and whether anything was measured; expected are 4 cores and 100 bytes."""
-    expected = np.array([[4.0], [100.0], [0.0], [0.0]])
-    usage, variance, known = measured(Usages(tables), [ONE], expected, expected**2, NOW_S)
-    assert expected[0, 0] == 4.0
-    return float(usage[0, 0]), float(variance[0, 0]), float(usage[1, 0]), bool(known[0])
+def scene(tables: list[UsageTable], age_s: float = 0.0) -> Scene:
+    """A plan's inputs: one instance that asks 4 cores and 100 bytes, on a machine whose last sample is so old."""
+    offline = fleet(
+        machine("m", usage={"cpu": 5}, age_s=age_s), now=NOW_S,
+        instances=[{"id": "a", "machine": "m", "cpu": 4, "memory": 100}],
+    )  # fmt: skip
+    inputs = offline.inputs(DEFAULT)
+    inputs.snapshot.usages = Usages(tables)
+    return scene_of(inputs)
+
+
+def found(tables: list[UsageTable]) -> tuple[float, float, float, bool]:
+    """Cpu, its variance, memory, and whether anything was measured."""
+    seen = scene(tables)
+    return float(seen.usage[CPU, 0]), float(seen.variance[CPU, 0]), float(seen.usage[MEMORY, 0]), bool(seen.measured[0])
 
 
 @pytest.mark.parametrize(
@@ -54,18 +64,28 @@ def found(*tables: UsageTable) -> tuple[float, float, float, bool]:
 )
 def test_measured(tables: list[UsageTable], cpu: float) -> None:
     """What no report says stays as expected."""
-    assert found(*tables) == (pytest.approx(cpu), 0.25, 100.0, True)
+    assert found(tables) == (pytest.approx(cpu), 0.25, 100.0, True)
 
 
 @pytest.mark.parametrize(
     "tables",
     [
         pytest.param([], id="nothing is reported"),
-        pytest.param([table(machine="other")], id="by another machine"),
+        pytest.param([table("other")], id="by another machine"),
         pytest.param([table(count=5)], id="too few reports"),
         pytest.param([table(at=NOW_S - 601)], id="too old"),
     ],
 )
 def test_as_expected(tables: list[UsageTable]) -> None:
     """An agent speaks for what the ledger has on its machine, and for now."""
-    assert found(*tables) == (4.0, 16.0, 100.0, False)
+    assert found(tables) == (4.0, 16.0, 100.0, False)
+
+
+@pytest.mark.parametrize("late_s", [0.0, 500.0, 700.0, 7_000.0])
+@pytest.mark.parametrize("behind_s", [0.0, 599.0, 601.0])
+def test_a_plan_and_an_over_commit_see_the_same_use_while_data_are_late(late_s: float, behind_s: float) -> None:
+    """A report is current by its machine's newest sample, however long ago that was."""
+    seen = scene([table(at=NOW_S - late_s - behind_s)], age_s=late_s)
+    by_class = measured_usage(seen.snapshot, seen.placed)[CPU]
+    assert seen.measured.tolist() == np.isfinite(by_class).tolist() == [behind_s < 600.0]
+    assert seen.usage[CPU, 0] == (by_class[0] if behind_s < 600.0 else 4.0)
