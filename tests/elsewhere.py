@@ -25,7 +25,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/integration/test_dashboards.py",
         "tests/ops/test_dashboards.py",
     ),
-    "ops.manual": ("tests/ops/manual/test_files.py",),
+    "ops.completions": ("tests/ops/completions/test_files.py",),
     "ops.record": (
         "tests/integration/test_record.py",
         "tests/ops/record/test_frames.py",

@@ -12,11 +12,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from ops.cli.commands import COMMANDS
+from ops.completions import tree
 from ops.docs.markdown import prose, table
 from ops.exporter.exporter import Exporter
 from ops.exporter.selection import Selection
 from ops.exporter.state import Memory, Reader, State
-from ops.manual import tree
 from ops.record.metrics import Metrics as OfRecorder
 from schemas.process.flags import Parser
 from scorer.commands.shared.fleet_file import read_fleet

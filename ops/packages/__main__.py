@@ -1,6 +1,6 @@
 """``python -m ops.packages [FOLDER]``: build the distributions and test each in an empty environment.
 
-Fails when a file is in two of them, one is above its size limit, lacks a man page, or fails its main job. The wheels
+Fails when a file is in two of them, one is above its size limit, lacks completions, or fails its main job. The wheels
 and the agent's .deb stay in FOLDER (``dist``). Shell.
 """
 
@@ -12,10 +12,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ops.manual.__main__ import files as manual_files
+from ops.completions.__main__ import files as completion_files
 from ops.packages.deb import build_deb, check_deb
 from ops.packages.environment import OLDEST, Environment, PackageError, extremes, present, run
-from ops.packages.wheels import add_manual, check_manual, held_twice, read_modules
+from ops.packages.wheels import add_completions, check_completions, held_twice, read_modules
 from ops.stack.servers.process import LOOPBACK, free_port
 from ops.stack.servers.valkey import LocalValkey
 
@@ -25,8 +25,8 @@ SOURCES = {
     "windward-agent": "ops/packages/agent",
     "windward": ".",
 }
-Manuals = dict[str, dict[str, str]]
-"""Man pages and completions by distribution, and by path below the prefix."""
+Completions = dict[str, dict[str, str]]
+"""The completions by distribution, and by path below the prefix."""
 LARGEST_MB = {"windward-client": 10, "windward-agent": 20}
 
 ASK = """
@@ -52,19 +52,19 @@ assert scorer.client.WindwardError is windward_client.WindwardError
 def main(argv: list[str]) -> int:
     """Build and check all; return 0, or 1 with the fault on stderr."""
     folder = Path(argv[0] if argv else "dist").resolve()
-    manuals = manual_files()
+    completions = completion_files()
     try:
         wheels = build(folder)
-        for distribution, manual in manuals.items():
-            add_manual(wheels[distribution], manual)
+        for distribution, files in completions.items():
+            add_completions(wheels[distribution], files)
         _check_files(wheels)
         pythons = extremes(present())
         for python in pythons:
             with tempfile.TemporaryDirectory(prefix="windward-packages-") as scratch:
                 _check_client(Environment(python, Path(scratch, "client")), folder, python)
-                check_agent(Environment(python, Path(scratch, "agent")), folder, python, manuals)
-                check_windward(Environment(python, Path(scratch, "windward")), folder, python, manuals)
-        of_agent = manuals["windward-agent"]
+                check_agent(Environment(python, Path(scratch, "agent")), folder, python, completions)
+                check_windward(Environment(python, Path(scratch, "windward")), folder, python, completions)
+        of_agent = completions["windward-agent"]
         check_deb(build_deb(wheels["windward-agent"], folder, of_agent), of_agent)
     except PackageError as error:
         print(f"packages: {error}", file=sys.stderr)  # noqa: T201
@@ -94,7 +94,7 @@ def _check_files(wheels: dict[str, Path]) -> None:
         str(path.relative_to(ROOT))
         for package in ("schemas", "streams", "scorer", "ops")
         for path in (ROOT / package).rglob("*.py")
-        if path.relative_to(ROOT).parts[:2] not in {("ops", "packages"), ("ops", "docs"), ("ops", "manual")}
+        if path.relative_to(ROOT).parts[:2] not in {("ops", "packages"), ("ops", "docs"), ("ops", "completions")}
     }
     if missing := here - frozenset().union(*held.values()):
         raise PackageError(f"modules in no distribution: {sorted(missing)}")
@@ -112,26 +112,26 @@ def _check_client(empty: Environment, wheels: Path, python: str) -> None:
     report("windward-client", empty, python)
 
 
-def check_agent(empty: Environment, wheels: Path, python: str, manuals: Manuals) -> None:
+def check_agent(empty: Environment, wheels: Path, python: str, completions: Completions) -> None:
     """Check that a dry run prints a sample of this machine."""
     empty.install("windward-agent", wheels)
     empty.run("windward-agent", "--version")
     _check_sample(empty.run("windward-agent", "--dry-run", "--machine", "check", "--log-level", "error"))
     expect("windward-agent: ", empty.run("windward-agent", "--interval-s", "no", code=2))
-    check_manual(empty.folder, manuals["windward-agent"])
+    check_completions(empty.folder, completions["windward-agent"])
     check_completion(empty, "windward-agent", "--dry", "--dry-run")
     report("windward-agent", empty, python)
 
 
-def check_windward(empty: Environment, wheels: Path, python: str, manuals: Manuals) -> None:
+def check_windward(empty: Environment, wheels: Path, python: str, completions: Completions) -> None:
     """Check rank and fold on files, the agent, the client under both names, and the message without Faust."""
     examples = ROOT / "docs" / "examples"
     empty.install("windward", wheels)
     report("windward", empty, python)
     empty.run("windward", "--version")
     empty.run("windward", "--help")
-    for manual in manuals.values():
-        check_manual(empty.folder, manual)
+    for files in completions.values():
+        check_completions(empty.folder, files)
     check_completion(empty, "windward", "plac", "place")
     query = ("--query", str(examples / "query.json"))
     empty.run("windward", "rank", "--fleet-file", str(examples / "machines.json"), *query)

