@@ -85,7 +85,7 @@ test-kubernetes: setup $(if $(WINDWARD_TEST_CONTROL_PLANE),,$(CONTROL_PLANE))
 		$(PYTEST) tests/kubernetes $(TOLD)
 
 test-kafka: setup
-	@$(BIN)/python -c 'from ops.stack.servers.kafka.archives import fetch_archives; fetch_archives()'
+	@$(BIN)/python -c 'from tests.kafka.archives import fetch_archives; fetch_archives()'
 	WINDWARD_TEST_KAFKA=apache $(PYTEST) -n 2 $(SPREAD) -m broker \
 		tests/integration/test_recovery.py tests/integration/test_stack_broker.py tests/integration/test_stack_broker_lost.py \
 		tests/integration/test_stack_up_apache.py tests/integration/test_kafka_users.py $(TOLD)

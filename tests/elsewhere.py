@@ -220,7 +220,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
 
 UNTESTED = {
     "ops.docs": "its command is run as it is by .ci/run, which fails on a link that leads nowhere",
-    "ops.grafana.pictures": "draws the documents' pictures with matplotlib, by hand; seen by eye",
     "ops.packages": "run as it is by .ci/run: each package does its job in an empty environment, or the run fails",
 }
 """Folders with modules that no test runs, and why."""

@@ -18,9 +18,9 @@ import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
 from ops.grafana import fleet, machine, pipeline, scorer
-from ops.grafana.asked import FOLDER
 from ops.grafana.page import DOCS_URL
 
+FOLDER = Path(__file__).parent / "dashboards"
 ALERTS = Path(__file__).parents[1] / "prometheus" / "rules" / "alerts.yml"
 
 

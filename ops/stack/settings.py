@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -21,11 +21,7 @@ class StackSettings(PipelineSettings):
 
     kafka: str = setting("", "brokers to use, HOST:PORT separated by commas; default: one is started here")
     redis_url: str = setting("", "server to use, URL without password; default: a Valkey is started here")
-    kafka_server: Literal["tansu", "apache"] = setting(
-        "tansu", "the broker that is started: the wheel's, or real Kafka"
-    )
-    kafka_brokers_count: Literal[1, 3] = setting(1, "how many brokers of Apache Kafka are started")
-    kafka_port: Port = setting(9092, "port of the broker that is started (the first of three); 0: any free one")
+    kafka_port: Port = setting(9092, "port of the broker that is started; 0: any free one")
     redis_port: Port = setting(6379, "port of the Valkey that is started; 0: any free one")
     metrics_port: Port = setting(9464, "first port looked at for the processes' metrics pages")
     state_dir: Path = setting(Path(".windward"), "folder of the logs, and of the data of the servers started here")

@@ -25,7 +25,6 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ops.exporter.settings import Statistic
-from ops.stack.servers.apache_kafka import ApacheKafka
 from ops.stack.servers.broker import LocalBroker
 from ops.stack.servers.process import LOOPBACK, LocalError, LocalProcess, StartedByWith, free_port, wait_until
 from ops.stack.servers.prometheus import LocalPrometheus
@@ -58,7 +57,7 @@ class Stack(StartedByWith):
         """Port of each process's metrics page."""
         self._say = say
         self._environ = dict(environ)
-        self._broker: LocalBroker | ApacheKafka | None = None
+        self._broker: LocalBroker | None = None
         self._valkey: LocalValkey | None = None
         self.prometheus: LocalPrometheus | None = None
         self._processes: list[LocalProcess] = []
@@ -124,7 +123,8 @@ class Stack(StartedByWith):
 
     def _start_servers(self) -> None:
         if not self.kafka:
-            self._broker = self._make_broker()
+            port = own_port(self.settings.kafka_port, "kafka")
+            self._broker = LocalBroker(port=port, log=self.settings.state_dir / "broker.log")
             self.supervisor.add(self._broker.brokers, time.monotonic())
             self._broker.start()
             self.kafka = self._broker.address
@@ -142,18 +142,9 @@ class Stack(StartedByWith):
             self.redis_url = self._valkey.start().url
             self._say(f"Valkey on {self.redis_url}")
 
-    def _make_broker(self) -> LocalBroker | ApacheKafka:
-        port = own_port(self.settings.kafka_port, "kafka")
-        if self.settings.kafka_server == "apache":
-            self._say("Apache Kafka: fetching its archives unless they are here")
-            return ApacheKafka(
-                brokers=self.settings.kafka_brokers_count, port=port, directory=self.settings.state_dir / "kafka"
-            )
-        return LocalBroker(port=port, log=self.settings.state_dir / "broker.log")
-
     def _make_topics(self) -> None:
         shared = {field.name: getattr(self.settings, field.name) for field in fields(KafkaSettings)}
-        settings = TopicSettings(**(shared | {"kafka": self.kafka} | self._replicas()))
+        settings = TopicSettings(**(shared | {"kafka": self.kafka, "partitions": self.settings.partitions}))
         try:
             wait_until(lambda: any(map(accepts, self.kafka.split(","))), ACCEPT_DEADLINE_S, "no connection")
             partitions = ensure_topics(settings)
@@ -161,16 +152,9 @@ class Stack(StartedByWith):
             raise LocalError(f"kafka: {self.kafka} cannot be used: {error}") from None
         self._say(f"topic {settings.names.samples_topic} with {partitions} partitions")
 
-    def _replicas(self) -> dict[str, int]:
-        made = {"partitions": self.settings.partitions}
-        if self._broker:
-            made |= {"replication": self._broker.replication, "min_insync": self._broker.min_insync}
-        return made
-
     def _start_processes(self) -> None:
         settings = self.settings
-        topic = [part for name, value in self._replicas().items() for part in (f"--{name.replace('_', '-')}", value)]
-        streams = ["--session-timeout-s", SESSION_TIMEOUT_S, *topic]
+        streams = ["--session-timeout-s", SESSION_TIMEOUT_S, "--partitions", settings.partitions]
         middle = [self._process("stream", n, streams) for n in range(1, settings.streams + 1)]
         middle += [self._process("scorer", n) for n in range(1, settings.scorers + 1)]
         if settings.exporter:

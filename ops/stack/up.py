@@ -37,7 +37,6 @@ class UpSettings(StackSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward up --machines 200                           # beside a simulated fleet",
         "windward up --kafka broker:9092 --redis-url redis://server:6379/0",
-        "windward up --kafka-server apache --kafka-port 0 --redis-port 0",
     )
 
     json: bool = setting(False, "print the addresses as JSON, on one line, when everything is ready")

@@ -31,7 +31,6 @@ from ops.exporter.pages import GZIP_LEVEL
 from ops.exporter.selection import Selection
 from ops.exporter.settings import Statistic
 from ops.exporter.state import State
-from ops.grafana.prometheus import Prometheus
 from ops.stack.servers.process import LocalProcess, free_port
 from ops.stack.servers.prometheus import LocalPrometheus
 from ops.stack.servers.valkey import LocalValkey
@@ -48,6 +47,7 @@ from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.usages import Usages, UsageTable
 from scorer.wire import Wire
 from tests.bench.bench_decision import NOW_S, fleet_table
+from tests.grafana.prometheus import Prometheus
 from tests.window_tables import publish
 
 ALL = Statistic.__args__

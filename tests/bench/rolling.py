@@ -5,7 +5,7 @@
 A local stack with two workers and two scorers, exporter and rebalancer, and a simulated fleet. Clients place, confirm
 and release meanwhile. Each process is ended as a unit would (SIGTERM), started again and awaited until it is ready: the
 scorers, the workers, exporter and rebalancer, then the servers. The wheel's broker keeps no topics over a restart, so
-only brokers of Apache Kafka are restarted (three of them, ``--kafka-server apache``).
+only brokers of Apache Kafka are restarted (``--kafka-server apache`` starts three of them).
 
 Prints a line a process: how long it was away, the calls answered meanwhile, the longest of them. What must hold, and
 the exit code says: every call is answered within its deadline; none is answered twice; each instance that a client was
@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,6 +39,8 @@ from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.windows_reader import read_windows
 from scorer.wire import Wire
+from streams.worker.topics import TopicSettings, ensure_topics
+from tests.kafka.apache_kafka import ApacheKafka
 
 HOLD = 30
 """Instances that a client holds at most."""
@@ -110,11 +112,11 @@ def called(url: str, prefix: str, clients: int, deadline_s: float) -> Iterator[l
             thread.join()
 
 
-def rolled(stack: Stack) -> list[LocalProcess]:
+def rolled(stack: Stack, brokers: Sequence[LocalProcess]) -> list[LocalProcess]:
     """Return the processes to restart, in order: what decides and folds first, servers last."""
-    order = ("scorer", "stream", "exporter", "rebalancer", "kafka", "valkey")
-    found = [each for kind in order for each in stack.supervisor.processes if each.name.startswith(kind)]
-    return [each for each in found if each.name != "kafka"]
+    running = [*stack.supervisor.processes, *brokers]
+    order = ("scorer", "stream", "exporter", "rebalancer", "kafka-", "valkey")
+    return [each for kind in order for each in running if each.name.startswith(kind)]
 
 
 def restart(process: LocalProcess) -> float:
@@ -148,7 +150,9 @@ def gaps(stack: Stack, machines: int) -> str:
     return ""
 
 
-def roll(stack: Stack, machines: int, clients: int, deadline_s: float) -> list[str]:
+def roll(
+    stack: Stack, machines: int, clients: int, deadline_s: float, brokers: Sequence[LocalProcess] = ()
+) -> list[str]:
     """Restart everything under load; print a line for each process, return what did not hold."""
     url, names = stack.redis_url, Names(stack.settings.prefix)
     wire = Wire({"url": url})
@@ -156,7 +160,7 @@ def roll(stack: Stack, machines: int, clients: int, deadline_s: float) -> list[s
     faults: list[str] = []
     with called(url, names.prefix, clients, deadline_s) as callers:
         time.sleep(STEADY_S)
-        for process in rolled(stack):
+        for process in rolled(stack, brokers):
             if process.name == "valkey":
                 faults += [f"{key} holds an answer that no caller took" for key in left_over(wire, names)]
             begun = time.monotonic()
@@ -193,14 +197,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--deadline-s", type=float, default=10.0)
     parser.add_argument("--kafka-server", choices=("tansu", "apache"), default="tansu")
     given = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as servers:
+        kafka = servers.enter_context(ApacheKafka(brokers=3)) if given.kafka_server == "apache" else None
+        if kafka:
+            made = {"replication": kafka.replication, "min_insync": kafka.min_insync}
+            ensure_topics(TopicSettings(kafka=kafka.address, prefix="rolling", **made))
         settings = StackSettings(
-            kafka_server=given.kafka_server, kafka_brokers_count=3 if given.kafka_server == "apache" else 1,
-            kafka_port=0, redis_port=0, metrics_port=0, state_dir=Path(folder), streams=2, scorers=2, agent=False,
+            kafka=kafka.address if kafka else "", kafka_port=0, redis_port=0, metrics_port=0,
+            state_dir=Path(folder), streams=2, scorers=2, agent=False,
             rebalancer=True, machines=given.machines, prefix="rolling",
         )  # fmt: skip
         with Stack(settings, os.environ, say=lambda line: print(line, flush=True)) as stack:
-            faults = roll(stack, given.machines, given.clients, given.deadline_s)
+            brokers = kafka.brokers if kafka else ()
+            faults = roll(stack, given.machines, given.clients, given.deadline_s, brokers)
     print("\n".join(faults[:20]) or "every call was answered in time, once; nothing is lost; no slot is missing")
     return 1 if faults else 0
 

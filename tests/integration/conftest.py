@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from ops.stack.servers.apache_kafka import ApacheKafka
 from ops.stack.servers.broker import LocalBroker
 from scorer.wire import Wire
 from tests.conftest import Valkey
+from tests.kafka.apache_kafka import ApacheKafka
 
 KINDS = ("tansu", "apache")
 

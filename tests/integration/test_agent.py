@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ops.stack.servers.apache_kafka import ApacheKafka
 from ops.stack.servers.process import LocalProcess, free_port
 from schemas.messages.instance_report import InstanceMeans
 from schemas.messages.sample import MachineFacts, Sample, decode
@@ -17,6 +16,7 @@ from schemas.names import Names
 from streams.agent.sampling.schedule import phase_s
 from tests.integration.pipeline import await_condition
 from tests.integration.publishing import events, make_topics, metric, process, receive, restart, samples
+from tests.kafka.apache_kafka import ApacheKafka
 from tests.streams.agent.instances.tree import MIB, Tree
 
 pytestmark = pytest.mark.integration

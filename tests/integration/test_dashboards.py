@@ -26,8 +26,6 @@ from ops.exporter.pages import serve
 from ops.exporter.selection import Selection
 from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Reader
-from ops.grafana.asked import FOLDER, Asked, Choice, choices, interpolate, legend, panels, queries
-from ops.grafana.prometheus import Prometheus, Series
 from ops.stack.servers.process import free_port, wait_until
 from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
@@ -38,6 +36,8 @@ from scorer.commands.machines import machines as machines_command
 from scorer.ranking.profiles.catalogue import load_profiles
 from streams.worker.topics import TopicSettings
 from tests.fresh import all_fresh
+from tests.grafana.asked import FOLDER, Asked, Choice, choices, interpolate, legend, panels, queries
+from tests.grafana.prometheus import Prometheus, Series
 from tests.integration.extender_process import extender, order
 from tests.integration.kube_api import KubeApi, kube_api
 from tests.integration.test_evictor import evictor

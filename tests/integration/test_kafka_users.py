@@ -24,13 +24,13 @@ from kafka.admin import (
 )
 from kafka.errors import AuthorizationError, KafkaError
 
-from ops.stack.servers.apache_kafka import ApacheKafka
 from ops.stack.servers.process import LocalProcess
 from ops.stack.servers.valkey import LocalValkey
 from schemas.names import Names
 from schemas.process.connections import KafkaSettings
 from streams.worker.topics import TopicSettings, ensure_topics
 from tests.integration.pipeline import await_condition
+from tests.kafka.apache_kafka import ApacheKafka
 
 pytestmark = [
     pytest.mark.integration,

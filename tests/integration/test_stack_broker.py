@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-from ops.stack.servers.apache_kafka import ApacheKafka
 from ops.stack.servers.broker import LocalBroker
 from schemas.names import Names
 from streams.worker.topics import TopicSettings, ensure_topics, topic_id
 from tests.integration.pipeline import await_condition
+from tests.kafka.apache_kafka import ApacheKafka
 
 pytestmark = [pytest.mark.integration, pytest.mark.broker]
 

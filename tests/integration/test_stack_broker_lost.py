@@ -12,7 +12,6 @@ from threading import Thread
 
 import pytest
 
-from ops.stack.servers.apache_kafka import ApacheKafka, KafkaServer
 from ops.stack.servers.valkey import LocalValkey
 from schemas.messages.sample import encode
 from schemas.names import Names
@@ -21,6 +20,7 @@ from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
 from streams.agent.sampling.backlog import Record
 from tests.integration.pipeline import Pipeline, await_condition, make_samples
+from tests.kafka.apache_kafka import ApacheKafka, KafkaServer
 
 pytestmark = [pytest.mark.integration, pytest.mark.broker]
 

@@ -16,9 +16,9 @@ from grafana_foundation_sdk.models import dashboard as models
 
 from ops.exporter.settings import Statistic
 from ops.grafana.__main__ import texts
-from ops.grafana.asked import FOLDER, queries
-from ops.grafana.asked import panels as panels_of
 from schemas.resources import RESOURCES
+from tests.grafana.asked import FOLDER, queries
+from tests.grafana.asked import panels as panels_of
 from tests.ops.metrics import PROCESS, UNUSED, exposed_metrics, names_in
 from tests.ops.yaml_files import read_yaml
 

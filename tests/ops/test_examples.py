@@ -115,7 +115,7 @@ def test_every_help_shows_its_examples(command: str, verb: str, capsys: pytest.C
     assert {line for line, *of in EXAMPLES if of[:2] == [command, verb]} <= set(lines)
 
 
-DEVELOPERS = {"ops.completions", "ops.docs", "ops.grafana", "ops.grafana.pictures", "ops.packages"}
+DEVELOPERS = {"ops.completions", "ops.docs", "ops.grafana", "ops.packages"}
 """Modules that are run from a checkout, and are no commands."""
 
 

@@ -1,7 +1,7 @@
 """A Kafka-compatible broker of its own (Tansu), from the wheel of the extra ``[local]``: loopback only, in memory.
 
 For a laptop and for tests: ready in a second, 10 MB. It keeps topics in memory only, so a restart loses them and gives
-new topic ids; for a broker that keeps them see `ops.stack.servers.apache_kafka`. Records that arrive while it creates a
+new topic ids; for a broker that keeps them see `windward up --kafka`. Records that arrive while it creates a
 topic may be acknowledged with the offsets of others, which a reader then skips.
 """
 

@@ -1,4 +1,4 @@
-"""Draw the dashboards as they were at work, without Grafana: ``python -m ops.grafana.pictures --prometheus URL``.
+"""Draw the dashboards as they were at work, without Grafana: ``python -m tests.grafana.pictures --prometheus URL``.
 
 Each panel is drawn where the dashboard has it, from its own queries on a Prometheus that scraped a running stack:
 what the panel shows, not how Grafana paints it. Every variable has its default, collapsed rows stay closed, as when the
@@ -14,14 +14,14 @@ import time
 import urllib.error
 from pathlib import Path
 
-from ops.grafana.asked import FOLDER, choices
-from ops.grafana.pictures.panel_data import PanelData
-from ops.grafana.prometheus import Prometheus
 from schemas.values.near import did_you_mean
+from tests.grafana.asked import FOLDER, choices
+from tests.grafana.pictures.panel_data import PanelData
+from tests.grafana.prometheus import Prometheus
 
 
 def main() -> None:
-    """Draw every dashboard; ends with a line on stderr and 1 where Prometheus, the machine or matplotlib is not there."""
+    """Draw every dashboard; end with a line on stderr and 1 where Prometheus, machine or matplotlib is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prometheus", required=True, metavar="URL")
     parser.add_argument("--machine", required=True)
@@ -29,7 +29,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/dashboards"))
     options = parser.parse_args()
     try:
-        from ops.grafana.pictures.drawing import draw
+        from tests.grafana.pictures.drawing import draw
     except ModuleNotFoundError as error:
         sys.exit(f"{error.name} is not installed; it comes with: pip install 'windward[plot]'")
     prometheus = Prometheus(options.prometheus)

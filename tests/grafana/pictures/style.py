@@ -9,7 +9,8 @@ from typing import Any
 
 PALETTE = ("#3f7fbf", "#e08214", "#4daf4a", "#c2403a", "#8e63b0", "#8c6d31", "#d36ba6", "#6b6b6b", "#17a2b8", "#b5bd22")
 COLORS = {
-    "green": "#3f9b46", "yellow": "#d9a300", "red": "#c8352d", "orange": "#e07b1a", "blue": "#3f7fbf", "purple": "#8e63b0",
+    "green": "#3f9b46", "yellow": "#d9a300",
+    "red": "#c8352d", "orange": "#e07b1a", "blue": "#3f7fbf", "purple": "#8e63b0",
 }  # fmt: skip
 GREY = "#6a6f76"
 LEGEND_CHARACTERS = 10

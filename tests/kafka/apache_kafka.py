@@ -1,7 +1,7 @@
 """Apache Kafka as local processes: KRaft, one broker or three, durable, on loopback.
 
 Each process is broker and controller at once. Three keep a topic with three replicas and two in sync through the loss
-of any one. Needs Java; the archives come from `ops.stack.servers.kafka.archives`. For a laptop and for recovery tests:
+of any one. Needs Java; the archives come from `tests.kafka.archives`. For a laptop and for recovery tests:
 heaps are small, failures are noticed sooner than by default, and nothing is encrypted.
 """
 
@@ -22,8 +22,8 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from ops.stack.servers.broker import answers_kafka
-from ops.stack.servers.kafka.archives import fetch_archives
 from ops.stack.servers.process import LOOPBACK, LocalError, LocalProcess, StartedByWith, free_port, wait_until
+from tests.kafka.archives import fetch_archives
 
 JAVA = ("-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 """Starts quickly with few threads; maximum speed is lower."""

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-FOLDER = Path(__file__).parent / "dashboards"
+import ops.grafana as dashboards
+
+FOLDER = Path(dashboards.__file__).parent / "dashboards"
 Kind = Literal["panel", "variable", "annotation"]
 Choice = Literal["default", "first", "last"]
 

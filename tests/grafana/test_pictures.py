@@ -1,4 +1,4 @@
-"""`python -m ops.grafana.pictures` where something that it needs is not there: a line that says what, no traceback."""
+"""`python -m tests.grafana.pictures` where something that it needs is missing: a line says what, no traceback."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ops.grafana.pictures.__main__ import main
-from ops.grafana.prometheus import Prometheus
 from tests.conftest import free_port
+from tests.grafana.pictures.__main__ import main
+from tests.grafana.prometheus import Prometheus
 
 
 def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the environment of `make demo`."""
-    for name in [name for name in sys.modules if name.startswith(("matplotlib", "ops.grafana.pictures.drawing"))]:
+    for name in [name for name in sys.modules if name.startswith(("matplotlib", "tests.grafana.pictures.drawing"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ops.grafana.asked import interpolate, legend
-from ops.grafana.prometheus import Prometheus, Series
+from tests.grafana.asked import interpolate, legend
+from tests.grafana.prometheus import Prometheus, Series
 
 Line = tuple[str, list[tuple[float, float]]]
 

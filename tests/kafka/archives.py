@@ -26,7 +26,7 @@ def kafka_version() -> str:
     >>> kafka_version().split(".")[0]
     '4'
     """
-    found = ElementTree.parse(POM).find(".//{*}kafka.version")  # noqa: S314 - our own file
+    found = ElementTree.parse(POM).find(".//{*}kafka.version")
     if found is None or not found.text:
         raise LocalError(f"{POM} names no kafka.version")
     return found.text
@@ -47,7 +47,7 @@ def missing_tools() -> str:
 
 def archives_folder(environ: Mapping[str, str]) -> Path:
     """Return where the archives of this version are kept."""
-    cache = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "/tmp")) / ".cache"  # noqa: S108
+    cache = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "/tmp")) / ".cache"
     return Path(cache) / "windward" / f"kafka-{kafka_version()}"
 
 

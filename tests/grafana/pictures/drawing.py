@@ -13,9 +13,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from ops.grafana.asked import interpolate
-from ops.grafana.pictures.panel_data import Line, PanelData, on_grid
-from ops.grafana.pictures.style import COLORS, GREY, PALETTE, color_at, legend_columns, shortened, shown
+from tests.grafana.asked import interpolate
+from tests.grafana.pictures.panel_data import Line, PanelData, on_grid
+from tests.grafana.pictures.style import COLORS, GREY, PALETTE, color_at, legend_columns, shortened, shown
 
 COLUMN_IN, ROW_IN = 0.75, 0.38
 """Width and height in inches of Grafana's grid."""
