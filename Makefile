@@ -11,7 +11,7 @@
 #   make growth       the figures and pictures of docs/growth.md, measured anew; half an hour on idle cores
 #   make docs         the documentation, as a site in build/site
 #   make packages     the wheels and the agent's .deb, each checked in an empty environment
-#   make generated    the files that are made from the code: schemas, the client's results, settings, dashboards
+#   make generated    the files that are made from the code: schemas, the client's keywords, settings, dashboards
 #   make lint         formatting, lint and types
 #   make lock         what the image installs, fixed with hashes (needs uv)
 #   make clean        remove what the above have made
@@ -110,7 +110,7 @@ packages: setup
 	$(BIN)/python -m ops.packages dist
 
 generated: setup
-	for module in schemas.json_schema schemas.asyncapi schemas.client_results ops.cli.known ops.grafana; do $(BIN)/python -m $$module || exit; done
+	for module in schemas.json_schema schemas.asyncapi schemas.client_keywords ops.cli.known ops.grafana; do $(BIN)/python -m $$module || exit; done
 
 clean:
 	rm -rf $(VENV) .venv-* build dist *.egg-info .windward .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -82,6 +82,10 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/integration/test_rpc.py",
     ),
     "scorer.classes": ("tests/scorer/classes/test_capacity.py",),
+    "scorer.client": (
+        "tests/integration/test_events.py",
+        "tests/scorer/client/test_clients.py",
+    ),
     "scorer.commands.instances": ("tests/integration/test_commands.py",),
     "scorer.commands.machines": (
         "tests/integration/test_commands.py",
@@ -219,6 +223,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
 }
 
 UNTESTED = {
+    "ops.packages.client": "the hook of its build, run by .ci/run: the client does its job in an empty environment",
     "ops.docs": "its command is run as it is by .ci/run, which fails on a link that leads nowhere",
     "ops.packages": "run as it is by .ci/run: each package does its job in an empty environment, or the run fails",
 }

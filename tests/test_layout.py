@@ -184,12 +184,6 @@ def test_the_agent_is_light() -> None:
     assert not heavy & set(loaded)
 
 
-def test_the_client_can_be_handed_out_alone() -> None:
-    """It needs redis and msgspec and nothing else that Python does not bring."""
-    needed = {name.split(".")[0] for name in imported(ROOT / "scorer" / "client.py")}
-    assert needed - set(sys.stdlib_module_names) == {"redis", "msgspec"}
-
-
 def texts() -> list[tuple[Path, str]]:
     """Return every text file of the project, with its text."""
     asked = subprocess.run(["git", "ls-files"], capture_output=True, text=True, check=False, cwd=ROOT)

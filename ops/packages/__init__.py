@@ -2,7 +2,7 @@
 
 | distribution | holds | for |
 |---|---|---|
-| `windward-client` | `windward_client`, made from `scorer/client.py` | programs that place instances |
+| `windward-client` | `windward_client`, made from `scorer/client` | programs that place instances |
 | `windward-agent` | `streams.agent`, `schemas` | every machine |
 | `windward` | all else; requires the two | the servers, and people at a terminal |
 """

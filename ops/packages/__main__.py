@@ -42,10 +42,11 @@ source "$1" && COMP_WORDS=("$2" "$3") COMP_CWORD=1 && "_shtab_${2//-/_}" && echo
 """
 """Shell script that prints bash's completions; its arguments: completion file, command, start of the word."""
 SAME_CLIENT = """
-import scorer.client, windward_client
+import scorer.client.call, scorer.commands.shared.direct, windward_client
 from scorer import client
 assert scorer.client is client is windward_client, scorer.client
 assert scorer.client.WindwardError is windward_client.WindwardError
+assert scorer.client.call.Away is windward_client.call.Away is scorer.commands.shared.direct.Away
 """
 
 
@@ -91,7 +92,7 @@ def _check_files(wheels: dict[str, Path]) -> None:
     if twice := held_twice(held):
         raise PackageError(f"files in two distributions: {twice}")
     here = {
-        str(path.relative_to(ROOT))
+        str(path.relative_to(ROOT)).replace("scorer/client/", "windward_client/")
         for package in ("schemas", "streams", "scorer", "ops")
         for path in (ROOT / package).rglob("*.py")
         if path.relative_to(ROOT).parts[:2] not in {("ops", "packages"), ("ops", "docs"), ("ops", "completions")}

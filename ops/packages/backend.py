@@ -26,18 +26,20 @@ from setuptools.build_meta import *  # noqa: F403 - the hooks that are not below
 HELD_BY_AGENT = ("schemas/", "streams/agent/", "streams/__init__.py")
 """The files of `windward-agent`: `ops/packages/agent/pyproject.toml` lists the same."""
 
-ALIAS = '''"""The Python client of the scorer: this is the module `{module}`, under another name."""
+ALIAS = '''"""The Python client of the scorer: this is the package `{module}`, under another name."""
 
 import sys
 
 import {module}
 from {module} import *  # noqa: F403, for those that read types
 
-sys.modules[__name__] = sys.modules["{module}"]
+for _name in [name for name in sys.modules if name == "{module}" or name.startswith("{module}.")]:
+    sys.modules[__name__ + _name.removeprefix("{module}")] = sys.modules[_name]
 '''
-"""Source of a module that is an alias of another: a class imported from either is the same."""
+"""Source of a package that is an alias of another, with its modules: a class imported from either is the same."""
 
-REPLACED = {"scorer/client.py": ALIAS.format(module="windward_client").encode()}
+HELD_BY_CLIENT = "scorer/client/"
+REPLACED = {"scorer/client/__init__.py": ALIAS.format(module="windward_client").encode()}
 ADDED_TO_CHECKOUT = {
     "windward_client/__init__.py": ALIAS.format(module="scorer.client").encode(),
     "windward_client/py.typed": b"",
@@ -74,7 +76,9 @@ def prepare_metadata_for_build_editable(metadata_directory: str, config_settings
 
 def published(name: str, content: bytes) -> bytes | None:
     """Return the content of a file of the wheel; None for a file of another distribution."""
-    return None if name.startswith(HELD_BY_AGENT) else REPLACED.get(name, content)
+    if name in REPLACED:
+        return REPLACED[name]
+    return None if name.startswith((*HELD_BY_AGENT, HELD_BY_CLIENT)) else content
 
 
 def without_siblings(name: str, content: bytes) -> bytes | None:

@@ -28,7 +28,7 @@ the next. All three are the event ``gap``: list the instances anew.
 
 from __future__ import annotations
 
-import msgspec
+from schemas.values.mapping import Result
 
 EVENTS = {
     "placed": "it was reserved on `machine`, until `expires_at`; with `why` inventory it runs there",
@@ -45,7 +45,7 @@ EVENTS = {
 """What each event says; a reader ignores one that it does not know."""
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(Result, kw_only=True):
     """What happened to an instance, with its record as it was after that."""
 
     v: int = 1

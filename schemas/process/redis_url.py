@@ -3,8 +3,7 @@
     redis+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/NAME/DATABASE[?OPTION=VALUE]
 
 User, password, database and options are those of the server. Its sentinels have a user and a password of their own.
-``rediss+sentinel://`` is TLS to both. `scorer.client` is one file that imports nothing of ours, so it has a copy
-(`schemas.client_results`).
+``rediss+sentinel://`` is TLS to both.
 """
 
 from __future__ import annotations

@@ -1,29 +1,24 @@
 """The answers of the RPC: one Struct a method. A scorer builds them, and sends every field of each.
 
 A value that is unknown, or does not apply, is null or empty. A caller reads the keys it knows: new ones are only added.
-``windward`` publishes them as ``schemas/<method>.result.v1.schema.json``; `schemas.client_results` copies them into the
-client, which is distributed alone.
+``windward`` publishes them as ``schemas/<method>.result.v1.schema.json``; the client returns them.
+
+A scorer that sends rows may have some as JSON already (`msgspec.Raw`): it encodes a long page in steps, and a candidate
+once for all answers that show it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from schemas.resources import RESOURCES
-
-_Row = TypeVar("_Row")
-if TYPE_CHECKING:
-    Rows = Sequence[_Row | msgspec.Raw]
-    """Rows, of which the scorer that sends them may have some as JSON already: it encodes a long page in steps, and a
-    candidate once for all answers that show it."""
-else:
-    Rows = list
+from schemas.rpc.keywords import Amounts
+from schemas.values.mapping import Result
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+class Refusal(Result, kw_only=True):
     """How many machines a filter refused, and why."""
 
     filter: str
@@ -31,7 +26,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     machines: int
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class Candidate(Result, kw_only=True):
     """A machine with the terms of its score."""
 
     machine: str
@@ -47,14 +42,14 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
     instances: int
 
 
-class Verdict(Candidate, frozen=True, kw_only=True):
+class Verdict(Candidate, kw_only=True):
     """A machine with the verdict of every filter and score."""
 
     feasible: bool
     filters: list[dict[str, Any]]
 
 
-class RankResult(msgspec.Struct, frozen=True, kw_only=True):
+class RankResult(Result, kw_only=True):
     """The result of ``rank``."""
 
     machine: str | None = None
@@ -69,14 +64,14 @@ class RankResult(msgspec.Struct, frozen=True, kw_only=True):
     """Where each expected usage comes from, in words."""
     learned: dict[str, Any] | None = None
     """Version and factors of the learned use, if the profile uses it."""
-    candidates: Rows[Candidate] = []
+    candidates: list[Candidate] = []
     refusals: list[Refusal] = []
     warnings: list[str] = []
-    machines: Rows[Verdict] | None = None
+    machines: list[Verdict] | None = None
     """With ``explain`` each machine; else null."""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class Line(Result, kw_only=True):
     """An instance that was placed."""
 
     id: str
@@ -91,7 +86,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     """Which reservation of its id."""
 
 
-class PlaceResult(RankResult, frozen=True, kw_only=True):
+class PlaceResult(RankResult, kw_only=True):
     """The result of ``place``: the terms of the ranking, a line for each instance, and that of a single one."""
 
     id: str | None = None
@@ -113,7 +108,7 @@ class PlaceResult(RankResult, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class Arrival(msgspec.Struct, frozen=True, kw_only=True):
+class Arrival(Result, kw_only=True):
     """What an instance is where it moves to, in place of the same fields of its record."""
 
     amounts: list[float]
@@ -123,7 +118,7 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     rules: dict[str, Any] | None = None
 
 
-class Moving(msgspec.Struct, frozen=True, kw_only=True):
+class Moving(Result, kw_only=True):
     """Where an instance moves to: it holds that machine, too, until the move is confirmed or ends by itself."""
 
     to: str
@@ -135,7 +130,7 @@ class Moving(msgspec.Struct, frozen=True, kw_only=True):
     """What it is there, where the move changes amounts, limits, expected use or rules."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class Record(Result, kw_only=True):
     """The stored record of an instance."""
 
     id: str
@@ -162,7 +157,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     moving: Moving | None = None
 
 
-class ConfirmResult(Record, frozen=True, kw_only=True):
+class ConfirmResult(Record, kw_only=True):
     """The result of ``confirm``."""
 
     amounts: list[float]
@@ -170,11 +165,11 @@ class ConfirmResult(Record, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class ReleaseResult(ConfirmResult, frozen=True, kw_only=True):
+class ReleaseResult(ConfirmResult, kw_only=True):
     """The result of ``release``."""
 
 
-class UpdateResult(ConfirmResult, frozen=True, kw_only=True):
+class UpdateResult(ConfirmResult, kw_only=True):
     """The result of ``update``: the record, and the terms of the ranking that chose the machine of a move."""
 
     expected: list[float] | dict[str, float] = []  # type: ignore[assignment]
@@ -188,13 +183,13 @@ class UpdateResult(ConfirmResult, frozen=True, kw_only=True):
     request: dict[str, float] = {}
     expected_from: dict[str, str] = {}
     learned: dict[str, Any] | None = None
-    candidates: Rows[Candidate] = []
+    candidates: list[Candidate] = []
     refusals: list[Refusal] = []
     warnings: list[str] = []
-    machines: Rows[Verdict] | None = None
+    machines: list[Verdict] | None = None
 
 
-class InstanceUsage(msgspec.Struct, frozen=True, kw_only=True):
+class InstanceUsage(Result, kw_only=True):
     """What an instance uses, as its machine's agent measures it; resources that were never measured are left out."""
 
     at: float
@@ -215,26 +210,32 @@ class InstanceUsage(msgspec.Struct, frozen=True, kw_only=True):
     """Highest mean of a report in the local day of ``at``: cpu and memory."""
 
 
-_Amounts: Any = msgspec.defstruct(
-    "_Amounts", [(name, float, 0.0) for name in RESOURCES], bases=(Record,), frozen=True, kw_only=True
-)
+if TYPE_CHECKING:
+
+    class _WithAmounts(Record, Amounts, kw_only=True):
+        pass
+
+else:
+    _WithAmounts = msgspec.defstruct(
+        "_WithAmounts", [(name, float, 0.0) for name in RESOURCES], bases=(Record,), kw_only=True
+    )
 
 
-class InstanceRow(_Amounts, frozen=True, kw_only=True):  # type: ignore[misc, call-arg]
+class InstanceRow(_WithAmounts, kw_only=True):
     """A row of ``instances``; each resource is a field."""
 
     usage: InstanceUsage | None = None
 
 
-class InstancesResult(msgspec.Struct, frozen=True, kw_only=True):
+class InstancesResult(Result, kw_only=True):
     """The result of ``instances``."""
 
     total: int
-    instances: Rows[InstanceRow]
+    instances: list[InstanceRow]
     more: bool
 
 
-class CapacityResult(msgspec.Struct, frozen=True, kw_only=True):
+class CapacityResult(Result, kw_only=True):
     """The result of ``capacity``."""
 
     fit: int
@@ -249,7 +250,7 @@ class CapacityResult(msgspec.Struct, frozen=True, kw_only=True):
     profile: str
 
 
-class CordonResult(msgspec.Struct, frozen=True, kw_only=True):
+class CordonResult(Result, kw_only=True):
     """The result of ``cordon`` and ``uncordon``."""
 
     rules: dict[str, dict[str, Any]]
@@ -257,7 +258,7 @@ class CordonResult(msgspec.Struct, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class DrainLine(msgspec.Struct, frozen=True, kw_only=True):
+class DrainLine(Result, kw_only=True):
     """An instance of a machine that is drained."""
 
     id: str
@@ -275,7 +276,7 @@ class DrainLine(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the move that was begun: ``confirm`` takes it."""
 
 
-class Emptied(msgspec.Struct, frozen=True, kw_only=True):
+class Emptied(Result, kw_only=True):
     """A machine that would be empty, and what that costs."""
 
     machine: str
@@ -284,7 +285,7 @@ class Emptied(msgspec.Struct, frozen=True, kw_only=True):
     instances: int
 
 
-class Emptying(msgspec.Struct, frozen=True, kw_only=True):
+class Emptying(Result, kw_only=True):
     """What was chosen by ``consolidate``."""
 
     wanted: int
@@ -296,7 +297,7 @@ class Emptying(msgspec.Struct, frozen=True, kw_only=True):
     """The cheapest first."""
 
 
-class DrainResult(msgspec.Struct, frozen=True, kw_only=True):
+class DrainResult(Result, kw_only=True):
     """The result of ``drain``."""
 
     drained: list[str]
@@ -317,7 +318,7 @@ class DrainResult(msgspec.Struct, frozen=True, kw_only=True):
     """With ``consolidate`` what was chosen; else null."""
 
 
-class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
+class PlanStep(Result, kw_only=True):
     """What is to be done with one instance."""
 
     action: str
@@ -335,7 +336,7 @@ class PlanStep(msgspec.Struct, frozen=True, kw_only=True):
     """With ``records`` the record of the instance before the step; null for a new one."""
 
 
-class PlanResult(msgspec.Struct, frozen=True, kw_only=True):
+class PlanResult(Result, kw_only=True):
     """The result of ``plan``."""
 
     profile: str
@@ -351,7 +352,7 @@ class PlanResult(msgspec.Struct, frozen=True, kw_only=True):
     """Instances of that fleet."""
 
 
-class RebalanceMove(msgspec.Struct, frozen=True, kw_only=True):
+class RebalanceMove(Result, kw_only=True):
     """An instance that should move."""
 
     id: str
@@ -372,7 +373,7 @@ class RebalanceMove(msgspec.Struct, frozen=True, kw_only=True):
     """The same of the utilization, by resource; null where it is not known."""
 
 
-class RebalanceResult(msgspec.Struct, frozen=True, kw_only=True):
+class RebalanceResult(Result, kw_only=True):
     """The result of ``rebalance``."""
 
     rule: str
@@ -399,7 +400,7 @@ class RebalanceResult(msgspec.Struct, frozen=True, kw_only=True):
     """With `every_s`: what to send with the next round."""
 
 
-class MachineRow(msgspec.Struct, frozen=True, kw_only=True):
+class MachineRow(Result, kw_only=True):
     """A row of ``machines``."""
 
     machine: str
@@ -419,15 +420,15 @@ class MachineRow(msgspec.Struct, frozen=True, kw_only=True):
     is compared with `most`: free's has batch's in it."""
 
 
-class MachinesResult(msgspec.Struct, frozen=True, kw_only=True):
+class MachinesResult(Result, kw_only=True):
     """The result of ``machines``."""
 
     total: int
-    machines: Rows[MachineRow]
+    machines: list[MachineRow]
     more: bool
 
 
-class HealthResult(msgspec.Struct, frozen=True, kw_only=True):
+class HealthResult(Result, kw_only=True):
     """The result of ``health``."""
 
     ready: bool

@@ -15,7 +15,10 @@ from urllib.parse import unquote, urlsplit
 
 from hiredis import HiredisError, Reader, ReplyError, pack_command
 
-from scorer.client import SOCKET_TIMEOUT_S, Away, Client, Server, refusal
+from scorer.client import Client
+from scorer.client.call import Away, refusal
+from scorer.client.methods import Methods
+from scorer.client.server import SOCKET_TIMEOUT_S
 
 CONNECT_S = 2.0
 _DATABASE = re.compile(r"/?|/\d+")
@@ -42,7 +45,7 @@ class DirectClient(Client):
     """A `scorer.client.Client` with another way to its server: one connection, one call at a time."""
 
     def __init__(self, url: str, prefix: str, timeout_s: float, *, username: str = "", password: str = "") -> None:
-        Server.__init__(self, url, prefix, timeout_s)
+        Methods.__init__(self, url, prefix, timeout_s)
         parts = urlsplit(url)
         self._path = unquote(parts.path) if parts.scheme == "unix" else ""
         self._host, self._port = parts.hostname or "localhost", parts.port or 6379

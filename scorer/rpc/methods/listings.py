@@ -51,7 +51,7 @@ def instances(
     if len(found) > _AT_ONCE_INSTANCES:
         yield  # there may be no room for a long answer: nothing is made before
     total, page = yield from _page(found, lambda record: _matches(record, asked), lambda one: one.id, asked.limit)
-    rows = yield from in_slices(page, lambda part: (_shown(record, usages) for record in part))
+    rows: list[Any] = yield from in_slices(page, lambda part: (_shown(record, usages) for record in part))
     return InstancesResult(total=total, instances=rows, more=total > len(page))
 
 
@@ -115,7 +115,7 @@ def machines(params: dict[str, Any], inputs: RankingInputs) -> Steps[MachinesRes
         return names[row] > asked.after and all(snapshot.rules.labels(row).get(key) == value for key, value in given)
 
     total, page = yield from _page(rows, matches, names.__getitem__, asked.limit)
-    found = yield from in_slices(page, lambda part: (_machine(seen, sums, row) for row in part))
+    found: list[Any] = yield from in_slices(page, lambda part: (_machine(seen, sums, row) for row in part))
     return MachinesResult(total=total, machines=found, more=total > len(page))
 
 

@@ -44,13 +44,14 @@ def test_a_published_wheel_leaves_out_what_the_others_hold(tmp_path: Path) -> No
         "streams/__init__.py",
         "streams/agent/loop.py",
         "streams/worker/app.py",
-        "scorer/client.py",
+        "scorer/client/__init__.py",
+        "scorer/client/call.py",
     )
     path = wheel(tmp_path, dict.fromkeys((*names, METADATA), b"x"))
     rewrite(path, published)
     files = content(path)
-    assert set(files) == {"streams/worker/app.py", "scorer/client.py", METADATA, RECORD}
-    assert b"windward_client" in files["scorer/client.py"]
+    assert set(files) == {"streams/worker/app.py", "scorer/client/__init__.py", METADATA, RECORD}
+    assert b"windward_client" in files["scorer/client/__init__.py"]
     expected = [",".join(record_row(name, files[name])) for name in files if name != RECORD] + [f"{RECORD},,"]
     assert sorted(files[RECORD].decode().splitlines()) == sorted(expected)
 

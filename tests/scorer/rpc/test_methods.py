@@ -10,8 +10,8 @@ import pytest
 
 from ops.cli.main import COMMANDS
 from schemas.rpc.parameters import RPC
-from scorer import client
 from scorer.client import AsyncClient, Client
+from scorer.client.call import OPERATORS
 from scorer.commands.machines.machines import SETTINGS as OF_MACHINES
 from scorer.placement.choosing.steps import Steps
 from scorer.rpc.service import METHODS
@@ -45,4 +45,4 @@ def test_every_method_has_a_command() -> None:
 @each_row("method", RPC)
 def test_the_client_knows_which_are_for_operators(method: str) -> None:
     """It pushes them on the operators' list; the file is distributed alone, so it has a copy of their names."""
-    assert (method in client.OPERATORS) == RPC[method].operators
+    assert (method in OPERATORS) == RPC[method].operators

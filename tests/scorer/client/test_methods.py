@@ -23,7 +23,7 @@ async def awaited(client: AsyncClient) -> None:
 """
 WRONG = {
     "client.place(cpuu=2)": 'Unexpected keyword argument "cpuu" for "place" of "Client"; did you mean "cpu"?',
-    "client.rank(memory=[1])": 'Argument "memory" to "rank" of "Client" has incompatible type "list[int]"',
+    "client.rank(memory=[1])": 'Argument "memory" has incompatible type "list[int]"',
     'client.confirm("a", machina="m1")': 'Unexpected keyword argument "machina"',
     'client.update("a", priority="prod")': 'Unexpected keyword argument "priority"',
     'client.place(priority_class="production")': "incompatible type \"Literal['production']\"",

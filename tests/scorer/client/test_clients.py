@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import pickle
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,30 +16,45 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.client_results import with_results
+from ops.packages import client_files
+from schemas.client_keywords import KEYWORDS, client_keywords
 from schemas.rpc.envelope import Error, Reply
 from schemas.rpc.parameters import RPC
 from scorer import client as client_module
-from scorer.client import AsyncClient, AsyncPlacement, Client, Placement, WindwardError, _Call, instance_id
+from scorer.client import AsyncClient, AsyncPlacement, Client, Placement, WindwardError
+from scorer.client import clients as clients_module
+from scorer.client.call import Call, instance_id, read
 from scorer.placement.choosing.steps import drain
 from scorer.rpc.methods.place import read_batch
 from tests.rows import each_row
 
 
-def test_it_imports_nothing_of_ours(tmp_path: Path) -> None:
-    """The file alone, copied to an empty folder, is a working module: it needs redis and msgspec only."""
-    source = Path(client_module.__file__).read_text()
+def test_its_files_alone_are_a_package(tmp_path: Path) -> None:
+    """What its wheel holds, in an empty folder, needs redis and msgspec only; no name but its own is at top level."""
+    files = client_files.files()
+    assert {name.partition("/")[0] for name in files} == {"windward_client"}
     imported = {
         name.name.split(".")[0] if isinstance(node, ast.Import) else (node.module or "").split(".")[0]
+        for source in files.values()
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for name in node.names
     }
-    assert imported - set(sys.stdlib_module_names) == {"redis", "msgspec"}
-    (tmp_path / "windward_client.py").write_text(source)
+    assert imported - set(sys.stdlib_module_names) == {"redis", "msgspec", "windward_client"}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
     refuse = "sys.modules.update(dict.fromkeys(['schemas', 'streams', 'scorer', 'ops']))"
-    code = f"import sys; {refuse}; sys.path.insert(0, {str(tmp_path)!r}); import windward_client"
-    assert subprocess.run([sys.executable, "-I", "-c", code], check=False, cwd=tmp_path).returncode == 0
+    code = f"import sys; {refuse}; sys.path.insert(0, {str(tmp_path)!r}); import windward_client as own"
+    told = f"{code}; print(own.__all__)"
+    done = subprocess.run([sys.executable, "-I", "-c", told], check=False, cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert ast.literal_eval(done.stdout) == client_module.__all__
+
+
+def test_a_traceback_names_its_error_by_the_client() -> None:
+    """As the program imports it, not by a module inside."""
+    assert WindwardError.__module__ == client_module.__name__
 
 
 def test_an_error_reaches_another_process_whole() -> None:
@@ -140,9 +156,9 @@ def test_ids_of_instances_sort_by_time(at_s: float, later_s: float, first: bytes
 )  # fmt: skip
 def test_an_instance_without_an_id_gets_one_before_it_is_sent(params: dict[str, Any], ids: list[str] | None) -> None:
     """A short one; what is no list of objects goes to the scorer as it is, which says so."""
-    sent = msgspec.json.decode(_Call("p", "place", params, 1.0, "").query)["params"]
-    assert msgspec.json.decode(_Call("p", "place", params, 1.0, "mine").query)["params"] == params
-    assert msgspec.json.decode(_Call("p", "rank", params, 1.0, "").query)["params"] == params
+    sent = msgspec.json.decode(Call("p", "place", params, 1.0, "").query)["params"]
+    assert msgspec.json.decode(Call("p", "place", params, 1.0, "mine").query)["params"] == params
+    assert msgspec.json.decode(Call("p", "rank", params, 1.0, "").query)["params"] == params
     if ids is None:
         assert sent == params
         return
@@ -160,21 +176,21 @@ def test_a_password_is_not_shown() -> None:
     assert "127.0.0.1:1" in str(away.value)
 
 
-def test_its_results_are_current() -> None:
-    """``python -m schemas.client_results`` writes them; commit what it wrote."""
-    text = Path(client_module.__file__).read_text()
-    assert text == with_results(text), "run python -m schemas.client_results"
+def test_its_keywords_are_current() -> None:
+    """``python -m schemas.client_keywords`` writes them; commit what it wrote."""
+    assert KEYWORDS.read_text() == client_keywords(), "run python -m schemas.client_keywords"
 
 
 @each_row("method", RPC)
 @each_row("client", [Client, AsyncClient])
 def test_a_method_returns_the_struct_of_its_result(client: type, method: str) -> None:
-    """The copy has the fields, types, defaults, words and order of the Struct that the scorer builds."""
-    returned = get_type_hints(getattr(client, method), vars(client_module))["return"]
-    ours = RPC[method].result
-    same_name = next(kind for kind in returned.__mro__ if kind.__name__ == ours.__name__)
-    assert msgspec.json.schema(same_name) == msgspec.json.schema(ours)
-    assert returned.__struct_fields__ == ours.__struct_fields__
+    """The very class that the scorer builds, or one made of it; awaited, where the client is asyncio's."""
+    function = getattr(client, method)
+    returned = eval(function.__annotations__["return"], vars(client_module))
+    assert issubclass(returned, RPC[method].result)
+    assert returned.__struct_fields__ == RPC[method].result.__struct_fields__
+    assert inspect.iscoroutinefunction(function) == (client is AsyncClient)
+    assert next(iter(inspect.signature(function).parameters)) == "self"
 
 
 PLACED = {"id": "a-1", "machine": "m", "state": "reserved", "reserved_at": 1.0, "version": 7, "generation": 7}
@@ -182,7 +198,7 @@ PLACED = {"id": "a-1", "machine": "m", "state": "reserved", "reserved_at": 1.0, 
 
 def answer(kind: type[Any], **fields: Any) -> Any:
     """What a method returns of a scorer's answer."""
-    return client_module._read(kind, msgspec.Raw(msgspec.json.encode(fields)))
+    return read(kind, msgspec.Raw(msgspec.json.encode(fields)))
 
 
 def test_a_result_reads_like_the_dict_it_was() -> None:
@@ -284,10 +300,10 @@ def test_a_connection_goes_back_to_the_pool_when_it_is_idle_broken_or_of_another
     for _ in range(3):
         client.call("health", {})
     assert (pool.given, pool.returned) == (1, 0)
-    monkeypatch.setattr(client_module.os, "getpid", lambda: -1)
+    monkeypatch.setattr(clients_module.os, "getpid", lambda: -1)
     client.call("health", {})
     assert (pool.given, pool.returned) == (2, 1)
-    monkeypatch.setattr(client_module, "_FRESH_S", 0.0)
+    monkeypatch.setattr(clients_module, "_FRESH_S", 0.0)
     client.call("health", {})
     assert (pool.given, pool.returned) == (3, 2)
     pool.fails = True
@@ -305,6 +321,7 @@ FIRST_ANSWERS = """
 import sys, threading
 import msgspec
 from scorer import client
+from scorer.client.call import read
 
 kinds = [kind for kind in vars(client).values() if isinstance(kind, type) and issubclass(kind, client.Result)]
 answer = msgspec.Raw(b'{"placed": [{}], "machines": [{}], "moving": {}, "usage": {}}')
@@ -315,7 +332,7 @@ def first(place):
     together.wait()
     for kind in kinds[:: 1 if place % 2 else -1]:
         try:
-            client._read(kind, answer)
+            read(kind, answer)
         except client.WindwardError:
             pass
 

@@ -1,0 +1,31 @@
+"""Lets hatchling take the client's files from a folder that `ops/packages/client_files.py` fills."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from client_files import files
+
+
+class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
+    """The build of a wheel."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Write the files, and name them to hatchling."""
+        self._folder = tempfile.TemporaryDirectory(prefix="windward-client-")
+        for name, text in files().items():
+            path = Path(self._folder.name, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            build_data["force_include"][str(path)] = name
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove the folder."""
+        self._folder.cleanup()

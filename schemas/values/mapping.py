@@ -1,0 +1,42 @@
+"""A Struct that is read like a mapping, too: what the client returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """The base of all results: a Struct whose fields can be read as the keys of a mapping, too."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.__struct_fields__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.__struct_fields__
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__struct_fields__)
+
+    def __len__(self) -> int:
+        return len(self.__struct_fields__)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a field; ``default`` where there is none of that name."""
+        return getattr(self, name) if name in self.__struct_fields__ else default
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the fields."""
+        return self.__struct_fields__
+
+    def values(self) -> list[Any]:
+        """Return the fields' values."""
+        return [getattr(self, name) for name in self.__struct_fields__]
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Return names with values."""
+        return [(name, getattr(self, name)) for name in self.__struct_fields__]

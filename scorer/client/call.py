@@ -1,0 +1,296 @@
+"""One call without I/O: its steps, and the errors that they may be thrown."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+VERSION = 1
+POLL_S = 2.0
+"""The longest single blocking read."""
+QUEUE_MAX = 10_000
+"""When more queries wait than this, the client takes its own back at once."""
+RETRY_PAUSE_S = 0.05
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+_IDS_SINCE = 1_735_689_600
+"""The second from which ids count: 2025."""
+OPERATORS = frozenset({"cordon", "drain", "plan", "rebalance", "uncordon"})
+"""The methods for operators, which wait on a list of their own: Redis says who may push there."""
+_NO_RIGHT = re.compile("(?i)no permissions|NOPERM")
+_QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
+
+
+class WindwardError(Exception):
+    """A call that failed: ``code`` is gRPC's name, ``retryable`` says whether the same call may succeed later."""
+
+    def __init__(self, code: str, message: str, *, retryable: bool = False) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.retryable = retryable
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pass it to another process whole: a pool of processes would else break at it."""
+        return partial(type(self), retryable=self.retryable), (self.code, self.message)
+
+
+class _Query(msgspec.Struct):
+    v: int
+    id: str
+    method: str
+    deadline: float
+    params: Any
+
+
+class _Error(msgspec.Struct):
+    code: str
+    message: str
+    retryable: bool = False
+
+
+class _Reply(msgspec.Struct):
+    id: str
+    ok: bool
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    error: _Error | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Reply).decode
+
+
+Kind = TypeVar("Kind")
+_readers: dict[type, msgspec.json.Decoder[Any]] = {}
+_making = threading.Lock()
+
+
+def read(kind: type[Kind], result: msgspec.Raw) -> Kind:
+    """Return a result as its type; raise WindwardError.
+
+    Decoders are made by one thread at a time: msgspec 0.22 ends the process (SIGSEGV) when two threads meet the same
+    type for the first time.
+    """
+    reader: msgspec.json.Decoder[Kind] | None = _readers.get(kind)
+    if reader is None:
+        with _making:
+            reader = _readers.setdefault(kind, msgspec.json.Decoder(kind))
+    try:
+        return reader.decode(result)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
+
+
+class Away(Exception):
+    """The server did not answer: a command may be sent again."""
+
+
+class NotNow(Away):
+    """The server refuses what it will do again: a failover is under way, or its disk or replicas fail."""
+
+
+class Refused(Exception):
+    """The server answered with an error."""
+
+
+_NOT_NOW = re.compile(
+    "-?(MISCONF|READONLY|NOREPLICAS|LOADING|BUSY|UNBLOCKED|MASTERDOWN|CLUSTERDOWN|TRYAGAIN) |.*: -(READONLY|MISCONF) "
+)
+
+
+def refusal(error: str) -> Away | Refused:
+    """Return the exception for an error of the server.
+
+    >>> refusal("NOREPLICAS Not enough good replicas to write."), refusal("NOPERM this user has no permissions")
+    (NotNow('NOREPLICAS Not enough good replicas to write.'), Refused('NOPERM this user has no permissions'))
+    """
+    return NotNow(error) if _NOT_NOW.match(error) else Refused(error)
+
+
+class Step(NamedTuple):
+    """Commands to send in one write, one of which may wait; without commands, a pause."""
+
+    commands: list[tuple[Any, ...]]
+    wait_s: float
+
+
+def instance_id(now_s: float, drawn: bytes, place: int = 0) -> str:
+    """Return an id of 14 characters: six of the second, by which ids sort, and eight of five drawn bytes (40 bits).
+
+    The digits are of base 32, in the order of their characters: 0-9 and a-z without i, l, o, u. Six last until 2059.
+    The ids of a list or a count go up by one from what was drawn, by their ``place``.
+
+    >>> instance_id(1_790_000_000.0, bytes(5)), instance_id(1_790_000_000.0, bytes(5), 33)
+    ('1ksdg000000000', '1ksdg000000011')
+    """
+    number = (((int(now_s) - _IDS_SINCE) % (1 << 30)) << 40) + int.from_bytes(drawn, "big") + place
+    return "".join(_DIGITS[number >> shift & 31] for shift in range(65, -5, -5))
+
+
+def _named(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the parameters of a placement with an id for each instance that was given none.
+
+    The id is drawn here, before the query is first sent: sent again, it asks for the same instance.
+    """
+    given, now_s, drawn, place = params.get("instances", [params]), time.time(), os.urandom(5), 0
+    if not isinstance(given, (list, tuple)) or not all(isinstance(one, Mapping) for one in given):
+        return params
+    named = []
+    for one in given:
+        count = one.get("count", 1)
+        field = "id" if count == 1 else "first_id"
+        known = one.get("id") or one.get("first_id")
+        named.append(one if known else {**one, field: instance_id(now_s, drawn, place)})
+        place += count if isinstance(count, int) else 1
+    return {**params, "instances": named} if "instances" in params else named[0]
+
+
+def _for_now(refusal: WindwardError, before: WindwardError | None) -> WindwardError:
+    """Return a refusal after which the query is sent again; raise any other, or what led to a passed deadline."""
+    if refusal.code == "UNAVAILABLE" and refusal.retryable:
+        return refusal
+    raise before if before and refusal.code == "DEADLINE_EXCEEDED" else refusal
+
+
+Steps = Generator[Step, list[Any], Kind]
+"""What `drive` takes: each step is sent the answers to its commands, or thrown its error."""
+
+
+class Call:
+    """One call, without I/O: its steps, commands, reply key and deadline."""
+
+    def __init__(self, prefix: str, method: str, params: Mapping[str, Any], timeout_s: float, query_id: str) -> None:
+        if not timeout_s > 0:
+            raise WindwardError("INVALID_ARGUMENT", f"timeout_s: {timeout_s} is not more than 0")
+        self.id = query_id or os.urandom(16).hex()
+        if not _QUERY_ID.fullmatch(self.id):
+            raise WindwardError(
+                "INVALID_ARGUMENT", f"query_id: {self.id[:200]!r} is not 1 to 128 of A-Z a-z 0-9 . _ : @ + -"
+            )
+        if method == "place" and not query_id:  # with an id of the caller's the answer to the same query is the same
+            params = _named(params)
+        self.prefix, self.method = prefix, method
+        self.queries = f"{prefix}:v1:queries{':operators' * (method in OPERATORS)}"
+        self.reply = f"{prefix}:v1:reply:{self.id}"
+        self.timeout_s = timeout_s
+        self.deadline_s = time.monotonic() + timeout_s
+        try:
+            self.query = _encode(_Query(VERSION, self.id, method, time.time() + timeout_s, dict(params)))
+        except (TypeError, msgspec.EncodeError) as error:
+            raise WindwardError("INVALID_ARGUMENT", f"params: {error}") from None
+
+    def left_s(self) -> float:
+        """Return the time until the deadline, never below zero."""
+        return max(0.0, self.deadline_s - time.monotonic())
+
+    def waits(self) -> Iterator[float]:
+        """Yield the length of each blocking read until the deadline."""
+        while left := self.left_s():
+            yield max(0.001, min(left, POLL_S))
+
+    def commands(self, sent: bool, wait_s: float) -> list[tuple[Any, ...]]:
+        """Return the commands to send: the query, unless it was ``sent``, and the wait for its answer."""
+        wait = ("BLPOP", self.reply, wait_s)
+        return [wait] if sent else [("LPUSH", self.queries, self.query), wait]
+
+    def steps(self, where: str) -> Steps[msgspec.Raw]:
+        """Yield each step, to be sent its answers or thrown its error; return the result or raise WindwardError.
+
+        A query that cannot be answered now (UNAVAILABLE, retryable) is sent again until the deadline: it is the same
+        query, so what it did meanwhile is what it answers.
+        """
+        sent, failure, unavailable = False, None, None
+        for wait_s in self.waits():
+            try:
+                answers = yield Step(self.commands(sent, wait_s), wait_s)
+            except Refused as error:
+                if method_refused := self.forbidden(error):
+                    raise method_refused from None
+                full = "used memory > 'maxmemory'" in str(error)
+                raise WindwardError("UNAVAILABLE", f"{where}: {error}", retryable=full) from None
+            except Away as error:
+                sent, failure = False, error
+            else:
+                sent, failure = True, None
+                if answers[-1] is not None:
+                    try:
+                        return self.result(answers[-1][1])
+                    except WindwardError as error:
+                        sent, unavailable = False, _for_now(error, unavailable)
+                elif len(answers) > 1 and answers[0] > QUEUE_MAX:
+                    break
+            if not sent:
+                yield Step([], min(RETRY_PAUSE_S, self.left_s()))
+        crowd = 0
+        if failure is None:
+            with contextlib.suppress(Away, Refused):
+                crowd = (yield Step(self.take_back(), 0.0))[0]
+        if crowd > QUEUE_MAX:
+            raise self.crowded(crowd)
+        raise unavailable if unavailable and not failure else self.overdue(where, failure)
+
+    def forbidden(self, error: Exception) -> WindwardError | None:
+        """Return the error of a method that is for operators, where the server does not let this user push it."""
+        if self.method not in OPERATORS or not _NO_RIGHT.search(str(error)):
+            return None
+        return WindwardError(
+            "PERMISSION_DENIED", f"{self.method} is for operators: this user may not push on {self.queries}: {error}"
+        )
+
+    def take_back(self) -> list[tuple[Any, ...]]:
+        """Return the commands that read the length of the queue and remove the query from it."""
+        return [("LLEN", self.queries), ("LREM", self.queries, 1, self.query)]
+
+    def result(self, raw: bytes | str) -> msgspec.Raw:
+        """Return the result in an answer, or raise its error."""
+        try:
+            reply = _decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
+        if reply.ok:
+            return reply.result
+        refusal = reply.error or _Error("INTERNAL", "the answer is an error without a reason")
+        raise WindwardError(refusal.code, refusal.message, retryable=refusal.retryable)
+
+    def overdue(self, where: str, failure: Exception | None) -> WindwardError:
+        """Return the error of a call that got no answer."""
+        if failure is not None:
+            return unreached(where, failure)
+        return WindwardError(
+            "DEADLINE_EXCEEDED",
+            f"no answer within {self.timeout_s:g} s: is a scorer running on {where} with the prefix {self.prefix!r}?",
+            retryable=True,
+        )
+
+    def crowded(self, waiting: int) -> WindwardError:
+        """Return the error of a call that was taken back since the queue is too long."""
+        return WindwardError("RESOURCE_EXHAUSTED", f"{waiting} queries are waiting for a scorer", retryable=True)
+
+
+def unreached(where: str, failure: Exception) -> WindwardError:
+    """Return the error of a server that did not answer."""
+    what = where if isinstance(failure, NotNow) else f"no connection to {where}"
+    return WindwardError("UNAVAILABLE", f"{what}: {failure}", retryable=True)
+
+
+def drive(steps: Steps[Kind], do: Callable[[Step], list[Any]]) -> Kind:
+    """Take the steps of a call; ``do`` returns the answers to a step's commands, or raises `Away` or `Refused`."""
+    try:
+        step = next(steps)
+        while True:
+            try:
+                answers = do(step)
+            except (Away, Refused) as error:
+                step = steps.throw(error)
+            else:
+                step = steps.send(answers)
+    except StopIteration as done:
+        result: Kind = done.value
+        return result

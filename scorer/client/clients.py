@@ -1,0 +1,283 @@
+"""The two clients, and what reads the ledger's events for each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from types import TracebackType
+from typing import Any, Unpack
+
+from schemas.messages.event import Event
+from schemas.rpc.keywords import PlaceFields
+from scorer.client.call import Away, Kind, NotNow, Refused, Step, Steps, WindwardError, drive
+from scorer.client.log import Log
+from scorer.client.methods import Here, There
+from scorer.client.placement import AsyncPlacement, Placement
+from scorer.client.server import SOCKET_TIMEOUT_S, arguments_of, failure_of, packed, redis_of
+
+_FRESH_S = 1.0
+
+
+class Events:
+    """What `Client.events` returns: an iterator."""
+
+    def __init__(self, log: Log, do: Callable[[Step], list[Any]]) -> None:
+        self._log, self._do = log, do
+        self._found = deque(drive(log.start(), do))
+        self.position = log.position
+        """That of the last event, or where it began: another iterator can go on ``after`` it."""
+
+    def __iter__(self) -> Events:
+        return self
+
+    def __next__(self) -> Event:
+        while not self._found:
+            if self._log.ended:
+                raise StopIteration
+            self._found += drive(self._log.more(), self._do)
+        event = self._found.popleft()
+        self.position = event.position
+        return event
+
+
+class AsyncEvents:
+    """The same of an `AsyncClient`."""
+
+    def __init__(self, log: Log, take: Callable[[Steps[list[Event]]], Any]) -> None:
+        self._log, self._take = log, take
+        self._found: deque[Event] | None = None
+        self.position = ""
+        """That of the last event, or where it began; "" before it has."""
+
+    def __aiter__(self) -> AsyncEvents:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._found is None:
+            self._found = deque(await self._take(self._log.start()))
+            self.position = self._log.position
+        while not self._found:
+            if self._log.ended:
+                raise StopAsyncIteration
+            self._found += await self._take(self._log.more())
+        event = self._found.popleft()
+        self.position = event.position
+        return event
+
+
+class Client(Here):
+    """A deployer's side of the RPC. Safe to share between threads; each call takes a connection of its own.
+
+    ``url`` and the keyword arguments are those of ``redis.Redis.from_url`` (``username``, ``password``,
+    ``ssl_ca_certs``, ...); ``timeout_s`` is the default deadline of a call. A server behind sentinels is
+    ``redis+sentinel://HOST:PORT,HOST:PORT/NAME/DATABASE``; ``sentinel_username`` and ``sentinel_password`` are theirs.
+    """
+
+    def __init__(
+        self, url: str = "redis://127.0.0.1:6379/0", prefix: str = "windward", timeout_s: float = 5.0, **more: Any
+    ) -> None:
+        super().__init__(url, prefix, timeout_s)
+        import redis
+
+        self._redis = redis_of(redis.Redis, url, arguments_of(more))
+        self._idle: list[tuple[Any, float, int]] = []
+        """Connections that are not in use, each with the moment of its last use and the process it belongs to."""
+
+    def place(self, *, timeout_s: float | None = None, **request: Unpack[PlaceFields]) -> Placement:
+        """Choose a machine and reserve it; the keywords are the request's fields (`schemas.rpc.request.Request`).
+
+        A list of unlike requests is placed by ``place(instances=[{...}, {...}])``, alike ones one after the other.
+        """
+        answer = self._take(self._ask(Placement, "place", request, timeout_s))
+        answer._of(self)
+        return answer
+
+    @contextlib.contextmanager
+    def placed(self, *, timeout_s: float | None = None, **request: Unpack[PlaceFields]) -> Iterator[Placement]:
+        """Place, and at the end of the ``with`` confirm what was placed, or release it when the block raised.
+
+            with scorer.placed(id="orders-7", cpu=2, memory="10G") as placement:
+                if placement.machine:
+                    start_on(placement.machine)
+
+        An error of releasing is noted on the block's own error, which is raised again. ``machine`` is None, and nothing
+        is confirmed, when no machine fits.
+        """
+        answer = self.place(timeout_s=timeout_s, **request)
+        try:
+            yield answer
+        except BaseException as error:
+            for one in answer.placed:
+                try:
+                    one.release()
+                except WindwardError as failure:
+                    error.add_note(f"{one.id} on {one.machine} was not released: {failure}")
+            raise
+        for one in answer.placed:
+            one.confirm()
+
+    def events(
+        self, *, since: float | None = None, after: str = "", follow: bool = True, timeout_s: float | None = None
+    ) -> Events:
+        """Return what happens to instances, in order: from now on, ``since`` a time (epoch s), or ``after`` a position.
+
+            for event in scorer.events():
+                print(event.event, event.id, event.machine)
+
+        Without ``follow`` it ends with the newest. Where events are missing there is one called ``gap``: list the
+        instances anew. They are read from the ledger's server, which the client must be one of; no scorer is asked. A
+        server that is away for ``timeout_s`` raises WindwardError, retryable: the iterator may be asked again.
+        """
+        return Events(self._log(since, after, follow, timeout_s), self._do)
+
+    def _take(self, steps: Steps[Kind]) -> Kind:
+        return drive(steps, self._do)
+
+    def _do(self, step: Step) -> list[Any]:
+        if not step.commands:
+            time.sleep(step.wait_s)
+            return []
+        import redis
+
+        try:
+            return self._send(step)
+        except redis.RedisError as error:
+            raise failure_of(error) from None
+
+    def _send(self, step: Step) -> list[Any]:
+        """Send commands in one write, return their answers: as a pipeline does, in half its time."""
+        connection = self._connection()
+        try:
+            connection.send_packed_command([packed(step.commands)], check_health=False)
+            answers = [connection.read_response(timeout=SOCKET_TIMEOUT_S) for _ in step.commands]
+        except BaseException:
+            connection.disconnect()  # an unread answer must not be mistaken for that of another call
+            self._redis.connection_pool.release(connection)
+            raise
+        self._idle.append((connection, time.monotonic(), os.getpid()))
+        return answers
+
+    def _connection(self) -> Any:
+        """Return a connection that a call used less than `_FRESH_S` ago, or one of the pool, which tests it.
+
+        The pool takes 15 us. It is used after `_FRESH_S`, since the server may close idle connections, and in a forked
+        process, which must not use its parent's connections.
+        """
+        pool = self._redis.connection_pool
+        with contextlib.suppress(IndexError):
+            while True:
+                connection, used_at_s, process = self._idle.pop()  # in one step: other threads call, too
+                if process == os.getpid() and time.monotonic() - used_at_s < _FRESH_S:
+                    return connection
+                pool.release(connection)
+        return pool.get_connection()
+
+    def close(self) -> None:
+        """Close the connections."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._redis.connection_pool.release(self._idle.pop()[0])
+        self._redis.close()
+        if sentinels := getattr(self._redis.connection_pool, "sentinel_manager", None):
+            sentinels.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class AsyncClient(There):
+    """The same for asyncio: every call is awaited; calls may run side by side."""
+
+    def __init__(
+        self, url: str = "redis://127.0.0.1:6379/0", prefix: str = "windward", timeout_s: float = 5.0, **more: Any
+    ) -> None:
+        super().__init__(url, prefix, timeout_s)
+        import redis.asyncio
+        from redis.backoff import NoBackoff
+
+        retry = redis.asyncio.retry.Retry(NoBackoff(), 0)
+        self._redis = redis_of(redis.asyncio.Redis, url, {**arguments_of(more), "retry": retry})
+
+    async def place(self, *, timeout_s: float | None = None, **request: Unpack[PlaceFields]) -> AsyncPlacement:
+        """As `Client.place`."""
+        answer = await self._take(self._ask(AsyncPlacement, "place", request, timeout_s))
+        answer._of(self)
+        return answer
+
+    @contextlib.asynccontextmanager
+    async def placed(
+        self, *, timeout_s: float | None = None, **request: Unpack[PlaceFields]
+    ) -> AsyncIterator[AsyncPlacement]:
+        """As `Client.placed`, with ``async with``."""
+        answer = await self.place(timeout_s=timeout_s, **request)
+        try:
+            yield answer
+        except BaseException as error:
+            for one in answer.placed:
+                try:
+                    await one.release()
+                except WindwardError as failure:
+                    error.add_note(f"{one.id} on {one.machine} was not released: {failure}")
+            raise
+        for one in answer.placed:
+            await one.confirm()
+
+    def events(
+        self, *, since: float | None = None, after: str = "", follow: bool = True, timeout_s: float | None = None
+    ) -> AsyncEvents:
+        """As `Client.events`, for ``async for``; "now" is when the first is waited for."""
+        return AsyncEvents(self._log(since, after, follow, timeout_s), self._take)
+
+    async def _take(self, steps: Steps[Kind]) -> Kind:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answers = await self._do(step)
+                except (Away, Refused) as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(answers)
+        except StopIteration as done:
+            result: Kind = done.value
+            return result
+
+    async def _do(self, step: Step) -> list[Any]:
+        import asyncio
+
+        import redis
+
+        if not step.commands:
+            await asyncio.sleep(step.wait_s)
+            return []
+        try:
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for command in step.commands:
+                    pipe.execute_command(*command)
+                answers: list[Any] = await pipe.execute()
+                return answers
+        except redis.RedisError as error:
+            failure = failure_of(error)
+            if isinstance(failure, NotNow):  # the name may lead to another server by now
+                await self._redis.connection_pool.disconnect(inuse_connections=False)
+            raise failure from None
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._redis.aclose()
+        if sentinels := getattr(self._redis.connection_pool, "sentinel_manager", None):
+            await sentinels.aclose()
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,213 @@
+"""The methods of both clients, each written once, as the steps of its call."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Unpack, overload
+
+from schemas.rpc.keywords import (
+    CapacityFields,
+    ConfirmFields,
+    CordonFields,
+    DrainFields,
+    InstancesFields,
+    MachinesFields,
+    PlanFields,
+    RebalanceFields,
+    ReleaseFields,
+    RequestFields,
+    UpdateFields,
+)
+from schemas.rpc.results import (
+    CapacityResult,
+    ConfirmResult,
+    CordonResult,
+    DrainResult,
+    HealthResult,
+    InstancesResult,
+    MachinesResult,
+    PlanResult,
+    RankResult,
+    RebalanceResult,
+    ReleaseResult,
+    UpdateResult,
+)
+from scorer.client.call import Call, Kind, Steps, read
+from scorer.client.log import Log
+from scorer.client.server import where_of
+
+Parameters = ParamSpec("Parameters")
+
+
+class Method(Generic[Parameters, Kind]):
+    """A method written as the steps of its call: a `Here` takes them, a `There` awaits them.
+
+    Type checkers see what `__get__` says. As the program runs, each of the two classes has plain functions.
+    """
+
+    def __init__(self, steps: Callable[Concatenate[Any, Parameters], Steps[Kind]]) -> None:
+        self._steps = steps
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, client: None, kind: type) -> Method[Parameters, Kind]: ...
+        @overload
+        def __get__(self, client: Here, kind: type) -> Callable[Parameters, Kind]: ...
+        @overload
+        def __get__(self, client: There, kind: type) -> Callable[Parameters, Coroutine[Any, Any, Kind]]: ...
+        def __get__(self, client: Any, kind: type) -> Any: ...
+
+    def here(self) -> Any:
+        """Return the function that takes the steps."""
+        steps = self._steps
+
+        @functools.wraps(steps)
+        def taken(client: Here, *given: Any, **more: Any) -> Any:
+            return client._take(steps(client, *given, **more))
+
+        return _returning(taken)
+
+    def there(self) -> Any:
+        """Return the function that awaits the steps."""
+        steps = self._steps
+
+        @functools.wraps(steps)
+        async def awaited(client: There, *given: Any, **more: Any) -> Any:
+            return await client._take(steps(client, *given, **more))
+
+        return _returning(awaited)
+
+
+def _returning(function: Any) -> Any:
+    """Return the function with the result of its steps as its own: what ``help`` prints."""
+    own = dict(function.__annotations__)
+    own["return"] = own["return"].removeprefix("Steps[").removesuffix("]")
+    function.__annotations__ = own
+    return function
+
+
+class Methods:
+    """The server, prefix and timeout of a client, and what it may ask."""
+
+    def __init__(self, url: str, prefix: str, timeout_s: float) -> None:
+        self._where = where_of(url)
+        self._prefix = prefix
+        self._timeout_s = timeout_s
+
+    @Method
+    def call(
+        self, method: str, params: Mapping[str, Any], *, timeout_s: float | None = None, query_id: str = ""
+    ) -> Steps[Any]:
+        """Return the result of one query as plain data.
+
+        Raises WindwardError: the scorer's own, DEADLINE_EXCEEDED without an answer, UNAVAILABLE without a server,
+        RESOURCE_EXHAUSTED when too many queries wait already.
+        """
+        return self._ask(object, method, params, timeout_s, query_id)
+
+    @Method
+    def rank(self, *, timeout_s: float | None = None, **request: Unpack[RequestFields]) -> Steps[RankResult]:
+        """Rank the machines for a request; changes nothing."""
+        return self._ask(RankResult, "rank", request, timeout_s)
+
+    @Method
+    def confirm(
+        self, id: str, *, timeout_s: float | None = None, **more: Unpack[ConfirmFields]
+    ) -> Steps[ConfirmResult]:
+        """Say that a reserved instance runs."""
+        return self._ask(ConfirmResult, "confirm", {"id": id, **more}, timeout_s)
+
+    @Method
+    def update(
+        self, id: str, *, timeout_s: float | None = None, **changes: Unpack[UpdateFields]
+    ) -> Steps[UpdateResult]:
+        """Move, resize or change the role of a confirmed instance."""
+        return self._ask(UpdateResult, "update", {"id": id, **changes}, timeout_s)
+
+    @Method
+    def release(
+        self, id: str, *, timeout_s: float | None = None, **more: Unpack[ReleaseFields]
+    ) -> Steps[ReleaseResult]:
+        """End an instance or give a reservation back."""
+        return self._ask(ReleaseResult, "release", {"id": id, **more}, timeout_s)
+
+    @Method
+    def capacity(self, *, timeout_s: float | None = None, **request: Unpack[CapacityFields]) -> Steps[CapacityResult]:
+        """Count how many more instances of a kind fit; changes nothing. ``by`` counts by a label, or by ``machine``."""
+        return self._ask(CapacityResult, "capacity", request, timeout_s)
+
+    @Method
+    def cordon(self, *, timeout_s: float | None = None, **which: Unpack[CordonFields]) -> Steps[CordonResult]:
+        """Keep further instances away from machines: ``machines`` (names or globs), ``selector``. For operators."""
+        return self._ask(CordonResult, "cordon", which, timeout_s)
+
+    @Method
+    def uncordon(self, *, timeout_s: float | None = None, **which: Unpack[CordonFields]) -> Steps[CordonResult]:
+        """Let machines take instances again. For operators."""
+        return self._ask(CordonResult, "uncordon", which, timeout_s)
+
+    @Method
+    def drain(self, *, timeout_s: float | None = None, **which: Unpack[DrainFields]) -> Steps[DrainResult]:
+        """Say where all instances of machines would go; ``apply=True`` cordons and reserves. For operators.
+
+        The scorer plans a thousand instances in some two seconds, more while it places: give it the time.
+        """
+        return self._ask(DrainResult, "drain", which, timeout_s)
+
+    @Method
+    def plan(self, *, timeout_s: float | None = None, **wanted: Unpack[PlanFields]) -> Steps[PlanResult]:
+        """Say what would make the ledger have the wanted ``instances``; changes nothing. For operators."""
+        return self._ask(PlanResult, "plan", wanted, timeout_s)
+
+    @Method
+    def rebalance(self, *, timeout_s: float | None = None, **how: Unpack[RebalanceFields]) -> Steps[RebalanceResult]:
+        """Say which instances should move, and why; changes nothing. For operators."""
+        return self._ask(RebalanceResult, "rebalance", how, timeout_s)
+
+    @Method
+    def instances(self, *, timeout_s: float | None = None, **query: Unpack[InstancesFields]) -> Steps[InstancesResult]:
+        """List the ledger's instances."""
+        return self._ask(InstancesResult, "instances", query, timeout_s)
+
+    @Method
+    def machines(self, *, timeout_s: float | None = None, **query: Unpack[MachinesFields]) -> Steps[MachinesResult]:
+        """List the machines as the scorer sees them."""
+        return self._ask(MachinesResult, "machines", query, timeout_s)
+
+    @Method
+    def health(self, *, timeout_s: float | None = None) -> Steps[HealthResult]:
+        """Return the health of one scorer."""
+        return self._ask(HealthResult, "health", {}, timeout_s)
+
+    def _ask(
+        self, kind: type[Kind], method: str, params: Mapping[str, Any], timeout_s: float | None, query_id: str = ""
+    ) -> Steps[Kind]:
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        answer = yield from Call(self._prefix, method, params, timeout_s, query_id).steps(self._where)
+        return read(kind, answer)
+
+    def _log(self, since: float | None, after: str, follow: bool, timeout_s: float | None) -> Log:
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        return Log(self._prefix, self._where, since, after, follow=follow, timeout_s=timeout_s)
+
+
+class Here(Methods):
+    """Methods that return when they are done."""
+
+    def _take(self, steps: Steps[Kind]) -> Kind:
+        raise NotImplementedError
+
+
+class There(Methods):
+    """Methods that are awaited."""
+
+    async def _take(self, steps: Steps[Kind]) -> Kind:
+        raise NotImplementedError
+
+
+for _name, _method in list(vars(Methods).items()):
+    if isinstance(_method, Method):
+        setattr(Here, _name, _method.here())
+        setattr(There, _name, _method.there())
