@@ -6,8 +6,9 @@ import math
 import re
 
 _UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+_WHOLE = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 UNITS_IN_WORDS = "ms, s, m, h, d"
 
 
@@ -22,10 +23,7 @@ def parse_duration(value: float | str) -> float:
     text = str(value).strip()
     if _WHOLE.fullmatch(text):
         return sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(text))
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
+    seconds = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(seconds):
         raise ValueError(f"{value!r} is not a duration such as 90s, 5m or 2h (units: {UNITS_IN_WORDS}; none: seconds)")
     return seconds

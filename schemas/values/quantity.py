@@ -1,4 +1,8 @@
-"""Amounts with a suffix, as people write them: ``500m`` cores, ``10G`` or ``10Gi`` bytes."""
+"""Amounts with a suffix, as people write them: ``500m`` cores, ``10G`` or ``10Gi`` bytes.
+
+The notation is that of Kubernetes, and ``K`` beside ``k``: ASCII digits, an exponent or a suffix but not both, and no
+blanks, underscores or commas. What the API server refuses is refused here, so that no text has two meanings.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,9 @@ _SUFFIXES = {
     "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
     "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60,
 }  # fmt: skip
+_FORM = re.compile(
+    rf"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]+)|({'|'.join(sorted(_SUFFIXES, reverse=True))}))"
+)
 
 
 def parse_quantity(value: float | str) -> float:
@@ -23,12 +30,10 @@ def parse_quantity(value: float | str) -> float:
     Raises ValueError for anything that is not a finite amount of zero or more.
     """
     if isinstance(value, str):
-        digits = value.strip().rstrip("nukKMGTPEmi")
-        suffix = value.strip()[len(digits) :]
-        try:
-            amount = float(digits) * _SUFFIXES[suffix]
-        except (ValueError, KeyError):
-            raise ValueError(f"{value!r} is not an amount such as 2, 500m, 10G or 10Gi{_why(value)}") from None
+        found = _FORM.fullmatch(value)
+        if found is None:
+            raise ValueError(f"{value!r} is not an amount such as 2, 500m, 10G or 10Gi{_why(value)}")
+        amount = float(found[1] + (found[2] or "")) * _SUFFIXES[found[3] or ""]
     else:
         amount = float(value)
     if not math.isfinite(amount) or amount < 0:
@@ -38,7 +43,7 @@ def parse_quantity(value: float | str) -> float:
 
 def _why(text: str) -> str:
     """Return the valid suffixes, and the one that was probably meant; "" for a text that is not a number with one."""
-    found = re.fullmatch(r"\s*([\d.]+)\s*([a-zA-Z]+)\s*", text)
+    found = re.fullmatch(r"\s*([0-9.]+)\s*([a-zA-Z]+)\s*", text)
     if not found:
         return ""
     meant = found[2].removesuffix("B").removesuffix("b")
@@ -57,6 +62,6 @@ def parse_amount(resource: str, value: float | str) -> float:
     """
     amount = parse_quantity(value)
     about = ABOUT.get(resource)
-    if about and about.is_share and (amount > 1 or (isinstance(value, str) and value.strip()[-1] in "kKMGTPi")):
+    if about and about.is_share and (amount > 1 or (isinstance(value, str) and value[-1] in "kKMGTPi")):
         raise ValueError(f"{value!r} is not a share of time: {about.refused}")
     return amount

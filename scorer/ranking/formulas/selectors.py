@@ -11,7 +11,8 @@ Requirements joined by commas, all of which must hold:
 | ``gpu``, ``!gpu``       | it is there, is not there                          |
 | ``cores>32``, ``cores<8`` | it is a number and larger, smaller                |
 
-The key ``machine`` is the machine's name.
+The key ``machine`` is the machine's name. No value is the empty one, as in kubectl: ``rack=``, ``rack in (r7,)`` and
+``rack in ()`` hold where the label is there and empty. A number has ASCII digits, and a point at most.
 """
 
 from __future__ import annotations
@@ -29,10 +30,13 @@ from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.rules import LabelColumn
 
 _WORD = r"[A-Za-z0-9](?:[A-Za-z0-9_./:-]*[A-Za-z0-9])?"
-_SET = re.compile(rf"({_WORD})\s+(in|notin)\s*\(([^()]*)\)")
-_COMPARISON = re.compile(rf"({_WORD})\s*(==|=|!=|>|<)\s*({_WORD})")
-_EXISTENCE = re.compile(rf"(!?)\s*({_WORD})")
-_NEXT = re.compile(r"\s*(?:(,)\s*|$)")
+_BLANKS = " \t\r\n"
+_SET = re.compile(rf"({_WORD})[{_BLANKS}]+(in|notin)[{_BLANKS}]*\(([^()]*)\)")
+_COMPARISON = re.compile(rf"({_WORD})[{_BLANKS}]*(==|=|!=|>|<)[{_BLANKS}]*((?:{_WORD})?)")
+_EXISTENCE = re.compile(rf"(!?)[{_BLANKS}]*({_WORD})")
+_NEXT = re.compile(rf"[{_BLANKS}]*(?:(,)[{_BLANKS}]*|\Z)")
+_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
+_VALUE = re.compile(f"(?:{_WORD})?")
 
 REQUIREMENTS_MAX = 128
 """The most requirements of all selectors of a request together: each is computed for all machines."""
@@ -73,20 +77,13 @@ class Requirement:
 @lru_cache(maxsize=64)
 def _numbers(values: tuple[str, ...]) -> Floats:
     """Return the values of a label as numbers, NaN where one is none."""
-    return np.array([_number(value) for value in values] or [np.nan])
+    return np.array([float(value) if _NUMBER.fullmatch(value) else np.nan for value in values] or [np.nan])
 
 
 @lru_cache(maxsize=64)
 def _positions(values: tuple[str, ...]) -> Mapping[str, int]:
     """Return the index of each value of a label."""
     return {value: position for position, value in enumerate(values)}
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return float("nan")
 
 
 _FORMS = "KEY, !KEY, KEY=VALUE, KEY!=VALUE, KEY in (A, B) or KEY > NUMBER, with commas between"
@@ -103,7 +100,7 @@ def parse_selector(text: str, field: str = "selector") -> tuple[Requirement, ...
     """
     found: list[Requirement] = []
     position = 0
-    text = text.strip()
+    text = text.strip(_BLANKS)
     while position < len(text):
         if len(found) == REQUIREMENTS_MAX:
             raise InvalidRequest(f"{field}: more than {REQUIREMENTS_MAX} requirements")
@@ -120,11 +117,12 @@ def parse_selector(text: str, field: str = "selector") -> tuple[Requirement, ...
 
 def _parse_one(text: str, position: int) -> tuple[Requirement | None, int]:
     if match := _SET.match(text, position):
-        values = tuple(value.strip() for value in match[3].split(","))
-        return (Requirement(match[1], match[2], values) if all(values) else None), match.end()
+        values = tuple(value.strip(_BLANKS) for value in match[3].split(","))
+        readable = all(_VALUE.fullmatch(value) for value in values)
+        return (Requirement(match[1], match[2], values) if readable else None), match.end()
     if match := _COMPARISON.match(text, position):
         operator = "=" if match[2] == "==" else match[2]
-        if operator in "<>" and np.isnan(_number(match[3])):
+        if operator in "<>" and np.isnan(_numbers((match[3],))[0]):
             return None, match.end()
         return Requirement(match[1], operator, (match[3],)), match.end()
     if match := _EXISTENCE.match(text, position):

@@ -40,7 +40,62 @@ def test_selector(selector: str, expected: str) -> None:
     assert passes(Selector(), *machines, selector=selector) == expected
 
 
-@each_row("text", ["rack=", "=r1", "rack in r1", "rack in ()", "a=b,", "a b", "cores>many", "a=b,,c=d", "(a)"])
+@each_row(
+    ("selector", "expected"),
+    [
+        ("rack=", "empty"),
+        ("rack= ", "empty"),
+        ("rack==", "empty"),
+        ("rack=,cores= ", ""),
+        ("rack= ,machine=empty", "empty"),
+        ("rack!=", "r1 r2 absent"),
+        ("rack in ()", "empty"),
+        ("rack in (r1,)", "r1 empty"),
+        ("rack in (,r1)", "r1 empty"),
+        ("rack in (r1,,r2)", "r1 r2 empty"),
+        ("rack in ( r1 , r2 )", "r1 r2"),
+        ("rack in(r1)", "r1"),
+        ("rack  in\t (r1)", "r1"),
+        ("rack notin\n (r1)", "r2 empty absent"),
+        ("rack notin ()", "r1 r2 absent"),
+        ("rack notin (r1,)", "r2 absent"),
+        ("rack", "r1 r2 empty"),
+        ("! rack", "absent"),
+        ("\rrack", "r1 r2 empty"),
+        ("rack,machine in (r1)", "r1"),
+        ("in=notin", "r1"),
+        ("in in (in,notin)", "r1"),
+        ("example.com/key-with-dash in (so,what)", "r2"),
+        ("cores>31", "r1"),
+        ("cores>31.5", "r1"),
+        ("cores<1001", "r1"),
+        ("cores>0", "r1"),
+        ("signed<6", "r2"),
+    ],
+)
+def test_a_selector_means_what_it_means_to_kubectl(selector: str, expected: str) -> None:
+    """No value is the empty value; blanks are those of its lexer; a number is decimal.
+
+    Rows after ``labels.Parse`` (k8s.io/apimachinery, ``labels/selector_test.go``).
+    """
+    machines = [
+        machine("r1", labels={"rack": "r1", "cores": "32", "in": "notin"}),
+        machine("r2", labels={"rack": "r2", "cores": "1_000", "example.com/key-with-dash": "so", "signed": "-5"}),
+        machine("empty", labels={"rack": "", "cores": "1e3"}),
+        machine("absent", labels={"cores": "inf"}),
+    ]
+    assert passes(Selector(), *machines, selector=selector) == expected
+
+
+REFUSED = [
+    "=r1", "rack in r1", "a=b,", "a b", "cores>many", "a=b,,c=d", "(a)", ",a", "a=b c", "x=a||y=b", "x==a==b", "!x=a",
+    "x<a", "x>", "x<", "x===a", "x=!a", "x in (a b)", "x in (a", "x in", "x in ((a))", "x in (a)(b)", "x in (a) y",
+    "x in (a=b)", "!x in (a)", "!!x", "!", "x >= 1", "x>1_0", "x>1e3", "x>inf", "x>nan", "x=\uff11", "x in (\uff11)",
+    "x\u00a0in (a)", "x=a\u00a0", "x in (a,\u3000b)", "()", "== !=",
+]  # fmt: skip
+
+
+@each_row("text", REFUSED)
 def test_a_selector_that_cannot_be_parsed_is_named(text: str) -> None:
     """The error names the field and the part that cannot be read."""
     with pytest.raises(InvalidRequest, match="selector: cannot read"):
