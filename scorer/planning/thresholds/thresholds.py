@@ -5,7 +5,7 @@ Koordinator's LowNodeLoad compares twice: the usage of all instances, and that o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,8 +28,8 @@ class Side:
     """[K, M] As the thresholds, in the units of the pool."""
     low: Floats
     high: Floats
-    percents: Percents
-    """The high ones."""
+    percents: Floats
+    """[K] The high ones, as compared: with ``deviation`` the mean is in them."""
     detectors: Detectors
 
     def over(self) -> Bools:
@@ -61,15 +61,13 @@ def compared(settings: Rebalancing) -> list[str]:
 def sides(pool: Pool, settings: Rebalancing, memory: SideDetectors) -> tuple[Side, Side]:
     """Return both comparisons of a pool: all instances, those of production.
 
-    A resource without a low threshold has none, even where ``high`` names it. Both are 100 then, which no machine
-    exceeds. With ``deviation`` both are 0, which says that it is ignored.
+    A resource without a low threshold has none, even where ``high`` names it: its limits are the whole capacity, which
+    no machine exceeds. A threshold of 0 is one, also as a distance from the mean; to Koordinator it means none there.
     """
-    none = 0.0 if settings.deviation else 100.0
 
     def side(name: str, used: Floats, low: Percents, high: Percents, detectors: Detectors) -> Side:
-        lows = {each: low.get(each, none) for each in pool.resources}
-        highs = {each: high.get(each, 0.0) if each in low else none for each in pool.resources}
-        return Side(name, used, *limits(pool, used, lows, highs, settings.deviation), highs, detectors)
+        named = {each: (low[each], high.get(each, 0.0)) for each in pool.resources if each in low}
+        return Side(name, used, *limits(pool, used, named, settings.deviation), detectors)
 
     return (
         side("node", pool.used(), settings.low, settings.high, memory.machines),
@@ -77,24 +75,25 @@ def sides(pool: Pool, settings: Rebalancing, memory: SideDetectors) -> tuple[Sid
     )
 
 
-def limits(pool: Pool, used: Floats, low: Percents, high: Percents, deviation: bool) -> tuple[Floats, Floats]:
-    """Return the low and the high thresholds of each machine [K, M]: ``int(percent * 0.01 * capacity)``.
+def limits(
+    pool: Pool, used: Floats, named: Mapping[str, tuple[float, float]], deviation: bool
+) -> tuple[Floats, Floats, Floats]:
+    """Return the low and high thresholds of each machine [K, M], and the per cents of the high ones [K].
 
-    ``deviation``: the per cents are distances from the plain mean over the machines of used / capacity, cut to 0..100;
-    a resource with a low one of 0 is ignored: its limits are the whole capacity. A machine without a resource counts 0
-    in its mean.
+    A threshold is ``int(percent * 0.01 * capacity)``.
+    ``named``: the low and the high per cent by resource; one that is not named has 100. ``deviation``: they are
+    distances from the plain mean over the machines of used / capacity, cut to 0..100. A machine without a resource
+    counts 0 in its mean.
     """
-    lows = np.array([low[name] for name in pool.resources])[:, None]
-    highs = np.array([high[name] for name in pool.resources])[:, None]
-    if not deviation:
-        return _share(lows, pool.capacity), _share(highs, pool.capacity)
+    percents = np.full((2, len(pool.resources)), 100.0)
     shares = np.divide(used, pool.capacity, out=np.zeros_like(used), where=pool.capacity > 0) * 100.0
-    mean = shares.mean(axis=1, keepdims=True)
-
-    def around(distance: Floats) -> Floats:
-        return np.where(lows == 0, pool.capacity, _share(np.clip(mean + distance, 0, 100), pool.capacity))
-
-    return around(-lows), around(highs)
+    for k, name in enumerate(pool.resources):
+        if name in named:
+            low, high = named[name]
+            mean = shares[k].sum() / max(1, len(pool.machines))
+            percents[:, k] = np.clip((mean - low, mean + high), 0, 100) if deviation else (low, high)
+    low_share, high_share = (_share(each[:, None], pool.capacity) for each in percents)
+    return low_share, high_share, percents[1]
 
 
 def _share(percent: Floats, capacity: Floats) -> Floats:
@@ -122,7 +121,7 @@ def reason(resources: Sequence[str], side: Side, capacity: Floats, machine: int)
     used, high, whole = side.used[:, machine], side.high[:, machine], capacity[:, machine]
     parts = [
         f"{side.name} {resources[k]} usage({used[k] / whole[k] * 100 if whole[k] else 0:.2f}%)"
-        f">threshold({side.percents[resources[k]]:.2f}%)"
+        f">threshold({side.percents[k]:.2f}%)"
         for k in sorted(np.flatnonzero(used > high).tolist(), key=lambda k: resources[k])
     ]
     return "node is overutilized, " + ", ".join(parts)

@@ -12,6 +12,7 @@ from scorer.planning.balance.rounds import Rounds, condition_of
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import Rebalancing
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
 THRESHOLDS = {"high": {"cpu": 65.0}, "low": {"cpu": 45.0}}
@@ -92,3 +93,22 @@ def test_usage_of_production_has_thresholds_of_its_own() -> None:
     more = {"high": {"cpu": 95.0}, "low": {"cpu": 90.0}, "prod_high": {"cpu": 25.0}, "prod_low": {"cpu": 20.0}}
     assert "prod cpu usage" in planned(hot(priority_class="prod"), **more).steps[0].reason
     assert planned(hot(priority_class="batch"), **more).steps == ()
+
+
+@each_row(
+    "low, high, moves, told",
+    [
+        (0, 0, 3, ">threshold(27.50%)"),
+        (0, 10, 3, ">threshold(37.50%)"),
+        (0, 25, 3, ">threshold(52.50%)"),
+        (0, 60, 0, ""),
+        (5, 10, 3, ">threshold(37.50%)"),
+        (17, 40, 2, ">threshold(67.50%)"),
+        (18, 10, 0, ""),
+    ],
+)
+def test_a_distance_of_0_from_the_mean_is_a_distance(low: float, high: float, moves: int, told: str) -> None:
+    """The mean is 27.5 %, and the machines with room are 17.5 points below it. The reason has what was compared."""
+    plan = planned(hot(), deviation=True, low={"cpu": low}, high={"cpu": high})
+    assert len(plan.steps) == moves
+    assert all(f"cpu usage({80 - 10 * n:.2f}%){told}" in step.reason for n, step in enumerate(plan.steps))

@@ -166,8 +166,9 @@ def test_the_reason(case: dict[str, Any]) -> None:
         resources, ("m",), capacity[:, None], np.ones(1, bool), used[:, None], (), none,
         np.zeros((len(resources), 0)), none > 0, none > 0, none, none * 1.0,
     )  # fmt: skip
-    high = limits(pool, used[:, None], percents, percents, False)[1]
-    compared = Side(side, used[:, None], high, high, percents, Detectors())
+    named = {name: (percent, percent) for name, percent in percents.items()}
+    _, high, compared_percents = limits(pool, used[:, None], named, False)
+    compared = Side(side, used[:, None], high, high, compared_percents, Detectors())
     assert reason(resources, compared, pool.capacity, 0) == case["expected"]["reason"]
 
 
