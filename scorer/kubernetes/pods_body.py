@@ -89,11 +89,13 @@ class Condition(_Body, frozen=True):
 
 
 class Status(_Body, frozen=True):
-    """What a pod is."""
+    """What a pod is; while the whole pod is resized, also what it has of what ``Spec.resources`` asks for."""
 
     phase: str = ""
     qos_class: str = ""
     start_time: str | None = None
+    resources: Amounted | None = None
+    allocated_resources: Amounts | None = None
     conditions: tuple[Condition, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
@@ -131,19 +133,17 @@ def requests_of(pod: Pod) -> dict[str, float]:
     """Return what a pod requests in all of cores, memory and network, as kube-scheduler counts; only what is named.
 
     The larger of what runs together (containers and sidecars) and of each other init container with the sidecars
-    started before it, and the overhead; what is said of the whole pod is taken for its containers. A container that is
-    resized counts with the larger of what it has and asks for; with what it has, if its node can never give it more.
+    started before it, and the overhead; what is said of the whole pod is taken for its containers. What is resized
+    counts with the larger of what it has and asks for; with what it has, if its node can never give it more.
     """
-    said = pod.status
-    infeasible = any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in said.conditions or ())
+    said, infeasible = pod.status, _is_infeasible(pod)
     now = {each.name: each for some in (said.init_container_statuses, said.container_statuses) for each in some or ()}
 
     def of(one: Container) -> dict[str, float]:
-        asked, status = _read(one.resources.requests if one.resources else None), now.get(one.name)
-        if status is None or status.resources is None:
+        asked, status = _requested(one.resources), now.get(one.name)
+        if status is None:
             return asked
-        has = _most(_read(status.resources.requests), _read(status.allocated_resources))
-        return has if infeasible else _most(asked, has)
+        return _effective(asked, _most(_requested(status.resources), _read(status.allocated_resources)), infeasible)
 
     running = _sum([of(one) for one in pod.spec.containers or ()])
     sidecars: dict[str, float] = {}
@@ -154,19 +154,45 @@ def requests_of(pod: Pod) -> dict[str, float]:
             starting = _most(starting, sidecars)
         else:
             starting = _most(starting, _sum([sidecars, of(one)]))
-    whole = _read(pod.spec.resources.requests if pod.spec.resources else None)
+    has = _most(_requested(said.resources), _read(said.allocated_resources))
+    whole = _whole(pod, _requested(pod.spec.resources), has)
     return _sum([_most(_sum([running, sidecars]), starting) | whole, _read(pod.spec.overhead)])
 
 
 def limits_of(pod: Pod) -> dict[str, float]:
     """Return the limits of a pod: of the whole pod, or the sum where every running container has one."""
     sidecars = [one for one in pod.spec.init_containers or () if one.restart_policy == "Always"]
-    each = [_read(one.resources.limits if one.resources else None) for one in (*(pod.spec.containers or ()), *sidecars)]
+    each = [_limited(one.resources) for one in (*(pod.spec.containers or ()), *sidecars)]
     everywhere = set[str]().union(*each[:1]).intersection(*each)
-    whole = _read(pod.spec.resources.limits if pod.spec.resources else None)
+    whole = _whole(pod, _limited(pod.spec.resources), _limited(pod.status.resources))
     found = {name: amount for name, amount in _sum(each).items() if name in everywhere} | whole
     overhead = _read(pod.spec.overhead)
     return {name: amount + overhead.get(name, 0.0) for name, amount in found.items()}
+
+
+def _is_infeasible(pod: Pod) -> bool:
+    conditions = pod.status.conditions or ()
+    return any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in conditions)
+
+
+def _whole(pod: Pod, asked: Mapping[str, float], has: Mapping[str, float]) -> dict[str, float]:
+    """Return what counts of what is said of the whole pod; its status has the overhead in it, its spec has not."""
+    overhead = _read(pod.spec.overhead)
+    own = {name: max(0.0, amount - overhead.get(name, 0.0)) for name, amount in has.items()}
+    return _effective(asked, own, _is_infeasible(pod)) if asked else {}
+
+
+def _effective(asked: Mapping[str, float], has: Mapping[str, float], infeasible: bool) -> dict[str, float]:
+    """Return what counts of what is asked for and of what is there, which may not be known."""
+    return dict(has) if infeasible and has else _most(asked, has)
+
+
+def _requested(given: Amounted | None) -> dict[str, float]:
+    return _read(given.requests if given else None)
+
+
+def _limited(given: Amounted | None) -> dict[str, float]:
+    return _read(given.limits if given else None)
 
 
 def _read(amounts: Amounts | None) -> dict[str, float]:

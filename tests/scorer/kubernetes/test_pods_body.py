@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from scorer.kubernetes.pods_body import limits_of, read_list, read_pod, requests_of
+from tests.rows import each_row
 
 GI = 2.0**30
 
@@ -20,6 +21,21 @@ def container(cpu: str = "", memory: str = "", **other: Any) -> dict[str, Any]:
 
 RESIZED = {"name": "a", "resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu": "1500m"}}
 NEVER = {"conditions": [{"type": "PodResizePending", "reason": "Infeasible", "status": "True"}]}
+LATER = {"conditions": [{"type": "PodResizePending", "reason": "Deferred", "status": "True"}]}
+
+
+def whole(cpu: str) -> dict[str, Any]:
+    """Return a spec that asks so much for the whole pod, half a core of it for its container."""
+    return {"containers": [container("0.5")], "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}
+
+
+def has(cpu: str, allocated: str = "") -> dict[str, Any]:
+    """Return the status of a pod that has so much."""
+    of = {"resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}
+    return of | ({"allocatedResources": {"cpu": allocated}} if allocated else {})
+
+
+# Pods that are resized as a whole: by resource.PodRequests of kubernetes (component-helpers, helpers_test.go).
 REQUESTS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, float]]] = [
     # name, spec, status, requests
     ("nothing is said", {"containers": [{"name": "a", "resources": {}}]}, {}, {}),
@@ -46,6 +62,26 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, float]]] = [
     ("lists and parts that are null", {"containers": [container("1"), {"name": "b", "resources": None}],
                                        "initContainers": None, "resources": None},
      {"conditions": None, "containerStatuses": None}, {"cpu": 1.0}),
+    ("allocated, and nothing of what it has", {"containers": [container("2")]},
+     {"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "3"}}]}, {"cpu": 3.0}),
+    ("the whole pod shrinks", whole("2"), has("6"), {"cpu": 6.0}),
+    ("the whole pod grows", whole("8"), has("6"), {"cpu": 8.0}),
+    ("the whole pod can never grow", whole("500"), has("6") | NEVER, {"cpu": 6.0}),
+    ("the whole pod waits to grow", whole("8"), has("6") | LATER, {"cpu": 8.0}),
+    ("more is allocated than it has yet", whole("2"), has("3", "4"), {"cpu": 4.0}),
+    ("it has more than is allocated", whole("2"), has("4", "3"), {"cpu": 4.0}),
+    ("allocated alone", whole("2"), {"allocatedResources": {"cpu": "4"}}, {"cpu": 4.0}),
+    ("it can never grow, and only its allocation is known", whole("9"), {"allocatedResources": {"cpu": "4"}} | NEVER,
+     {"cpu": 4.0}),
+    ("it can never grow, and nothing is known", whole("9"), NEVER, {"cpu": 9.0}),
+    ("null is nothing", whole("2"), {"resources": None, "allocatedResources": None}, {"cpu": 2.0}),
+    ("what the whole pod has includes the overhead", whole("2") | {"overhead": {"cpu": "1"}}, has("6", "6"),
+     {"cpu": 6.0}),
+    ("less than the overhead is nothing", whole("2") | {"overhead": {"cpu": "3"}}, has("1") | NEVER, {"cpu": 3.0}),
+    ("memory of the status, too",
+     {"containers": [container("1", "1Gi")], "resources": {"requests": {"cpu": "2", "memory": "2Gi"}}},
+     {"resources": {"requests": {"cpu": "2", "memory": "3Gi"}}}, {"cpu": 2.0, "memory": 3 * GI}),
+    ("nothing is asked of the whole pod: its containers count", {"containers": [container("1")]}, {}, {"cpu": 1.0}),
     ("small and large units", {"containers": [container("100000000n", "1E")]}, {}, {"cpu": 0.1, "memory": 1e18}),
 ]  # fmt: skip
 
@@ -66,6 +102,21 @@ def test_limits_are_known_where_every_container_has_one() -> None:
     assert limits_of(read_pod(msgspec.json.encode({"spec": spec}))) == {"cpu": 4.0, "memory": 8 * GI}
     assert limits_of(read_pod(b"{}")) == {}
     assert limits_of(read_pod(b'{"spec":{"containers":null}}')) == {}
+
+
+@each_row(
+    "spec, status, wanted",
+    [
+        (whole("2"), has("6"), 6.0),
+        (whole("8"), has("6"), 8.0),
+        (whole("500"), has("6") | NEVER, 6.0),
+        (whole("2") | {"overhead": {"cpu": "1"}}, has("6"), 6.0),
+        (whole("2"), {}, 2.0),
+    ],
+)
+def test_the_limit_of_a_whole_pod_is_resized_too(spec: dict[str, Any], status: dict[str, Any], wanted: float) -> None:
+    """The larger of what it has and asks for; what it has, if it can never grow."""
+    assert limits_of(read_pod(msgspec.json.encode({"spec": spec, "status": status}))) == {"cpu": wanted}
 
 
 def test_a_page_says_where_it_ends() -> None:
