@@ -14,8 +14,6 @@ from ops.docs.shapes import Drawn
 
 COLOURS = BLUE, ORANGE, GREEN, PURPLE = ("#3f6fb5", "#e07b39", "#3d8f5f", "#8a5fb0")
 GREY = "#7a828c"
-SOLID = 0.85
-"""Blocks with text in them: white on them is readable on light and dark pages."""
 LOOK: dict[Any, Any] = {
     "svg.fonttype": "path",
     "svg.hashsalt": "windward",
@@ -32,10 +30,6 @@ LOOK: dict[Any, Any] = {
 }
 
 
-Pictures = dict[str, tuple[Callable[[Any], None], float, float]]
-"""By name: what draws a picture on axes, their width and height in inches."""
-
-
 def svg(draw: Callable[[Any], None], width: float = 6.4, height: float = 2.8) -> str:
     """Return the picture that ``draw`` makes on axes of this size in inches; the same each time."""
     with mpl.rc_context(LOOK):
@@ -45,26 +39,6 @@ def svg(draw: Callable[[Any], None], width: float = 6.4, height: float = 2.8) ->
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
         return text.getvalue()
-
-
-def named(axes: Any, x: str, y: str, top: float | None = None, *, legend: str = "", columns: int = 1) -> None:
-    """Name both axes, end the upright one at ``top``, and put a legend in the place of that name."""
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    if top is not None:
-        axes.set_ylim(0, top)
-    if legend:
-        axes.legend(frameon=False, fontsize=7, loc=legend, ncols=columns)
-
-
-def block(axes: Any, at: Any, bottom: float, height: float, words: str, colour: str | None, **more: Any) -> None:
-    """Draw a bar with words in it; without a colour it is an outline."""
-    look: dict[str, Any] = {"color": "none", "edgecolor": GREY, "linestyle": "--"}
-    if colour is not None:
-        look = {"color": colour, "alpha": SOLID, "edgecolor": "white"}
-    axes.bar(at, height, bottom=bottom, **look, **more)
-    ink = {} if colour is None else {"color": "white"}
-    axes.text(at, bottom + height / 2, words, ha="center", va="center", fontsize=7, **ink)
 
 
 def shape(drawn: Drawn, is_filter: bool) -> str:

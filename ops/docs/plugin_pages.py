@@ -1,17 +1,17 @@
-"""A page for each filter and score: its docstring, its settings, and its shape."""
+"""A page for each filter and score, with its docstring, settings and shape; and one of the profiles."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from ops.docs.markdown import prose, table
+from ops.docs.markdown import rst, table
 from ops.docs.shapes import Along, Drawn
-from scorer.ranking.profiles.profile import Profile
+from scorer.ranking import profiles as profiles_package
+from scorer.ranking.profiles.catalogue import built_in_profiles
 
 WIDTHS = {
     "machine": "the machine's own columns",
@@ -21,20 +21,19 @@ WIDTHS = {
 }
 
 
-def page(plugin: type[Any], kind: str, drawn: Drawn, profiles: Mapping[str, Profile]) -> str:
+def page(plugin: type[Any], kind: str, drawn: Drawn) -> str:
     """Return the page of one plugin; ``kind`` is filter or score."""
     parts = [
         f"# {plugin.name}",
         f"A {kind}. It looks at {WIDTHS[getattr(plugin, 'scope', 'instances')]}."
         + (f" Its refusal reads *{plugin.reason}*." if kind == "filter" else ""),
-        prose(inspect.getdoc(plugin) or ""),
+        f"```{{eval-rst}}\n{rst(inspect.getdoc(plugin) or '')}\n```",
         "## Shape",
         f"![What it says of machines](../pictures/{kind}-{plugin.name}.svg)",
         _caption(drawn),
         "## Settings",
         _settings(plugin),
-        "## In profiles",
-        _used_in(plugin.name, kind, profiles, defaults_of(plugin)),
+        "[The profiles](../profiles.md) say which of them use it, and with which settings.",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -61,55 +60,10 @@ def _default(one: dataclasses.Field[Any]) -> str:
     return {True: "true", False: "false"}.get(value, repr(value)) if isinstance(value, bool) else repr(value)
 
 
-def changed(used: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a plugin in a profile that differ from its defaults, and its weight."""
-    skipped = ("use", "window", "credits", "estimate")
-    return {
-        key: value
-        for key, value in used.items()
-        if key not in skipped and value != defaults.get(key, "none" if key == "normalise" else ...)
-    }
-
-
-def defaults_of(plugin: type[Any]) -> dict[str, Any]:
-    """Return the default settings of a plugin."""
-    return dict(msgspec.to_builtins(dataclasses.asdict(plugin())))
-
-
-def _used_in(name: str, kind: str, profiles: Mapping[str, Profile], defaults: Mapping[str, Any]) -> str:
-    rows: list[list[str]] = []
-    for profile in profiles.values():
-        for each in profile.effective()[f"{kind}s"]:
-            if each["use"] == name:
-                own = changed(each, defaults)
-                rows.append([f"[{profile.name}](../profiles.md)", written(own)])
-    return table(["profile", "with"], rows) if rows else "In none of those built in."
-
-
-def written(values: Mapping[str, Any]) -> str:
-    """Return settings on one line."""
-    return ", ".join(f"{name} {plain(value)}" for name, value in values.items()) or "its defaults"
-
-
-def plain(value: Any) -> str:
-    """Return a setting's value in words.
-
-    >>> plain({"cpu": 0.9, "memory": 0.95}), plain(3.0), plain(True), plain(["cpu", "nic"])
-    ('(cpu 0.9, memory 0.95)', '3', 'true', '(cpu, nic)')
-    """
-    if isinstance(value, Mapping):
-        return f"({', '.join(f'{key} {plain(each)}' for key, each in value.items())})"
-    if isinstance(value, list | tuple):
-        return f"({', '.join(map(plain, value))})"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def index(plugins: Iterable[type[Any]], kind: str) -> str:
     """Return the page that lists all of a kind, each with the first sentence of its docstring."""
     rows = [
-        [f"[{plugin.name}]({kind}s/{plugin.name}.md)", (prose(inspect.getdoc(plugin) or "").split("\n\n")[0])]
+        [f"[{plugin.name}]({kind}s/{plugin.name}.md)", (inspect.getdoc(plugin) or "").split("\n\n")[0]]
         for plugin in plugins
     ]
     what = (
@@ -118,3 +72,17 @@ def index(plugins: Iterable[type[Any]], kind: str) -> str:
         else "A score says how good a machine is, from 0 to 100. The total is the weighted mean of a profile's scores."
     )
     return f"# {kind.capitalize()}s\n\n{what}\n\n" + table([kind, "what it does"], rows) + "\n"
+
+
+def profiles() -> str:
+    """Return the page of the built-in profiles: each file as it is."""
+    parts = [
+        "# Profiles",
+        "A profile is the filters and weighted scores that run together. `windward profiles show NAME` prints one with "
+        "every setting in force; a file of your own is checked by the same command. [Which profile?](which-profile.md) "
+        "compares what they do.",
+    ]
+    for name, profile in built_in_profiles().items():
+        text = Path(profiles_package.__file__).with_name(f"{name}.toml").read_text()
+        parts += [f"## {name}", f"{profile.description.capitalize()}.", f"```toml\n{text}```"]
+    return "\n\n".join(parts) + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -13,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ops.cli.commands import COMMANDS
 from ops.completions import tree
-from ops.docs.markdown import prose, table
+from ops.docs.markdown import table
 from ops.exporter.exporter import Exporter
 from ops.exporter.selection import Selection
 from ops.exporter.state import Memory, Reader, State
@@ -41,7 +40,6 @@ METRICS_HEAD = """# Every metric
 A process serves its own metrics with `--metrics-port`; the exporter serves those of the fleet. A counter's series ends
 in `_total`; a histogram has `_bucket`, `_sum` and `_count`. Each page has `process_*` of its process, too."""
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-_USUAL = ("config", "help")
 
 
 def commands() -> str:
@@ -51,28 +49,14 @@ def commands() -> str:
         parser = tree.command(name)
         parts.append(f"## windward {name}")
         below = [each for act in parser._actions if isinstance(act.choices, dict) for each in act.choices.items()]
-        parts += [f"{about[0].upper()}{about[1:]}."] if below else _command(parser)
+        parts.append(f"{about[0].upper()}{about[1:]}." if below else _help(parser))
         for verb, each in below:
-            parts += [f"### windward {name} {verb}", *_command(each)]
+            parts += [f"### windward {name} {verb}", _help(each)]
     return "\n\n".join(parts) + "\n"
 
 
-def _command(parser: Parser) -> Iterator[str]:
-    text, _, examples = (parser.description or "").partition("\nexamples:\n")
-    yield prose(text)
-    if examples.strip():
-        lines = [line.removeprefix("  ") for line in examples.splitlines() if line.strip()]
-        yield "\n".join(["```", *lines, "```"])
-    rows = [_setting(each) for each in parser._actions if each.dest not in _USUAL and each.help != argparse.SUPPRESS]
-    if rows:
-        yield table(["setting", "what it is"], rows)
-
-
-def _setting(action: argparse.Action) -> tuple[str, str]:
-    """Return a setting as it is typed, and what it means."""
-    typed = action.option_strings[0] if action.option_strings else str(action.metavar or action.dest)
-    value = "" if action.nargs == 0 or not action.option_strings else f" {action.metavar or action.dest.upper()}"
-    return f"`{typed}{value}`", str(action.help).replace("%%", "%").replace("%(default)s", str(action.default))
+def _help(parser: Parser) -> str:
+    return f"```text\n{parser.format_help().rstrip()}\n```"
 
 
 class _Metric(NamedTuple):

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ops.docs.markdown import prose, table
+from ops.docs.markdown import table
 
 Schema = Mapping[str, Any]
 
@@ -29,34 +29,23 @@ made from [asyncapi.v1.json](asyncapi.v1.json), an [AsyncAPI](https://www.asynca
 that is made from the code; `schemas/*.v1.schema.json` holds each message as JSON Schema. [Clients](clients.md) in
 several languages are there.
 """
-ENVELOPE = (("Query", "what is pushed"), ("Reply", "what comes back"), ("Error", "when `ok` is false"))
 
 
 def page(document: Schema) -> str:
     """Return the page of an AsyncAPI document."""
     schemas = document["components"]["schemas"]
-    parts = [HEAD, "## Methods", _methods(document), "## The envelope"]
-    shown: set[str] = set()
-    for name, about in ENVELOPE:
-        shown.add(name)
-        parts += [f"### {name}: {about}", *section(schemas[name])]
     meanings = schemas["Error"]["properties"]["code"]["x-meanings"]
+    parts = [HEAD, "## Methods", _methods(document)]
     parts += ["## Errors", table(["code", "when"], [[f"`{code}`", about] for code, about in meanings.items()])]
-    for method in document["operations"]:
-        taken, result = _types(document, method)
-        parts += [
-            f"## {method}",
-            f"{document['operations'][method]['summary'].capitalize()}.",
-            _example(document, method),
-        ]
-        for kind, about in ((taken, "its parameters"), (result, "its result")):
-            parts.append(f"### {method}: {about}")
-            if kind in shown:
-                parts.append(f"[{kind}](#{kind.lower()}), as above.")
-            for name in [each for each in needed(schemas, kind) if each not in shown]:
-                shown.add(name)
-                parts += [f"#### {name}", *(section(schemas[name]) or ["None."])]
-    return "\n\n".join([*parts, *_events(document)]) + "\n"
+    for method, operation in document["operations"].items():
+        (example,) = document["components"]["messages"][f"{method}.query"]["examples"]
+        takes, gives = (f"[{kind}](#{kind.lower()})" for kind in _types(document, method))
+        about = f"{operation['summary'].capitalize()}. It takes {takes} and returns {gives}."
+        parts += [f"## {method}", about, f"```json\n{json.dumps(example['payload'])}\n```"]
+    parts += [*_events(document), "## Types", "What a query, a reply and their parts consist of."]
+    for name, schema in schemas.items():
+        parts += [f"### {name}", *(section(schema) or ["None."])]
+    return "\n\n".join(parts) + "\n"
 
 
 def _events(document: Schema) -> list[str]:
@@ -66,7 +55,7 @@ def _events(document: Schema) -> list[str]:
     meanings = change["payload"]["properties"]["event"]["x-meanings"]
     return [
         "## Events",
-        f"What happens to instances is on the stream `{address}`. {prose(description)}",
+        f"What happens to instances is on the stream `{address}`. {description}",
         table(["event", "what it says"], [[f"`{event}`", said] for event, said in meanings.items()]),
         "### Fields of an entry", *section(change["payload"]),
         "### Event: the same from `windward events --json` and the Python clients", *section(change["x-event"]),
@@ -88,24 +77,6 @@ def _types(document: Schema, method: str) -> tuple[str, str]:
     return taken.rpartition("/")[2], result.rpartition("/")[2]
 
 
-def _example(document: Schema, method: str) -> str:
-    (found,) = document["components"]["messages"][f"{method}.query"]["examples"]
-    return f"```json\n{json.dumps(found['payload'])}\n```"
-
-
-def needed(schemas: Schema, kind: str) -> list[str]:
-    """Return a type and those that it is made of, once each."""
-    found: list[str] = []
-    waiting = [kind]
-    while waiting:
-        name = waiting.pop(0)
-        if name not in found:
-            found.append(name)
-            text = json.dumps(schemas[name])
-            waiting += [each for each in schemas if f'"#/components/schemas/{each}"' in text]
-    return found
-
-
 def section(definition: Schema) -> list[str]:
     """Return the description and the table of fields of one object."""
     required = set(definition.get("required", ()))
@@ -113,7 +84,7 @@ def section(definition: Schema) -> list[str]:
         [f"`{name}`", type_of(field), "required" if name in required else _given(field), _describe(field)]
         for name, field in definition.get("properties", {}).items()
     ]
-    found = [prose(definition.get("description", ""))] if definition.get("description") else []
+    found = [definition["description"]] if definition.get("description") else []
     return [*found, table(["field", "type", "default", ""], rows)] if rows else found
 
 
@@ -150,5 +121,5 @@ def _describe(field: Schema) -> str:
     names = {"minimum": "at least", "maximum": "at most", "exclusiveMinimum": "more than", "maxLength": "length at most",
              "maxItems": "items at most"}  # fmt: skip
     bounds = [f"{words} {field[key]}" for key, words in names.items() if key in field]
-    said = [prose(field["description"])] if "description" in field else []
+    said = [field["description"]] if "description" in field else []
     return "; ".join(dict.fromkeys(part for part in (*said, *bounds, *nested) if part))

@@ -5,16 +5,42 @@ A plugin without an entry here is shown by CPU load, so a new one needs no entry
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ops.docs.example_fleet import machine, ranked
+from schemas.rpc.request import read_request
+from scorer.commands.shared.fleet_file import read_fleet
 from scorer.ranking.profiles.profile import Normalisation, PlacedFilter, Profile, WeightedScore
+from scorer.ranking.rank import rank
+from scorer.ranking.ranking import Ranking
 
 LOADS = np.linspace(0.0, 1.0, 101)
+CAPACITY = {"cpu": 32.0, "memory": 128e9, "nic": 1.25e9, "disk": 1.0}
+
+
+def machine(name: str, cpu: float = 0.3, std: float = 0.0, memory: float = 0.3, **more: Any) -> dict[str, Any]:
+    """Return a machine of 32 cores and 128 GB, with its loads as shares of what it has."""
+    usage = {
+        "cpu": {"mean": 32 * cpu, "std": 32 * std},
+        "memory": {"mean": 128e9 * memory, "std": 0.0},
+        "nic": {"mean": 1e8, "std": 0.0},
+        "disk": {"mean": 0.1, "std": 0.0},
+    }
+    return {"name": name, "capacity": CAPACITY, "usage": usage} | more
+
+
+def ranked(
+    machines: Sequence[Mapping[str, Any]],
+    request: Mapping[str, Any],
+    profile: Profile,
+    instances: Sequence[Mapping[str, Any]] = (),
+) -> Ranking:
+    """Return the ranking of this fleet for this request."""
+    fleet = read_fleet({"machines": list(machines), "instances": list(instances)})
+    return rank(read_request(dict(request)), fleet.inputs(profile))
 
 
 @dataclass(frozen=True)
@@ -37,7 +63,7 @@ class Among:
     """Machines that differ in kind: the picture is a bar for each, by what it is."""
 
     machines: Mapping[str, dict[str, Any]]
-    """The arguments of `ops.docs.example_fleet.machine`, by kind."""
+    """The arguments of `machine`, by kind."""
     request: Mapping[str, Any]
     settings: Mapping[str, Any] = field(default_factory=dict)
     instances: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)

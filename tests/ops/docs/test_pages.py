@@ -8,14 +8,16 @@ import math
 import re
 from pathlib import Path
 
-import pytest
-
-from ops.docs import decision_page, plugin_pages, profiles_page, rpc_page
+from ops.docs import plugin_pages, rpc_page
 from ops.docs.shapes import SHAPES, drawn
 from ops.docs.site import navigation
 from schemas.asyncapi import document
+from schemas.rpc.request import read_request
+from scorer.commands.shared.fleet_file import read_fleet
+from scorer.commands.shared.in_words import answer_of, in_words
 from scorer.ranking.filters import FILTERS
-from scorer.ranking.profiles.catalogue import built_in_profiles
+from scorer.ranking.profiles.catalogue import built_in_profiles, load_profiles
+from scorer.ranking.rank import rank
 from scorer.ranking.scores import SCORES
 from tests.rows import each_row
 
@@ -37,43 +39,11 @@ def test_the_picture_of_a_plugin_shows_a_difference(plugin: type, kind: str) -> 
 
 @each_row(("plugin", "kind"), PLUGINS, ids=[each.name for each, _ in PLUGINS])
 def test_the_page_of_a_plugin_has_its_docstring_and_every_setting(plugin: type, kind: str) -> None:
-    """Each setting is in the table; no literal of the docstring's markup is left."""
-    text = plugin_pages.page(plugin, kind, drawn(plugin, is_filter=kind == "filter"), built_in_profiles())
+    """Each setting is in the table."""
+    text = plugin_pages.page(plugin, kind, drawn(plugin, is_filter=kind == "filter"))
     assert text.startswith(f"# {plugin.name}\n")
     for name in [each.name for each in dataclasses.fields(plugin)]:
         assert f"| `{name}` |" in text
-    assert "``" not in text.replace("```", "")
-
-
-def test_the_picture_of_over_commit_shows_every_row() -> None:
-    """Each profile of the results is a point in sight, with its share beside it."""
-    from matplotlib.figure import Figure
-
-    from ops.docs import class_pictures
-
-    axes = Figure().subplots()
-    class_pictures.over_commit(axes)
-    low, high = axes.get_ylim()
-    assert low < 1.05 < high
-    shown = [text.get_text() for text in axes.texts]
-    assert {"0.6", "0.7", "0.8", "0.9", "windward"} <= set(shown)
-    assert all(low < text.xy[1] < high for text in axes.texts if hasattr(text, "xy"))
-
-
-def test_the_picture_of_the_profiles_shows_each_policy_by_family() -> None:
-    """Each has a mark in sight in the column of all worlds."""
-    from matplotlib.figure import Figure
-
-    from ops.docs import class_pictures
-
-    axes = Figure().subplots()
-    class_pictures.which_profile(axes)
-    low, high = axes.get_ylim()
-    marks = [line for line in axes.lines if line.get_marker() not in {"", "None", None} and len(line.get_xdata())]
-    assert all(low <= float(line.get_ydata()[0]) <= high for line in marks)
-    at = [name for name, *_ in class_pictures.SHOWN].index("all")
-    inside = {line.get_marker() for line in marks if abs(float(line.get_xdata()[0]) - at) < 0.5}
-    assert inside == {marker for *_, marker in class_pictures.COMPARED}
 
 
 def test_no_shape_is_of_a_plugin_that_is_gone() -> None:
@@ -82,46 +52,49 @@ def test_no_shape_is_of_a_plugin_that_is_gone() -> None:
 
 
 def test_the_numbers_of_the_decision_are_those_of_the_ranking() -> None:
-    """The chosen machine has the highest total; measured mean, credit and debit add up to what is seen."""
-    text = decision_page.page()
-    seen = {}
-    for name in ("taken", "left"):
-        row = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
-        seen[name] = measured, credit, debit, both = [float(cell) for cell in row.split("|")[2:6]]
-        assert measured + credit - debit == pytest.approx(both, abs=0.01)
-    learned = decision_page.LEARNED["cpu"]
-    assert seen["taken"][1] == pytest.approx(8 * learned * 5 / 6, abs=0.001)
-    assert seen["left"][2] == pytest.approx(8 * learned * 58 / 60, abs=0.001)
-    totals = next(line for line in text.splitlines() if line.startswith("| **total**"))
-    found = [float(value) for value in re.findall(r"\*\*([\d.]+)\*\*", totals)]
-    assert found == sorted(found, reverse=True)
-    assert "4/6 feasible: 1 cpu too full, 1 stale" in text
-    assert "learned: 40% of what is asked, of the fleet" in text
-    assert "chance of more than 80%" in text
+    """Each figure of each table, and the words at the end, are what the product gives for the file that is named."""
+    fleet = read_fleet(json.loads((ROOT / "docs/examples/decision.json").read_text()))
+    ranking = rank(read_request({"cpu": 2, "memory": "10G"}), fleet.inputs(load_profiles().choose()))
+    text, machines = (ROOT / "docs/decision.md").read_text(), ranking.machines
+    answer = answer_of(ranking, len(machines), explain_all=True)
+    said = {each.machine: each for each in answer.machines or ()}
+    for row in range(len(machines)):
+        terms = said[machines.name(row)].resources["cpu"]
+        cells = [terms["mean"], terms["credit"], terms["debit"], machines.mean[0, row], terms["std"], terms["promised"]]
+        shown = " | ".join(f"{float(cell):.4g}" for cell in cells)
+        assert f"| `{machines.name(row)}` | {shown} | {machines.age_s[row]:g} |" in text
+    best = [int(row) for row in ranking.order]
+    for verdict in ranking.verdicts:
+        words = " | ".join("ok" if each else "**refused**" for each in verdict.allowed.tolist())
+        assert f"| [{verdict.filter.name}](filters/{verdict.filter.name}.md) | {words} |" in text
+    for term in ranking.terms:
+        assert f", raw | {' | '.join(f'{term.raw[row]:.4g}' for row in best)} |" in text
+        weighed = f"| weight {term.weighted.weight:g}, {term.weighted.normalise} | "
+        assert weighed + " | ".join(f"{term.value(row):.4g}" for row in best) + " |" in text
+    assert f"| **total** | {' | '.join(f'**{ranking.total[row]:.4g}**' for row in best)} |" in text
+    assert f"**{answer.summary}**" in text
+    assert "\n".join(in_words(answer)) in text
 
 
-def test_the_profiles_are_compared_on_one_fleet() -> None:
-    """Each profile has a row with a machine that it chose."""
-    text = profiles_page.page(built_in_profiles())
-    for name in built_in_profiles():
-        assert re.search(rf"\| {name} \|.*\*\*[\d.]+\*\*.*\|", text)
+def test_the_page_of_the_profiles_has_each_file() -> None:
+    """As it is: settings and comments."""
+    text = plugin_pages.profiles()
+    for name, profile in built_in_profiles().items():
+        assert f"\n## {name}\n" in text
+        assert f'description = "{profile.description}"' in text
 
 
 def test_the_rpc_page_has_every_method_and_every_field() -> None:
     """Each method is a section; each type is shown once, with a row for each of its fields."""
     text = rpc_page.page(document())
-    for method in document()["operations"]:
-        assert f"\n## {method}\n" in text
-        assert f"### {method}: its parameters" in text
-        assert f"### {method}: its result" in text
+    assert all(f"\n## {method}\n" in text for method in document()["operations"])
     for name, schema in document()["components"]["schemas"].items():
-        assert len(re.findall(rf"^####? {name}\b", text, re.MULTILINE)) == 1, name
+        assert len(re.findall(rf"^### {name}$", text, re.MULTILINE)) == 1, name
         assert all(f"| `{field}` |" in text for field in schema.get("properties", ()))
 
 
-def test_every_page_is_in_the_navigation_once() -> None:
-    """A page that nobody has given a place is under More."""
-    pages = ["index.md", "filters.md", "filters/fits.md", "new.md", "sizing.md"]
-    text = json.dumps(navigation(pages))
-    assert all(text.count(json.dumps(page)) == 1 for page in pages)
-    assert {"More": ["new.md"]} in navigation(pages)
+def test_every_page_is_in_the_contents_once() -> None:
+    """A page that nobody has given a place is under More; those of filters and scores are below theirs."""
+    text = navigation(["index.md", "filters.md", "filters/fits.md", "new.md", "sizing.md"])
+    assert [text.count(page) for page in ("index.md", "filters.md", "filters/fits.md", "sizing.md")] == [0, 1, 0, 1]
+    assert ":caption: More\nnew.md" in text

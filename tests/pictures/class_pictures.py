@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ops.docs.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, SOLID, Pictures, block, named
+from ops.docs.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE
 from ops.replay.report.comparison import compare
 from ops.replay.report.results_file import read_results
 from schemas.resources import CPU, PRIORITY_CLASSES
@@ -18,6 +18,7 @@ from scorer.ranking.class_sums import class_sums
 from scorer.ranking.fleet_state import FleetState
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
+from tests.pictures.drawing import SOLID, Pictures, block, named
 
 CORES, ASKED, PLACED = 32.0, 24.0, 9.0
 """Cores of the machine, asked for by prod, and allocated to batch."""

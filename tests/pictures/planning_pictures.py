@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ops.docs.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, SOLID, Pictures, block, named
-from ops.docs.example_fleet import CAPACITY, machine
+from ops.docs.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE
+from ops.docs.shapes import CAPACITY, machine
 from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.placement.choosing.trial import Trial
@@ -15,6 +15,7 @@ from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import Drained, drain
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.profiles.catalogue import load_profiles
+from tests.pictures.drawing import SOLID, Pictures, block, named
 
 CORES = CAPACITY["cpu"]
 MACHINES = {"a": 0.55, "b": 0.35, "c": 0.25, "d": 0.45, "e": 0.15}
@@ -66,7 +67,7 @@ def consolidated(axes: Any) -> None:
 
 
 def _moves(axes: Any, found: Drained, use: Mapping[str, float], cores: Mapping[str, float], limit: float = 0.9) -> None:
-    """Cores in use of each machine, what leaves it and what comes to it; ``limit``: up to which share targets are filled."""
+    """Draw the cores in use of each machine, what leaves it and what comes to it; ``limit``: the share of targets."""
     left = {name: sum(cores[one.instance.id] for one in found.moves if one.instance.machine == name) for name in use}
     names, top = list(use), {name: used - left[name] for name, used in use.items()}
     axes.bar(names, list(top.values()), color=BLUE, alpha=SOLID, label="stays")
@@ -84,7 +85,7 @@ def _moves(axes: Any, found: Drained, use: Mapping[str, float], cores: Mapping[s
 
 
 def capacity(axes: Any) -> None:
-    """Draw what five machines have allocated and use, how many more copies each takes, and what refuses the next one."""
+    """Draw what five machines have allocated and use, how many more copies each takes, what refuses the next."""
     profile, request = load_profiles().choose(), read_request(COPY)
     total = 0
     for place, (name, (promised, used)) in enumerate(ROOM.items()):

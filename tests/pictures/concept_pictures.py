@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 from matplotlib.patches import FancyBboxPatch, Rectangle, Wedge
 
-from ops.docs.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, Pictures, named
-from ops.docs.example_fleet import machine, ranked
+from ops.docs.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE
+from ops.docs.shapes import machine, ranked
 from scorer.ranking.profiles.catalogue import load_profiles
+from tests.pictures.drawing import Pictures, named
 
 
 def pipeline(axes: Any) -> None:

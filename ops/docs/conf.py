@@ -1,0 +1,19 @@
+"""Sphinx's settings.
+
+Chosen: Sphinx with MyST. It is kept (a release this year, as each year since 2008), reads Markdown and docstrings
+itself, and with ``-W`` a broken link or anchor is an error. Rejected: MkDocs 1.x, without a release since 2024, whose theme
+Material is in maintenance; Zensical, at 0.1, which reads no docstrings.
+"""
+
+project = "Windward"
+extensions = ["myst_parser"]
+html_theme = "furo"
+html_title = "Windward"
+html_copy_source = False
+html_show_sphinx = False
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+html_extra_path = ["asyncapi.v1.json"]
+myst_heading_anchors = 4
+exclude_patterns = ["examples/**"]
+pygments_dark_style = "monokai"
