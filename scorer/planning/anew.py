@@ -2,25 +2,31 @@
 
 The largest come first, by cpu and then by memory, since they are the hardest to place. Alike ones are placed
 together where nothing but a machine's own load decides (`scorer.placement.choosing.copies`).
+
+Instances that must be near each other, and near no others, leave together: all of them find a machine, or none does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import msgspec
+import numpy as np
 
 from schemas.rpc.request import Request
 from scorer.ledger.record.as_request import as_request
+from scorer.ledger.record.facets import Facet
 from scorer.ledger.record.instance import Instance
 from scorer.placement.choosing.steps import Steps, drain
-from scorer.placement.choosing.trial import Trial
+from scorer.placement.choosing.trial import Found, Trial
+from scorer.ranking.formulas.topology import facets
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Bools
 
+_STARTS = 8
+"""Machines that are tried for the first of a group that moves together."""
 _ALIKE_AT_ONCE = 500
 """Instances whose requests are compared in one step."""
 
@@ -77,7 +83,10 @@ def anew_steps(
     instances, found = list(instances), list[Anew]()
     for instance in instances if gone else ():
         trial.leave(instance.id)
-    groups = yield from _alike(instances, left)
+    for bound in [] if gone else _bound(instances, trial):
+        found += yield from _all_or_none(bound, trial, condition)
+    done = {one.instance.id for one in found}
+    groups = yield from _alike([one for one in instances if one.id not in done], left)
     yield
     for request, group in groups:
         found += yield from _placed(request, group, trial, condition, gone=gone)
@@ -102,14 +111,82 @@ def _placed(
     placed = []
     for instance in group:
         trial.leave(instance.id)
-        if bound is None:
-            found = trial.best(request)
-        else:
-            found = trial.best(request, partial(bound.allowed, instance), bound.words(instance))
+        found = _target(instance, request, trial, condition)
         _put(instance, found.machine, trial, gone=gone)
         placed.append(Anew(instance, found.machine, found.why))
         yield
     return placed
+
+
+def _target(
+    instance: Instance, request: Request, trial: Trial, condition: Condition | None, shut: Collection[str] = ()
+) -> Found:
+    """Return the best machine for an instance under its condition, without those that are ``shut``."""
+    bound = condition if condition is not None and condition.concerns(instance) else None
+    if bound is None and not shut:
+        return trial.best(request)
+
+    def allowed(machines: Machines) -> Bools:
+        found = np.ones(len(machines), np.bool_) if bound is None else bound.allowed(instance, machines).copy()
+        found[[trial.snapshot.roster.index[name] for name in shut]] = False
+        return found
+
+    return trial.best(request, allowed, bound.words(instance) if bound is not None else "tried before")
+
+
+def _bound(instances: Sequence[Instance], trial: Trial) -> list[list[Instance]]:
+    """Return the groups of instances whose affinity only instances among these meet: none of them could go alone."""
+    by_id = {one.id: one for one in instances}
+    asking: dict[frozenset[Facet], list[str]] = {}
+    for one in instances:
+        for term in one.rules.affinity if one.rules is not None else ():
+            asking.setdefault(facets(term), []).append(one.id)
+    group_of: dict[str, set[str]] = {}
+    for wanted, ids in asking.items():
+        near = {*trial.overlay.base.matching(wanted)}
+        if near and near <= by_id.keys():
+            joined = set().union(near, ids, *(group_of.get(name, ()) for name in (*near, *ids)))
+            group_of.update(dict.fromkeys(joined, joined))
+    groups = {id(group): group for group in group_of.values() if len(group) > 1}
+    return [sorted((by_id[name] for name in group), key=goes_first, reverse=True) for group in groups.values()]
+
+
+def goes_first(instance: Instance) -> tuple[bool, tuple[float, ...]]:
+    """Return the sort key of instances that leave together: the highest go first, those that need no other."""
+    return instance.rules is None or not instance.rules.affinity, size(instance)
+
+
+def _all_or_none(group: Sequence[Instance], trial: Trial, condition: Condition | None) -> Steps[list[Anew]]:
+    """Place a group that moves together, with several machines tried for its first one."""
+    requests = {one.id: msgspec.structs.replace(as_request(one), id="") for one in group}
+    shut: list[str] = []
+    reasons: list[str] = []
+    while len(shut) < _STARTS:
+        for one in group:
+            trial.leave(one.id)
+        left, placed = list(group), list[Anew]()
+        while left:
+            why = ""
+            for one in left:
+                found = _target(one, requests[one.id], trial, condition, () if placed else shut)
+                yield
+                if found.machine is not None:
+                    break
+                why = why or found.why
+            else:
+                reasons.append(why)
+                break
+            trial.move(one, found.machine)
+            placed.append(Anew(one, found.machine))
+            left.remove(one)
+        if not left:
+            return placed
+        for one in group:
+            trial.put(one)
+        if not placed:
+            break
+        shut.append(str(placed[0].target))
+    return [Anew(one, None, f"{len(group)} instances move together or none does: {reasons[0]}") for one in group]
 
 
 def _put(instance: Instance, target: str | None, trial: Trial, *, gone: bool) -> None:

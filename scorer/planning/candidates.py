@@ -11,6 +11,8 @@ from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.steps import Steps, drain, in_parts
 from scorer.placement.choosing.trial import Trial
+from scorer.ranking.formulas.topology import facets
+from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools
 from scorer.snapshot.snapshot import Snapshot
@@ -63,3 +65,13 @@ def elsewhere(trial: Trial, instance: Instance, fresh: Bools, same: Iterable[str
     there = fresh & trial.sharing(instance.machine, same)
     there[trial.snapshot.roster.index[instance.machine]] = False
     return there
+
+
+def followers(instance: Instance, inputs: RankingInputs) -> list[str]:
+    """Return the ids of those that follow an instance from its machine: it must be near them, and that is cordoned."""
+    row = inputs.snapshot.roster.index.get(instance.machine)
+    if instance.rules is None or row is None or not inputs.snapshot.rules.cordon[row]:
+        return []
+    near = {name for term in instance.rules.affinity for name in inputs.ledger.matching(facets(term))}
+    there = (inputs.ledger.instances[name] for name in sorted(near - {instance.id}))
+    return [one.id for one in there if one.machine == instance.machine and one.moving is None]

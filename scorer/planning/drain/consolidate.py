@@ -25,7 +25,7 @@ from scorer.ledger.record.as_request import as_request
 from scorer.placement.choosing.steps import Steps, in_parts, quietly
 from scorer.placement.choosing.steps import drain as all_steps
 from scorer.placement.choosing.trial import Trial, settle
-from scorer.planning.anew import Anew, size
+from scorer.planning.anew import Anew, goes_first
 from scorer.planning.balance.scene import Scene, scene_steps
 from scorer.planning.drain.drain import Apart, Drained, why_it_stays, with_cordon
 from scorer.ranking.formulas.rounding import known_or
@@ -163,14 +163,16 @@ class _Emptying:
         """Move all instances of a machine, or none; return whether it is empty."""
         before, moves = self.loads.copy(), list[Anew]()
         instances, index = self.scene.instances, self.scene.snapshot.roster.index
-        for place in sorted(self._on(row).tolist(), key=lambda place: size(instances[place]), reverse=True):
-            yield
+        leaving = sorted(self._on(row).tolist(), key=lambda place: goes_first(instances[place]), reverse=True)
+        for place in leaving:  # all of them leave, or none: who is left there counts for nobody
             self.trial.leave(instances[place].id)
+        for place in leaving:
+            yield
             target = self._target(place, row)
             if target is None:
                 self.loads = before
-                for one in (instances[place], *(move.instance for move in moves)):
-                    self.trial.put(one)
+                for each in leaving:
+                    self.trial.put(instances[each])
                 return False
             self.trial.move(instances[place], target)
             self.loads.move(row, index[target], *self._use(place))

@@ -7,7 +7,8 @@ are not checked again, as in an update.
 
 Each step sees the ones before, in the order in which they are carried out: releases, instances that shrink, instances
 that grow on their machine, moves, new instances in the order of the file. A move holds both machines until it is
-confirmed, so the room that it leaves is for a later plan.
+confirmed, so the room that it leaves is for a later plan. Rules of others do not see it at its source any more: of two
+that avoid each other on one machine, one moves.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from scorer.placement.choosing.trial import Trial, settle
 from scorer.placement.offers.limits import of_growth
 from scorer.planning.wanted.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
 from scorer.planning.wanted.steps import Action, Step, Wanted
+from scorer.ranking.filters.masters import Masters
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles import plugins
 from scorer.ranking.seen import Seen
@@ -165,17 +167,28 @@ class _Comparison:
 
     @quiet
     def moved(self, old: Instance, request: Request) -> Step:
-        """Return the step of an instance that moves, or finds no machine."""
+        """Return the step of an instance that moves, finds no machine, or may stay since others move."""
         new = as_wanted(old, request)
         self.trial.leave(old.id)
-        target, why = self._best(msgspec.structs.replace(request, id=""))
         because = "the file names the machine" if request.machine else self._refusal(old, new, request)
-        self.trial.put(old)
+        if not because:
+            self.trial.put(new)
+            return self._changed(old, new)
+        target, why = self._best(msgspec.structs.replace(request, id=""))
         if target is None or target == old.machine:
-            return self._refused(old, f"{because}; {why}" if because else why)
+            self.trial.put(old)
+            return self._refused(old, f"{because}; {why}")
+        self.trial.put(self._leaving(old))
         self.trial.move(copy_with(new, id=f"{old.id}{_ARRIVING}"), target)
         words = "; ".join(filter(None, (because, in_words(old, new))))
         return Step("move", old.id, old.machine, target, words, old.generation, changes(old, new), old=old)
+
+    def _leaving(self, old: Instance) -> Instance:
+        """Return what an instance that moves still is at its source: its amounts and ports, and a master."""
+        masters = self.trial.inputs.profile.find(Masters)
+        if masters is not None and old.role == masters.role:
+            return copy_with(old, labels={}, rules=None)
+        return copy_with(old, labels={}, rules=None, cluster="", role="")
 
     @quiet
     def placed(self, request: Request) -> Step:

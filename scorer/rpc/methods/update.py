@@ -46,6 +46,7 @@ from scorer.ledger.view.overlay import Overlay
 from scorer.placement.offers.limits import limits, of_growth
 from scorer.placement.offers.offer import expected_change
 from scorer.placement.offers.placement import Conflict
+from scorer.planning.candidates import followers
 from scorer.ranking.explanation import explain
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.rank import rank
@@ -192,12 +193,13 @@ class Updates:
     ) -> tuple[list[Candidate], RankResult]:
         """Return the machines that an instance may move to, best first, and the explained ranking.
 
-        The ranking is made as if the instance were not placed. ``other``: the instance whose role it may arrive with.
+        The ranking is made as if the instance were not placed; nor are those on its machine that it must be near, where
+        that is cordoned: they follow it. ``other``: the instance whose role it may arrive with.
         Raises CallError when there is no machine.
         """
         request = as_request(new, asked.machine or "")
         inputs = self._ranking(asked.profile)
-        ranking = rank(request, inputs.on(Overlay(inputs.ledger, without=[old.id])))
+        ranking = rank(request, inputs.on(Overlay(inputs.ledger, without=[old.id, *followers(old, inputs)])))
         rows = [int(row) for row in ranking.best(_TARGETS)]
         terms = explain.answer(ranking)
         candidates = []

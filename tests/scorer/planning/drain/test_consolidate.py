@@ -52,6 +52,15 @@ def four(load: float = 2.0, **more: Any) -> FleetState:
     return fleet(*machines, instances=instances)
 
 
+def pair() -> FleetState:
+    """Two that must be near each other, one of them before the other by size, and a machine with more."""
+    near = {"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}}]}
+    there = [{"id": f"i{n}", "machine": "m0", "cpu": (1 + n) / 4, "memory": 10, **near} for n in range(2)]
+    more = [{"id": f"j{n}", "machine": "m1", "cpu": 1, "memory": 10} for n in range(3)]
+    machines = [machine(f"m{n}", 10, 1000, usage={"cpu": {"mean": 2, "std": 0.2}, "memory": 100}) for n in range(2)]
+    return fleet(*machines, instances=[*there, *more])
+
+
 def test_the_cheapest_first() -> None:
     """The memory to copy, and the instances; nothing moves to a machine that is emptied."""
     found = emptied(four(), 2)
@@ -72,6 +81,7 @@ def test_the_cheapest_first() -> None:
         pytest.param(four(load=8.5), {"profile": "kubernetes"}, [], id="above the limit, whatever the filters say"),
         pytest.param(four(load=7.8), {"profile": "kubernetes"}, [], id="below it in the mean, with overload expected"),
         pytest.param(four(), {"same": ("rack",)}, ["m0"], id="within its rack"),
+        pytest.param(pair(), {}, ["m0"], id="two that must be together"),
         pytest.param(fleet(machine("m", usage={"cpu": 1, "memory": 1})), {}, [], id="nothing is there"),
     ],
 )

@@ -149,6 +149,48 @@ def test_instances_of_one_cluster_do_not_meet_unless_they_had_met() -> None:
     )
 
 
+TOGETHER = {"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}}]}
+CACHE, WEB = {"labels": {"app": "c"}}, {"labels": {"app": "w"}, "affinity": [{"instances": {"app": "c"}}]}
+
+
+@each_row(
+    ("instances", "moved", "machines"),
+    [
+        pytest.param([TOGETHER | {"cpu": 1}] * 3, 3, 1, id="near each other"),
+        pytest.param([TOGETHER | {"cpu": 3}] * 2, 2, 1, id="they fill a machine"),
+        pytest.param([TOGETHER | {"cpu": 3}] * 3, 0, 0, id="no machine takes all: none"),
+        pytest.param([WEB | {"cpu": 3}, CACHE | {"cpu": 1}], 2, 1, id="one follows the other"),
+        pytest.param([WEB | {"cpu": 5}, CACHE | {"cpu": 5}], 0, 0, id="it cannot follow: both stay"),
+        pytest.param([TOGETHER | {"cpu": 1, "selector": "rack=2"}, TOGETHER | {"cpu": 2}], 2, 1,
+                     id="another machine is tried for the first"),
+        pytest.param([TOGETHER | {"cpu": 3}, {"cpu": 6}], 2, 2, id="others go alone"),
+        pytest.param([TOGETHER | {"cpu": 1}, TOGETHER | {"cpu": 1, "machine": "a"}], 1, 1,
+                     id="one that is elsewhere is joined"),
+        pytest.param([TOGETHER | {"cpu": 5}, TOGETHER | {"cpu": 5, "machine": "a"}], 0, 0,
+                     id="one that is elsewhere has no room"),
+        pytest.param([TOGETHER | {"cpu": 1}, TOGETHER | {"cpu": 1, "labels": {"app": "x", "movable": "false"}}], 0, 0,
+                     id="one that stays keeps the other"),
+        pytest.param([{"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}, "topology": "rack"}],
+                       "cpu": 5}] * 2, 0, 0, id="in one rack, which has room for one"),
+        pytest.param([{"labels": {"app": "w"}, "affinity": [{"instances": {"app": "c"}}], "cpu": 1},
+                      {"labels": {"app": "c"}, "affinity": [{"instances": {"app": "w"}}], "cpu": 1}], 0, 0,
+                     id="each needs the other to be there first"),
+        pytest.param([{"labels": {"app": "w"}, "affinity": [{"instances": {"app": "c"}}], "cpu": 3},
+                      {"labels": {"app": "c"}, "affinity": [{"instances": {"app": "d"}}], "cpu": 2},
+                      {"labels": {"app": "d"}, "cpu": 1}], 3, 1, id="a chain"),
+    ],
+)  # fmt: skip
+@each_row("profile", ["windward", "kubernetes"])
+def test_what_must_be_together_moves_together(
+    instances: list[dict[str, Any]], moved: int, machines: int, profile: str
+) -> None:
+    """All of a group, in an order in which each may go, or none of it."""
+    of = small(*({"id": f"i{n}", **one} for n, one in enumerate(instances)))
+    found = drained(of, profile=profile)
+    assert (len(found.moves), len({one.target for one in found.moves})) == (moved, machines)
+    assert len(found.found) == sum(one.get("machine", "gone") == "gone" for one in instances)
+
+
 def test_what_is_moving_already() -> None:
     """Away: it is leaving. To a drained machine, or between two: that move comes first."""
     of = small({"id": "away", "cpu": 1}, {"id": "here", "cpu": 1, "machine": "a"}, {"id": "rest", "cpu": 1})

@@ -211,6 +211,53 @@ def test_what_moves_holds_both_machines() -> None:
     assert [(one.action, one.id) for one in found(two(), moved, too_much).steps] == [("move", "i"), ("refuse", "new")]
 
 
+APART = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "x"}}]}
+ONE_WAY = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "y"}}]}
+
+
+@each_row(
+    ("wanted", "moves"),
+    [
+        pytest.param([APART] * 2, 1, id="two that avoid each other"),
+        pytest.param([APART] * 3, 2, id="three"),
+        pytest.param([APART] * 5, 3, id="more than machines: the rest is refused"),
+        pytest.param([ONE_WAY, {"labels": {"app": "y"}}], 1, id="one that avoids the other"),
+        pytest.param([ONE_WAY, ONE_WAY, {"labels": {"app": "y"}}], 2, id="two that avoid a third"),
+        pytest.param([{"cluster": "s", "anti_affinity": [{"instances": {"cluster": "s"}}]}] * 2, 1, id="by cluster"),
+        pytest.param([{"role": "r", "anti_affinity": [{"instances": {"role": "r"}}]}] * 2, 1, id="by role"),
+        pytest.param([APART | {"ports": [1]}, APART], 1, id="with a port"),
+        pytest.param([{"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "x"}, "topology": "rack"}]}] * 2,
+                     1, id="by rack"),
+        pytest.param([APART | {"machine": "m1"}, APART], 1, id="one is named elsewhere"),
+    ],
+)  # fmt: skip
+@each_row("profile", ["windward", "kubernetes"])
+def test_who_leaves_counts_no_more_at_its_source(wanted: list[dict[str, Any]], moves: int, profile: str) -> None:
+    """As many move as must, and the plan that was carried out has nothing left to do."""
+    machines = [machine(f"m{n}", 80, 1000, usage=IDLE, labels={"rack": f"r{n}"}) for n in range(4)]
+    fixed = ("cluster", "labels")
+    there = [
+        {"id": f"i{n}", "machine": "m0", "cpu": 1, "memory": 1} | {k: one[k] for k in fixed if k in one}
+        for n, one in enumerate(wanted)
+    ]
+    file = [{"id": f"i{n}", "cpu": 1, "memory": 1, **one} for n, one in enumerate(wanted)]
+    plan = found(fleet(*machines, instances=there), *file, profile=profile)
+    assert plan.count("move") == moves
+    at = {one["id"]: "m0" for one in there} | {one.id: one.target for one in plan.steps if one.action == "move"}
+    after = fleet(*machines, instances=[one | {"machine": at[one["id"]]} for one in file])
+    assert {one.action for one in found(after, *file, profile=profile).steps} <= {"refuse"}
+
+
+def test_a_master_that_leaves_counts_until_it_is_gone() -> None:
+    """The ledger counts it on both machines: no other master of its cluster is planned there."""
+    masters = {"cluster": "s", "role": "master", "cluster_masters": 4, "cpu": 1, "memory": 1}
+    machines = [machine(f"m{n}", 80, 1000, usage=IDLE) for n in range(2)]
+    there = [{"id": "i", "machine": "m0", **masters}]
+    of = fleet(*machines, instances=there)
+    plan = found(of, {"id": "i", **masters, "machine": "m1"}, {"id": "new", **masters, "machine": "m0"})
+    assert [one.action for one in plan.steps] == ["move", "refuse"]
+
+
 def test_releases_come_last_where_that_is_asked_for() -> None:
     """What needs their room is refused then."""
     of = fleet(machine("a", 8, 100, usage=IDLE), instances=[{"id": "old", "machine": "a", "cpu": 6, "memory": 1}])

@@ -253,3 +253,21 @@ def test_a_move_is_a_decision(params: dict[str, Any], decided: int) -> None:
     scorer.service.writes()
     scorer.ask("update", id="a", **params)
     assert len(scorer.service._decisions.take()) == decided
+
+
+@each_row("cordon", [True, False])
+def test_the_first_of_a_group_may_leave_a_drained_machine(cordon: bool) -> None:
+    """It goes where the drain said, the other follows it and goes nowhere else; elsewhere it stays near the other."""
+    near = {"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}}], "memory": 1}
+    of = fleet(*(machine(f"m{n}", 8, usage={"cpu": 1, "memory": 1}) for n in range(3)))
+    scorer = Scorer(of)
+    for name in "ab":
+        scorer.ask("place", id=name, cpu=1, machine="m0", **near)
+        scorer.ask("confirm", id=name)
+    if not cordon:
+        assert "not near" in words(scorer, "update", id="a", machine="m2", move=True)
+        return
+    scorer.service.current.snapshot = of.snapshot.with_cordon(["m0"])
+    assert scorer.ask("update", id="a", machine="m2", move=True)["moving"]["to"] == "m2"
+    assert "not near" in words(scorer, "update", id="b", machine="m1", move=True)
+    assert scorer.ask("update", id="b", machine="", move=True)["moving"]["to"] == "m2"
