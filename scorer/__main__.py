@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections import deque
 from collections.abc import Mapping
@@ -10,11 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from schemas.process.logs import configure_logs
-from schemas.process.pages import serve_pages
-from schemas.process.presence import Presence, page_of
-from schemas.process.settings import SettingsError, load_settings
-from schemas.process.signals import Stop, handle_signals
+from schemas.process.run import Process, run
+from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from scorer.background.checker import Checker
 from scorer.background.drainer import Drainer
@@ -26,12 +22,12 @@ from scorer.background.thread import BackgroundThread
 from scorer.cluster_wire import windows_wire
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
-from scorer.live.live_fleet import refuse_modes
+from scorer.live.live_fleet import profiles_of, refuse_modes
 from scorer.live.loader import Loader
 from scorer.live.wake_ups import WakeUps
 from scorer.metrics import Metrics
 from scorer.ranking.profiles.catalogue import Profiles, load_profiles
-from scorer.ranking.profiles.profile import Profile, ProfileError
+from scorer.ranking.profiles.profile import Profile
 from scorer.rpc.loop import Rpc
 from scorer.rpc.methods.current import Current
 from scorer.rpc.operators.operator_rules import OperatorRules
@@ -40,8 +36,6 @@ from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
 from scorer.snapshot.latest import Latest
 from scorer.wire import Wire
-
-log = logging.getLogger("windward.scorer")
 
 FACTS_S = 1.0
 """Shortest time between two reads of the machines' facts (labels, capacity)."""
@@ -54,66 +48,30 @@ SETTINGS = ScorerSettings
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run a scorer."""
-    settings = load_settings(ScorerSettings, "scorer", argv, environ)
-    configure_logs(settings.log_level, settings.log_format)
-    try:
-        profiles = load_profiles(settings.profiles, settings.profile)
-    except ProfileError as error:
-        raise SettingsError(f"profiles: {error}") from None
-    return run(settings, profiles)
+    return run("scorer", ScorerSettings, process, argv, environ)
 
 
-def run(settings: ScorerSettings, profiles: Profiles) -> int:
-    """Run the loop until a signal; close everything."""
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+def process(settings: ScorerSettings, _environ: Mapping[str, str]) -> Process:
+    """Return the process of a scorer."""
+    profiles = profiles_of(settings)
     refuse_modes(settings)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     parts = build(settings, profiles)
-    stop, current, scorer = Stop(), parts.current, settings.scorer
-
-    def ahead_s() -> float:
-        return round(parts.clock.ahead_s, 3)
+    current, scorer = parts.current, settings.scorer
 
     def read_again() -> None:
         current.profiles = load_profiles(settings.profiles, settings.profile)
-        log.info("scorer.profiles.reloaded")
-
-    def refused(error: Exception) -> None:
-        log.warning("scorer.profiles.refused", extra={"values": {"error": str(error)}})
 
     def state() -> tuple[bool, dict[str, Any]]:
-        return current.ready, {"scorer": scorer, "degraded": current.degraded, "clock_ahead_s": ahead_s()}
+        ahead_s = round(parts.clock.ahead_s, 3)
+        return current.ready, {"scorer": scorer, "degraded": current.degraded, "clock_ahead_s": ahead_s}
 
-    handle_signals(stop, read_again, refused)
-    pages = None
-    if settings.metrics_port:
-        pages = serve_pages(
-            current.metrics.registry,
-            settings.metrics_host,
-            settings.metrics_port,
-            state,
-            fleet=settings.prefix,
-        )
-    values = {"scorer": scorer, "profile": settings.profile, "prefix": settings.names.prefix}
-    log.info("scorer.start", extra={"values": values})
-    page = page_of(settings.metrics_host, settings.metrics_port)
-    presence = Presence("scorer", settings.names, settings.redis_arguments(), name=scorer, page=page, ready=state)
-    try:
-        with presence:
-            heartbeat, *others = parts.background
-            heartbeat.start()
-            parts.refresher.look()
-            current.begin()
-            for thread in others:
-                thread.start()
-            parts.rpc.run(stop)
-    finally:
-        for thread in reversed(parts.background):
-            thread.stop()
-        parts.wire.close()
-        if pages is not None:
-            pages.stop()
-    log.info("scorer.stop", extra={"values": {"scorer": scorer}})
-    return 0
+    found = Process(
+        work=parts.run, registry=current.metrics.registry, ready=state, name=scorer, read_again=read_again,
+        first={"profile": settings.profile, "prefix": settings.names.prefix},
+    )  # fmt: skip
+    found.closing.callback(parts.close)
+    return found
 
 
 @dataclass(frozen=True)
@@ -128,6 +86,22 @@ class Parts:
     clock: ServerClock
     background: tuple[BackgroundThread, ...]
     """In the order in which they are started; the first tells the server's time and starts before anything is read."""
+
+    def run(self, stop: Stop) -> None:
+        """Start the threads, answer queries until the event is set."""
+        heartbeat, *others = self.background
+        heartbeat.start()
+        self.refresher.look()
+        self.current.begin()
+        for thread in others:
+            thread.start()
+        self.rpc.run(stop)
+
+    def close(self) -> None:
+        """End the threads, close the connection."""
+        for thread in reversed(self.background):
+            thread.stop()
+        self.wire.close()
 
 
 def build(settings: ScorerSettings, profiles: Profiles) -> Parts:

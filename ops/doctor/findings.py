@@ -14,8 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from schemas.messages.process import Process, missing, running
-from schemas.process.clock import CLOCK_OFF_S
+from schemas.messages.process import CLOCK_OFF_S, Process, missing, running
 from schemas.tables.learned import CAPACITY_MOST
 from schemas.values.durations import duration
 from schemas.values.hosts import host_id

@@ -12,14 +12,12 @@ from ops.exporter.pages import serve
 from ops.exporter.selection import Selection
 from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Reader
-from schemas.process.logs import configure_logs
-from schemas.process.presence import Presence, page_of
-from schemas.process.settings import SettingsError, load_settings
-from schemas.process.signals import Stop, handle_signals
+from schemas.process.presence import page_of
+from schemas.process.run import Process, run
+from schemas.process.signals import Stop
 from schemas.process.version import product_version
-from scorer.live.live_fleet import refuse_modes
-from scorer.ranking.profiles.catalogue import Profiles, load_profiles
-from scorer.ranking.profiles.profile import ProfileError
+from scorer.live.live_fleet import profiles_of, refuse_modes
+from scorer.ranking.profiles.catalogue import load_profiles
 
 log = logging.getLogger("windward.exporter")
 
@@ -29,44 +27,29 @@ SETTINGS = ExporterSettings
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the exporter."""
-    settings = load_settings(ExporterSettings, "exporter", argv, environ)
-    configure_logs(settings.log_level, settings.log_format)
-    try:
-        profiles = load_profiles(settings.profiles, settings.profile)
-    except ProfileError as error:
-        raise SettingsError(f"profiles: {error}") from None
-    return run(settings, profiles)
+    return run("exporter", ExporterSettings, build, argv, environ)
 
 
-def run(settings: ExporterSettings, profiles: Profiles) -> int:
-    """Build the parts, serve until a signal, close everything."""
+def build(settings: ExporterSettings, _environ: Mapping[str, str]) -> Process:
+    """Return the process of an exporter; it listens: it has one page."""
+    profiles = profiles_of(settings)
     refuse_modes(settings)
     reader = Reader(settings)
     exporter = Exporter(reader, _selection_of(settings), profiles, product_version())
     server = serve(exporter, settings)
-    stop = Stop()
-
-    def read_again() -> None:
-        exporter.profiles = load_profiles(settings.profiles, settings.profile)
-        log.info("exporter.profiles.reloaded")
-
-    def refused(error: Exception) -> None:
-        log.warning("exporter.profiles.refused", extra={"values": {"error": str(error)}})
-
-    handle_signals(stop, read_again, refused)
-    page = page_of(settings.metrics_host, settings.metrics_port, tls=bool(settings.metrics_tls_cert_file))
-    log.info("exporter.start", extra={"values": {"page": f"{page}/metrics", "prefix": settings.names.prefix}})
     if settings.exposed and not (settings.metrics_tls_cert_file and settings.metrics_username):
         wanted = "metrics_tls_cert_file, metrics_username"
         log.warning("exporter.page.open", extra={"values": {"host": settings.metrics_host, "settings": wanted}})
-    try:
-        with Presence("exporter", settings.names, settings.redis_arguments(), page=page):
-            stop.wait()
-    finally:
-        server.stop()
-        reader.close()
-    log.info("exporter.stop")
-    return 0
+
+    def read_again() -> None:
+        exporter.profiles = load_profiles(settings.profiles, settings.profile)
+
+    page = page_of(settings.metrics_host, settings.metrics_port, tls=bool(settings.metrics_tls_cert_file))
+    first = {"page": f"{page}/metrics", "prefix": settings.names.prefix}
+    found = Process(work=Stop.wait, page=page, read_again=read_again, first=first)
+    for close in (reader.close, server.stop):
+        found.closing.callback(close)
+    return found
 
 
 def _selection_of(settings: ExporterSettings) -> Selection:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections.abc import Mapping
@@ -17,25 +16,26 @@ from ops.record.recorder import Recorder
 from ops.record.samples import Samples
 from ops.record.settings import RecordSettings
 from ops.record.state import State
-from schemas.process.pages import serve_pages
-from schemas.process.presence import Presence, page_of
-from schemas.process.settings import SettingsError, load_settings
+from schemas.process.run import Process, run
+from schemas.process.settings import SettingsError
 from schemas.process.version import product_version
 from scorer.cluster_wire import windows_wire
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.live_fleet import refuse_modes
 from scorer.wire import Wire
-from streams.agent.__main__ import begin, stop_event
+from streams.agent.__main__ import begin
 from streams.fold.admission import Admission
-
-log = logging.getLogger("windward.record")
 
 SETTINGS = RecordSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the recorder; return 2 when its folder cannot be used."""
-    settings = load_settings(RecordSettings, "record", argv, environ)
+    return run("record", RecordSettings, build, argv, environ)
+
+
+def build(settings: RecordSettings, _environ: Mapping[str, str]) -> Process:
+    """Return the process of a recorder."""
     begin(settings)
     refuse_modes(settings)
     folder, metrics = Folder(settings.record_dir, settings.record_bytes), Metrics(product_version())
@@ -57,25 +57,11 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         version=product_version(),
         write_s=settings.write_s,
     )
-    stop = stop_event()
-    pages = None
-    if settings.metrics_port:
-        pages = serve_pages(
-            metrics.registry, settings.metrics_host, settings.metrics_port, recorder.ready, fleet=settings.prefix
-        )
-    values = {"folder": str(settings.record_dir), "prefix": settings.names.prefix, "goes_on": last is not None}
-    log.info("record.start", extra={"values": values})
-    page = page_of(settings.metrics_host, settings.metrics_port)
-    try:
-        with Presence("record", settings.names, settings.redis_arguments(), page=page, ready=recorder.ready):
-            recorder.run(stop)
-    finally:
-        for each in filter(None, (wire, ledger_wire, windows)):
-            each.close()
-        if pages is not None:
-            pages.stop()
-    log.info("record.stop")
-    return 0
+    first = {"folder": str(settings.record_dir), "prefix": settings.names.prefix, "goes_on": last is not None}
+    found = Process(work=recorder.run, registry=metrics.registry, ready=recorder.ready, first=first)
+    for each in filter(None, (wire, ledger_wire, windows)):
+        found.closing.callback(each.close)
+    return found
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ SILENT_S = 20.0
 """A process without a heartbeat for so long does not run, or does nothing."""
 REMEMBERED_S = 3600.0
 """How long a process that said no goodbye is known."""
+CLOCK_OFF_S = 1.0
+"""A clock that is further from that of the server, or of the broker, is said to be off."""
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):

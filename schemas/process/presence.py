@@ -22,9 +22,8 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from schemas.messages.process import BEAT_S, REMEMBERED_S, Process, read_processes
+from schemas.messages.process import BEAT_S, CLOCK_OFF_S, REMEMBERED_S, Process, read_processes
 from schemas.names import Names
-from schemas.process.clock import CLOCK_OFF_S
 from schemas.process.pages import Ready
 from schemas.process.redis_url import connected, in_words
 from schemas.process.version import product_version

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import redis
 
-from schemas.process.clock import CLOCK_OFF_S
+from schemas.messages.process import CLOCK_OFF_S
 from scorer.background.thread import BackgroundThread
 from scorer.metrics import Metrics
 from scorer.server_clock import ServerClock

@@ -7,9 +7,10 @@ parts together for itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import redis
 
@@ -21,10 +22,24 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.live.loader import Loader
 from scorer.ranking.fleet_state import FleetState
+from scorer.ranking.profiles.catalogue import Profiles, load_profiles
+from scorer.ranking.profiles.profile import ProfileError
 from scorer.settings import LedgerSettings
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire
+
+
+class ServesProfiles(Protocol):
+    """Settings that say which profiles there are, and which is in force."""
+
+    @property
+    def profiles(self) -> Sequence[Path]:
+        """Files and folders."""
+
+    @property
+    def profile(self) -> str:
+        """Its name."""
 
 
 class LiveFleet:
@@ -123,3 +138,11 @@ def _mode(arguments: Mapping[str, Any]) -> str:
     finally:
         wire.close()
     return next((line.partition(":")[2] for line in lines if line.startswith(("redis_mode:", "server_mode:"))), "")
+
+
+def profiles_of(settings: ServesProfiles) -> Profiles:
+    """Return the profiles of a process's settings; raises SettingsError."""
+    try:
+        return load_profiles(settings.profiles, settings.profile)
+    except ProfileError as error:
+        raise SettingsError(f"profiles: {error}") from None

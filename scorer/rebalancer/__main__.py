@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.process.logs import configure_logs
-from schemas.process.pages import serve_pages
-from schemas.process.presence import Presence, page_of
-from schemas.process.settings import load_settings
-from schemas.process.signals import Stop, handle_signals
+from schemas.process.run import Process, run
+from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from scorer.commands.planning.balance_settings import balanced
 from scorer.commands.shared.whole_fleet import chosen_profile
@@ -25,8 +21,6 @@ from scorer.rebalancer.moves_queue import MovesQueue
 from scorer.rebalancer.settings import RebalancerSettings
 from scorer.wire import Wire
 
-log = logging.getLogger("windward.rebalancer")
-
 LEASE = "rebalance"
 
 SETTINGS = RebalancerSettings
@@ -34,9 +28,7 @@ SETTINGS = RebalancerSettings
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run a rebalancer."""
-    settings = load_settings(RebalancerSettings, "rebalancer", argv, environ)
-    configure_logs(settings.log_level, settings.log_format)
-    return run(settings, read_profile(settings))
+    return run("rebalancer", RebalancerSettings, build, argv, environ)
 
 
 def read_profile(settings: RebalancerSettings) -> Profile:
@@ -44,48 +36,36 @@ def read_profile(settings: RebalancerSettings) -> Profile:
     return balanced(chosen_profile(settings.profile, [str(path) for path in settings.profiles]), settings)
 
 
-def run(settings: RebalancerSettings, profile: Profile) -> int:
-    """Build the parts, run turns until a signal, close everything."""
+def build(settings: RebalancerSettings, _environ: Mapping[str, str]) -> Process:
+    """Return the process of a rebalancer."""
+    profile = read_profile(settings)
     refuse_modes(settings)
     metrics, fleet, queue_wire = Metrics(product_version()), LiveFleet.open(settings), Wire(settings.redis_arguments())
     lease = Lease(fleet.ledger, LEASE, settings.holder, settings.lease_s)
     daemon = Daemon(settings, lease, fleet, MovesQueue(queue_wire, settings.names), profile, metrics)
-    stop = Stop()
+    clock = {"clock_ahead_s": 0.0}
+
+    def work(stop: Stop) -> None:
+        while not stop.wait(daemon.turn(time.time())):
+            pass
 
     def read_again() -> None:
         daemon.profile = read_profile(settings)
-        log.info("rebalancer.profile.reloaded")
-
-    def refused(error: Exception) -> None:
-        log.warning("rebalancer.profile.refused", extra={"values": {"error": str(error)}})
 
     def state() -> tuple[bool, dict[str, Any]]:
-        seen = {"name": settings.holder, "ledger_unsafe": daemon.server.unsafe, "clock_ahead_s": presence.ahead_s}
-        return daemon.well, seen
+        return daemon.well, {"name": settings.holder, "ledger_unsafe": daemon.server.unsafe, **clock}
 
-    presence = Presence(
-        "rebalancer", settings.names, settings.redis_arguments(), name=settings.holder,
-        page=page_of(settings.metrics_host, settings.metrics_port), ready=state, tell_clock=metrics.clock_ahead.set,
+    def tell_clock(ahead_s: float) -> None:
+        clock["clock_ahead_s"] = ahead_s
+        metrics.clock_ahead.set(ahead_s)
+
+    found = Process(
+        work=work, registry=metrics.registry, ready=state, name=settings.holder, read_again=read_again,
+        tell_clock=tell_clock, first={"profile": profile.name},
     )  # fmt: skip
-    handle_signals(stop, read_again, refused)
-    pages = None
-    if settings.metrics_port:
-        pages = serve_pages(
-            metrics.registry, settings.metrics_host, settings.metrics_port, state, fleet=settings.prefix
-        )
-    log.info("rebalancer.start", extra={"values": {"name": settings.holder, "profile": profile.name}})
-    try:
-        with presence:
-            while not stop.wait(daemon.turn(time.time())):
-                pass
-    finally:
-        daemon.stop()
-        fleet.close()
-        queue_wire.close()
-        if pages is not None:
-            pages.stop()
-    log.info("rebalancer.stop", extra={"values": {"name": settings.holder}})
-    return 0
+    for close in (queue_wire.close, fleet.close, daemon.stop):
+        found.closing.callback(close)
+    return found
 
 
 if __name__ == "__main__":

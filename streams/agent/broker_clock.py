@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from schemas.process.clock import CLOCK_OFF_S
+from schemas.messages.process import CLOCK_OFF_S
 
 KEPT = 8
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schemas.process.clock import CLOCK_OFF_S
+from schemas.messages.process import CLOCK_OFF_S
 from schemas.process.settings import load_settings
 from schemas.process.tables import Screen
 from schemas.values.durations import duration

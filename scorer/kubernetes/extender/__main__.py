@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
-from schemas.process.logs import configure_logs
-from schemas.process.pages import serve_pages
-from schemas.process.presence import Presence, page_of
-from schemas.process.settings import SettingsError, load_settings
-from schemas.process.signals import Stop, handle_signals
+from schemas.process.run import Process, run
+from schemas.process.settings import SettingsError
+from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from scorer.cluster_wire import windows_wire
 from scorer.kubernetes.extender.binding import Binder
@@ -22,13 +20,10 @@ from scorer.kubernetes.extender.server import serve
 from scorer.kubernetes.extender.settings import ExtenderSettings
 from scorer.kubernetes.extender.verbs import Verbs
 from scorer.ledger.store.scripts import Ledger
-from scorer.live.live_fleet import refuse_modes
+from scorer.live.live_fleet import profiles_of, refuse_modes
 from scorer.live.loader import Loader
-from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.ranking.profiles.profile import Profile, ProfileError
+from scorer.ranking.profiles.profile import ProfileError
 from scorer.wire import Wire
-
-log = logging.getLogger("windward.extender")
 
 SETTINGS = ExtenderSettings
 _SWITCH_INTERVAL_S = 0.0005
@@ -38,17 +33,15 @@ _FACTS_S = 1.0
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run an extender."""
-    settings = load_settings(ExtenderSettings, "extender", argv, environ)
-    configure_logs(settings.log_level, settings.log_format)
+    return run("extender", ExtenderSettings, build, argv, environ)
+
+
+def build(settings: ExtenderSettings, environ: Mapping[str, str]) -> Process:
+    """Return the process of an extender; it listens, and has read the fleet."""
     try:
-        profile = profile_for(load_profiles(settings.profiles, settings.profile).choose(), settings.mode)
+        profile = profile_for(profiles_of(settings).choose(), settings.mode)
     except ProfileError as error:
         raise SettingsError(f"profiles: {error}") from None
-    return run(settings, profile, environ)
-
-
-def run(settings: ExtenderSettings, profile: Profile, environ: Mapping[str, str]) -> int:
-    """Build the parts, answer until a signal, close everything."""
     how, context = settings.reading, settings.server_tls()
 
     def ledger() -> Ledger:
@@ -71,28 +64,14 @@ def run(settings: ExtenderSettings, profile: Profile, environ: Mapping[str, str]
             {"error": fleet.trouble} if fleet.trouble else {}
         )
 
-    stop = Stop()
-    handle_signals(stop, lambda: None, lambda _: None)
-    page = page_of(settings.metrics_host, settings.metrics_port)
-    presence = Presence("extender", settings.names, settings.redis_arguments(), page=page, ready=state)
-    pages = server = None
-    try:
+    with ExitStack() as closing:
+        closing.callback(fleet.stop)
         fleet.turn()
         fleet.start()
         server = serve(verbs, settings.listen_host, settings.listen_port, context, settings.client_names)
-        if settings.metrics_port:
-            host, port = settings.metrics_host, settings.metrics_port
-            pages = serve_pages(metrics.registry, host, port, state, fleet=settings.prefix)
-        values = {"mode": settings.mode, "host": settings.listen_host, "port": server.port, "tls": context is not None}
-        log.info("extender.start", extra={"values": values})
-        with presence:
-            stop.wait()
-    finally:
-        for each in (server, pages, fleet):
-            if each is not None:
-                each.stop()
-    log.info("extender.stop")
-    return 0
+        closing.callback(server.stop)
+        first = {"mode": settings.mode, "host": settings.listen_host, "port": server.port, "tls": context is not None}
+        return Process(work=Stop.wait, closing=closing.pop_all(), registry=metrics.registry, ready=state, first=first)
 
 
 if __name__ == "__main__":

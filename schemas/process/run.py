@@ -1,0 +1,80 @@
+"""What every process with a Redis server does beside its work.
+
+    settings -> logs -> build -> pages -> first line -> heartbeats, work until SIGTERM -> close all -> last line
+
+The agent, the bridge and the simulated fleet have no Redis, and the stream app is asyncio's: they do it themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from schemas.process.logs import configure_logs
+from schemas.process.pages import Ready, serve_pages
+from schemas.process.presence import Presence, always_ready, page_of
+from schemas.process.settings import load_settings
+from schemas.process.signals import Stop, handle_signals
+
+
+@dataclass(kw_only=True)
+class Process:
+    """A process that is built and does not run yet."""
+
+    work: Callable[[Stop], object]
+    """Runs until the event is set."""
+    closing: ExitStack = field(default_factory=ExitStack)
+    """Closes what was built, in reverse."""
+    registry: CollectorRegistry | None = None
+    """What its pages show; None: it serves pages of its own, at ``page``."""
+    page: str = ""
+    ready: Ready = always_ready
+    name: str = ""
+    """Its name among processes of its kind; "": host and process id."""
+    event: str = ""
+    """The first word of its log lines; "": the command."""
+    first: Mapping[str, Any] = field(default_factory=dict)
+    """The values of its first line."""
+    read_again: Callable[[], object] | None = None
+    """Reads the profiles anew, at SIGHUP."""
+    tell_clock: Callable[[float], None] | None = None
+    """Is told how far this host's clock is ahead of the server's."""
+
+
+Build = Callable[[Any, Mapping[str, str]], Process]
+
+
+def run(command: str, kind: type[Any], build: Build, argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run a command's process until a signal. Raises SettingsError."""
+    settings = load_settings(kind, command, argv, environ)
+    configure_logs(settings.log_level, settings.log_format)
+    process = build(settings, environ)
+    log, event = logging.getLogger(f"windward.{command.replace('-', '_')}"), process.event or command
+    stop, host, port = Stop(), settings.metrics_host, settings.metrics_port
+
+    def read_again() -> None:
+        if process.read_again is not None:
+            process.read_again()
+            log.info(f"{event}.profiles.reloaded")
+
+    def refused(error: Exception) -> None:
+        log.warning(f"{event}.profiles.refused", extra={"values": {"error": str(error)}})
+
+    handle_signals(stop, read_again, refused)
+    page = process.page or page_of(host, port)
+    named = {"name": process.name} if process.name else {}
+    about: dict[str, Any] = {"name": process.name, "ready": process.ready, "tell_clock": process.tell_clock}
+    presence = Presence(command, settings.names, settings.redis_arguments(), page=page, **about)
+    with ExitStack() as last, process.closing:
+        if process.registry is not None and port:
+            last.callback(serve_pages(process.registry, host, port, process.ready, fleet=settings.prefix).stop)
+        log.info(f"{event}.start", extra={"values": {**named, **process.first}})
+        with presence:
+            process.work(stop)
+    log.info(f"{event}.stop", extra={"values": named})
+    return 0

@@ -1,0 +1,89 @@
+"""The skeleton of a process: what is built is closed, whatever happens; what each line says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+
+from ops.stack.servers.process import wait_until
+from schemas.messages.process import read_processes
+from schemas.names import Names
+from schemas.process.connections import RedisSettings
+from schemas.process.run import Process, run
+from schemas.process.settings import setting
+from schemas.process.signals import Stop
+from tests.conftest import Valkey, free_port
+
+pytestmark = pytest.mark.integration
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(RedisSettings):
+    """Try."""
+
+    metrics_host: str = setting("127.0.0.1", "address")
+    metrics_port: int = setting(0, "port")
+
+
+def test_a_process_begins_works_and_ends(valkey: Valkey, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its page and its heartbeat are there while it works; SIGHUP reads again, SIGTERM ends it; then all is closed."""
+    port, names, beats = free_port(), Names("try-run"), valkey.connect()
+    key, seen, clock = names.processes("load-watcher"), list[Any](), list[float]()
+
+    def build(settings: Settings, environ: Any) -> Process:
+        assert environ == {"A": "b"}
+        registry = CollectorRegistry()
+        Gauge("windward_try_up", "1", registry=registry).set(1)
+
+        def work(stop: Stop) -> None:
+            os.kill(os.getpid(), signal.SIGHUP)
+            page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
+            seen.append('windward_try_up{fleet="try-run"} 1.0' in page)
+            wait_until(lambda: beats.hgetall(key), 10, "a heartbeat")
+            seen.extend(read_processes(beats.hgetall(key)))
+            os.kill(os.getpid(), signal.SIGTERM)
+            seen.append(stop.wait(10))
+
+        found = Process(
+            work=work, registry=registry, ready=lambda: (True, {}), name="one", event="watcher", first={"x": 1},
+            read_again=lambda: seen.append("again"), tell_clock=clock.append,
+        )  # fmt: skip
+        found.closing.callback(seen.append, "closed last")
+        found.closing.callback(seen.append, "closed first")
+        return found
+
+    argv = ["--redis-url", valkey.url, "--prefix", names.prefix, "--metrics-port", str(port)]
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    try:
+        assert run("load-watcher", Settings, build, argv, {"A": "b"}) == 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert seen == ["again", True, "one", True, "closed first", "closed last"]
+    assert beats.hgetall(key) == {}
+    assert clock
+    said = [line.partition("event=")[2] for line in capsys.readouterr().err.splitlines()]
+    assert said == ["watcher.start name=one x=1", "watcher.profiles.reloaded", "watcher.stop name=one"]
+
+
+def test_what_was_built_is_closed_where_the_work_fails(valkey: Valkey) -> None:
+    """The error goes on; the heartbeat stays, so that the process is missed."""
+    closed: list[str] = []
+
+    def build(_settings: Settings, _environ: Any) -> Process:
+        def work(_stop: Stop) -> None:
+            raise RuntimeError("broken")
+
+        found = Process(work=work)
+        found.closing.callback(closed.append, "closed")
+        return found
+
+    with pytest.raises(RuntimeError, match="broken"):
+        run("evictor", Settings, build, ["--redis-url", valkey.url, "--prefix", "try-fail"], {})
+    assert closed == ["closed"]
