@@ -33,8 +33,7 @@ from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import WINDOWS_S
 from schemas.process.connections import CommonSettings
 from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.process.tables import Column, Screen, table
-from schemas.process.terminal import screen
+from schemas.process.tables import Column, Screen, screen, table
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.tables.alignment import aligned
 from schemas.tables.window_table import PERCENTILES, WARMING_COVERAGE, WindowTable, decode_table

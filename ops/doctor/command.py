@@ -55,7 +55,7 @@ from schemas.process.connections import KafkaSettings
 from schemas.process.redis_cluster import SLOTS
 from schemas.process.redis_url import connected, in_words
 from schemas.process.settings import load_settings, setting
-from schemas.process.terminal import screen
+from schemas.process.tables import screen
 from schemas.process.version import product_version
 from schemas.resources import RESOURCES
 from schemas.tables.alignment import aligned

@@ -33,7 +33,7 @@ from ops.replay.settings import ReplaySettings
 from ops.replay.sources import worlds
 from ops.replay.workload import Workload, WorkloadError
 from schemas.process.settings import SettingsError, load_settings
-from schemas.process.terminal import screen
+from schemas.process.tables import screen
 from scorer.ranking.class_sums import by_class_filter
 from scorer.ranking.profiles.catalogue import DEFAULT, Profiles, load_profiles, read_profile
 from scorer.ranking.profiles.profile import Profile, ProfileError

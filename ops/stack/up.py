@@ -19,8 +19,7 @@ from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
 from schemas.process.settings import load_settings, setting
 from schemas.process.signals import Stop
-from schemas.process.tables import Column, table
-from schemas.process.terminal import screen
+from schemas.process.tables import Column, screen, table
 from scorer.client import Client
 
 WATCH_S = 0.2

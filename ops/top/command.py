@@ -15,7 +15,7 @@ from ops.top.fleet_view import join_tables
 from ops.top.settings import TopSettings
 from ops.top.view import Decision, Moment, as_json, chosen, frame, rows_of, spread_of
 from schemas.process.settings import SettingsError, load_settings
-from schemas.process.terminal import screen
+from schemas.process.tables import screen
 from schemas.values.numbers import counted
 from schemas.values.partition_count import partition_count
 from scorer.client import UpdateResult

@@ -1,4 +1,4 @@
-"""Tables for people, in one style for every command. Pure: the width of the terminal is an argument.
+"""Tables for people, in one style for every command. The width of the terminal is an argument, by `screen`.
 
 Each column has a priority: columns that do not fit are left out, the highest number first, and named below the table.
 Columns of priority 0 stay, and no cell is cut: a name that is longer than the terminal is written in full.
@@ -9,6 +9,8 @@ command together: 25 of the 150 ms that `windward place` may take.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -77,3 +79,12 @@ def fitting(columns: Sequence[Column], sizes: Sequence[int], width: int | None) 
             break
         shown.remove(last)
     return shown
+
+
+def screen(*, wide: bool = False) -> Screen:
+    """Return the screen for tables: the terminal's width; no limit with ``wide`` or without a terminal."""
+    if not sys.stdout.isatty():
+        return Screen()
+    import shutil
+
+    return Screen(None if wide else shutil.get_terminal_size().columns, "NO_COLOR" not in os.environ)

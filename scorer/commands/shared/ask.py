@@ -14,8 +14,7 @@ from schemas.process.connections import WindowsSettings
 from schemas.process.failures import print_failure
 from schemas.process.redis_url import connected, in_words
 from schemas.process.settings import SettingsError
-from schemas.process.tables import Screen
-from schemas.process.terminal import screen
+from schemas.process.tables import Screen, screen
 from scorer.client import Client, MachinesResult, WindwardError
 from scorer.commands.shared.direct import DirectClient, can_reach
 from scorer.settings import ClientSettings, LedgerSettings

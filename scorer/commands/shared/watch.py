@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from schemas.process.settings import SettingsError, setting
-from schemas.process.terminal import screen
+from schemas.process.tables import screen
 from scorer.client import WindwardError
 from scorer.commands.shared import ask
 from scorer.settings import ClientSettings

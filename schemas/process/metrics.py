@@ -1,0 +1,65 @@
+"""The metrics of a process as a table: one line each in a class, in a registry of every object's own.
+
+    class Metrics(Table):
+        rounds = counter("windward_rebalancer_rounds", "Rounds, by result", result=("planned", "failed"))
+
+A label is a keyword, its values those that are known: they begin at 0. The increase of a counter that first appears
+with its first event would not show that event. Without known values a label is ``()``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import product
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+
+
+class _Row:
+    """A metric that each `Table` makes for itself."""
+
+    def __init__(self, kind: Callable[..., Any], name: str, about: str, /, **labels: Iterable[str]) -> None:
+        self._make = partial(kind, name, about, [*labels])
+        self._values = [tuple(values) for values in labels.values()]
+
+    def made(self, registry: CollectorRegistry) -> Any:
+        """Return the metric in a registry, with its known labels."""
+        found = self._make(registry=registry)
+        for values in product(*self._values) if self._values else ():
+            found.labels(*values)
+        return found
+
+
+def counter(name: str, about: str, /, **labels: Iterable[str]) -> Counter:
+    """Return the row of a counter."""
+    row: Any = _Row(Counter, name, about, **labels)
+    return row  # type: ignore[no-any-return]
+
+
+def gauge(name: str, about: str, /, **labels: Iterable[str]) -> Gauge:
+    """Return the row of a gauge."""
+    row: Any = _Row(Gauge, name, about, **labels)
+    return row  # type: ignore[no-any-return]
+
+
+def histogram(name: str, about: str, buckets: Iterable[float], /, **labels: Iterable[str]) -> Histogram:
+    """Return the row of a histogram."""
+    row: Any = _Row(partial(Histogram, buckets=tuple(buckets)), name, about, **labels)
+    return row  # type: ignore[no-any-return]
+
+
+class Table:
+    """Metrics by attribute, and the version of the process as ``windward_<process>_build``."""
+
+    PROCESS = ""
+
+    def __init__(self, version: str = "") -> None:
+        self.registry = CollectorRegistry()
+        for name, row in vars(type(self)).items():
+            if isinstance(row, _Row):
+                setattr(self, name, row.made(self.registry))
+        Info(f"windward_{self.PROCESS}_build", "Version of this process", registry=self.registry).info(
+            {"version": version}
+        )
