@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 _GAP = "  "
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
@@ -20,11 +21,20 @@ BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, its priority, and whether it is aligned to the left."""
+    """A column: its heading, its priority, whether it is aligned to the left, and what it shows of a row."""
 
     title: str
     priority: int = 0
     left: bool = False
+    of: str | Callable[[Any], str] = ""
+    """A field of the row, "-" where it is empty; or what makes the cell of a row."""
+
+    def cell(self, row: Any) -> str:
+        """Return what it shows of a row, a Struct or a mapping."""
+        if callable(self.of):
+            return self.of(row)
+        found = row[self.of] if isinstance(row, Mapping) else getattr(row, self.of)
+        return "-" if found is None or found == "" else str(found)
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,16 @@ class Screen:
 
     width: int | None = None
     styled: bool = False
+
+
+def view(columns: Sequence[Column], rows: Iterable[Any], screen: Screen | None = None) -> str:
+    """Return the table of some rows: each column says what it shows of one.
+
+    >>> print(view([Column("id", of="id"), Column("to", of="target", left=True)], [{"id": "db-1", "target": None}]))
+    id    to
+    db-1  -
+    """
+    return table(columns, [[column.cell(row) for column in columns] for row in rows], screen)
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], screen: Screen | None = None) -> str:

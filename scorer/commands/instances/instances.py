@@ -6,18 +6,19 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
 from schemas.process.settings import SettingsError, setting
-from schemas.process.tables import Column, Screen, table
+from schemas.process.tables import Column, Screen, view
 from schemas.process.verbs import load_verb
 from schemas.resources import RESOURCES
 from scorer.client import InstanceRow, InstancesResult, InstanceUsage, WindwardError
 from scorer.commands.shared import ask
-from scorer.commands.shared.show import age, ago, amount, amounts_in_words, resources, time_of
+from scorer.commands.shared.show import age, ago, amount, amount_of, amounts_in_words, resources, time_of
 from scorer.commands.shared.watch import ListedSettings, listed
 from scorer.settings import ClientSettings, LedgerSettings
 
@@ -110,25 +111,22 @@ def show(answer: InstancesResult, screen: Screen | None = None, now_s: float | N
     now_s = time.time() if now_s is None else now_s
     shown = resources(("cpu", "memory"), {})
     used = shown if any(one.usage for one in answer.instances) else []
-    columns = [
-        Column("id"), Column("machine", left=True), Column("state", 1, left=True),
-        Column("age", 2), Column("expires", 2),
-        *(Column(name, 3) for name in shown), *(Column(f"{name} used", 3) for name in used),
-        Column("cluster", 4, left=True), Column("role", 4, left=True), Column("ports", 5, left=True),
-    ]  # fmt: skip
-    rows = [
-        [
-            one.id, one.machine, _state(one), _age(one, now_s), _expiry(one, now_s),
-            *(amount(name, one[name]) for name in shown),
-            *(amount(name, one.usage.recent.get(name) if one.usage else None) for name in used),
-            one.cluster or "-", one.role or "-", ",".join(map(str, one.ports)) or "-",
-        ]
-        for one in answer.instances
-    ]  # fmt: skip
-    return f"{table(columns, rows, screen)}\n{len(rows)} of {answer.total}"
+    columns = (
+        Column("id", of="id"), Column("machine", left=True, of="machine"), Column("state", 1, left=True, of=_state),
+        Column("age", 2, of=partial(_age, now_s)), Column("expires", 2, of=partial(_expiry, now_s)),
+        *(Column(name, 3, of=amount_of(name)) for name in shown),
+        *(Column(f"{name} used", 3, of=partial(_usage, name)) for name in used),
+        Column("cluster", 4, left=True, of="cluster"), Column("role", 4, left=True, of="role"),
+        Column("ports", 5, left=True, of=lambda one: ",".join(map(str, one.ports)) or "-"),
+    )  # fmt: skip
+    return f"{view(columns, answer.instances, screen)}\n{len(answer.instances)} of {answer.total}"
 
 
-def _age(one: InstanceRow, now_s: float) -> str:
+def _usage(name: str, one: InstanceRow) -> str:
+    return amount(name, one.usage.recent.get(name) if one.usage else None)
+
+
+def _age(now_s: float, one: InstanceRow) -> str:
     """Return how long ago it was reserved."""
     return age(max(0.0, now_s - one.reserved_at)) if one.reserved_at else "-"
 
@@ -138,7 +136,7 @@ def _state(one: InstanceRow) -> str:
     return f"moving to {moving['to']}" if moving else str(one.state)
 
 
-def _expiry(one: InstanceRow, now_s: float) -> str:
+def _expiry(now_s: float, one: InstanceRow) -> str:
     """Return when a reservation or a move expires; a confirmed instance does not."""
     if moving := one.moving:
         return ago(moving["until"], now_s)

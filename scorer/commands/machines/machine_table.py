@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from schemas.process.settings import SettingsError
-from schemas.process.tables import Column, Screen, table
+from schemas.process.tables import Column, Screen, table, view
 from schemas.resources import RESOURCES
 from schemas.values.durations import duration
 from schemas.values.near import did_you_mean
@@ -25,10 +27,6 @@ STALE_S = 60.0
 _MEASURED = {"cpu": ("mean", "std", "allocatable"), "memory": ("mean", "allocatable")}
 """Resources whose amounts are in the table, and which amounts."""
 _HEADINGS = {"mean": "mean", "std": "std", "allocatable": "of"}
-TITLES = (
-    "machine", *RESOURCES, "instances", "age", "notes",
-    *(f"{name} {_HEADINGS[what]}" for name, parts in _MEASURED.items() for what in parts), "labels",
-)  # fmt: skip
 
 
 def states(row: MachineRow) -> list[str]:
@@ -69,29 +67,12 @@ def listing(rows: Sequence[MachineRow], wanted: Sequence[str] = (), screen: Scre
         if title not in TITLES:
             hint = did_you_mean(title, TITLES) or f"; there are {', '.join(TITLES)}"
             raise SettingsError(f"columns: no column {title!r}{hint}")
-    others = [name for name in RESOURCES if name not in _MEASURED and any(_used(row, name) is not None for row in rows)]
-    cells: dict[str, tuple[Column, list[str]]] = {}
-
-    def add(title: str, values: list[str], priority: int = 0, *, left: bool = False) -> None:
-        cells[title] = (Column(title, priority, left), values)
-
-    add("machine", [row.machine for row in rows])
-    for name in (*_MEASURED, *(RESOURCES if wanted else others)):
-        add(name, [ratio(_used(row, name)) for row in rows], 0 if name in _MEASURED else 3)
-    add("instances", [str(row.instances) for row in rows], 2)
-    add("age", [age(row.age_s) for row in rows], 1)
-    add("notes", [_notes(row) for row in rows], 1, left=True)
-    for name, parts in _MEASURED.items():
-        for what in parts:
-            values = [row.resources[name][what] for row in rows]
-            shown = [amount(name, value, 0 if what == "allocatable" else 2) for value in values]
-            add(f"{name} {_HEADINGS[what]}", shown, 5 if what == "std" else 4)
-    if wanted or any(row.labels for row in rows):
-        add("labels", [_pairs(row.labels) for row in rows], 6, left=True)
-    chosen = [cells[title] for title in (wanted or cells)]
+    named = {column.title: column for column in COLUMNS}
     if wanted:
-        chosen = [(Column(column.title, 0, column.left), values) for column, values in chosen]
-    return table([column for column, _ in chosen], list(zip(*(values for _, values in chosen), strict=True)), screen)
+        return view([replace(named[title], priority=0) for title in wanted], rows, screen)
+    empty = {name for name in RESOURCES if name not in _MEASURED and all(_used(row, name) is None for row in rows)}
+    empty |= set() if any(row.labels for row in rows) else {"labels"}
+    return view([column for column in COLUMNS if column.title not in empty], rows, screen)
 
 
 def page(row: MachineRow, screen: Screen | None = None) -> str:
@@ -119,20 +100,8 @@ def _by_class(classes: Mapping[str, Mapping[str, Mapping[str, float | None]]], s
     """Return a table by class: usage, allocated, sum and limit; empty when the profile counts all classes as one."""
     if not classes:
         return []
-    rows = [
-        [name, resource, *(amount(resource, said.get(what)) for what in ("used", "promised", "counted", "most"))]
-        for name, resources in classes.items()
-        for resource, said in resources.items()
-    ]
-    columns = [
-        Column("class"),
-        Column("resource", left=True),
-        Column("used"),
-        Column("allocated"),
-        Column("sum"),
-        Column("at most"),
-    ]
-    return ["", table(columns, rows, screen)]
+    rows = [(name, resource, said) for name, of in classes.items() for resource, said in of.items()]
+    return ["", view(_CLASSES, rows, screen)]
 
 
 def _notes(row: MachineRow) -> str:
@@ -152,3 +121,35 @@ def _used(row: MachineRow, resource: str) -> float | None:
     terms = row.resources.get(resource)
     found: float | None = terms["utilization"] if terms else None
     return found
+
+
+def _share(name: str, row: MachineRow) -> str:
+    return ratio(_used(row, name))
+
+
+def _part(name: str, what: str, row: MachineRow) -> str:
+    return amount(name, row.resources[name][what], 0 if what == "allocatable" else 2)
+
+
+COLUMNS = (
+    Column("machine", of="machine"),
+    *(Column(name, 0 if name in _MEASURED else 3, of=partial(_share, name))
+      for name in sorted(RESOURCES, key=lambda name: name not in _MEASURED)),
+    Column("instances", 2, of="instances"), Column("age", 1, of=lambda row: age(row.age_s)),
+    Column("notes", 1, left=True, of=_notes),
+    *(Column(f"{name} {_HEADINGS[what]}", 5 if what == "std" else 4, of=partial(_part, name, what))
+      for name, parts in _MEASURED.items() for what in parts),
+    Column("labels", 6, left=True, of=lambda row: _pairs(row.labels)),
+)  # fmt: skip
+TITLES = tuple(column.title for column in COLUMNS)
+
+
+def _of_class(what: str, row: tuple[str, str, Mapping[str, float | None]]) -> str:
+    return amount(row[1], row[2].get(what))
+
+
+_CLASSES = (
+    Column("class", of=lambda row: row[0]), Column("resource", left=True, of=lambda row: row[1]),
+    *(Column(title, of=partial(_of_class, what)) for title, what in
+      (("used", "used"), ("allocated", "promised"), ("sum", "counted"), ("at most", "most"))),
+)  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from schemas.process.tables import Column, Screen, table
+from schemas.process.tables import Column, Screen, table, view
 from schemas.values.durations import duration
 from scorer.client import Candidate, RankResult, Verdict
 from scorer.commands.shared.in_words import Ranked, expected_use, in_words, used_share
@@ -15,6 +15,13 @@ from scorer.commands.shared.show import age, amount, number, ratio, resources, s
 
 _AMOUNTS = {"mean": 5, "std": 6, "credit": 7, "request": 7, "allocatable": 4}
 """Columns of a resource with amounts; the higher the number, the earlier a narrow terminal drops the column."""
+
+
+_REFUSALS = (
+    Column("refused by", of="filter"),
+    Column("machines", of="machines"),
+    Column("reason", left=True, of="reason"),
+)
 
 
 def candidates(answer: Ranked, screen: Screen | None = None) -> str:
@@ -58,11 +65,7 @@ def ranking(answer: RankResult, screen: Screen | None = None) -> str:
     for machine in explained:
         lines += [part for line in _explained(machine) for part in _wrapped(line, screen)]
     if explained and answer.refusals:
-        columns = [Column("refused by"), Column("machines"), Column("reason", left=True)]
-        lines += [
-            "",
-            table(columns, [[one.filter, str(one.machines), one.reason] for one in answer.refusals], screen),
-        ]
+        lines += ["", view(_REFUSALS, answer.refusals, screen)]
     lines += [""] * bool(explained) + [answer.summary]
     lines += [f"warning: {warning}" for warning in answer.warnings]
     return "\n".join(lines)

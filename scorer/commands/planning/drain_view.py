@@ -7,15 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schemas.process.tables import Column, Screen, table
+from schemas.process.tables import Column, Screen, view
 from scorer.commands.machines.operator_facts import in_words
-from scorer.commands.shared.show import ON_THE_LIST, amount, counted, time_of
+from scorer.commands.shared.show import ON_THE_LIST, amount_of, counted, time_of
 from scorer.commands.shared.whole_fleet import basis_in_words
 
 if TYPE_CHECKING:
     from schemas.rpc.results import DrainLine, DrainResult
 
 _SHOWN = ("cpu", "memory")
+_MOVES = (
+    Column("id", of="id"), Column("from", left=True, of="source"), Column("to", left=True, of="target"),
+    *(Column(name, 1, of=amount_of(name)) for name in _SHOWN),
+)  # fmt: skip
+_BLOCKED = (Column("stays", of="id"), Column("on", left=True, of="source"), Column("why", left=True, of="reason"))
+_EMPTIED = (
+    Column("emptied", of="machine"), Column("instances", of="instances"),
+    Column("memory to copy", of=amount_of("memory")),
+)  # fmt: skip
 
 
 def drain_answer(found: DrainResult) -> dict[str, Any]:
@@ -53,17 +62,7 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None, *, live: bool 
         return lines[0]
     if not moves and not blocked and not moving:
         return f"{of}: {state}; no instance is there"
-    if moves:
-        columns = [
-            Column("id"), Column("from", left=True), Column("to", left=True), *(Column(name, 1) for name in _SHOWN),
-        ]  # fmt: skip
-        rows = [
-            [one["id"], one["source"], one["target"], *(amount(name, one[name]) for name in _SHOWN)] for one in moves
-        ]
-        lines.append(table(columns, rows, screen))
-    if blocked:
-        columns = [Column("stays"), Column("on", left=True), Column("why", left=True)]
-        lines.append(table(columns, [[one["id"], one["source"], one["reason"]] for one in blocked], screen))
+    lines += [view(_MOVES, moves, screen)] * bool(moves) + [view(_BLOCKED, blocked, screen)] * bool(blocked)
     lines += [f"{one['id']} is moving to {one['target']} already" for one in moving]
     counts = _counts(moves, blocked, announced=answer.get("announced", False))
     lines.append(f"{of}: {state}; {counts} ({basis_in_words(answer)})")
@@ -76,8 +75,7 @@ def _emptied(found: Mapping[str, Any], screen: Screen | None) -> list[str]:
     why = "; left out: " * bool(found["left"]) + ", ".join(f"{n} {words}" for words, n in found["left"].items())
     if not machines:
         return [f"no machine can be emptied: {found['tried']} were tried{why}"]
-    rows = [[one["machine"], str(one["instances"]), amount("memory", one["memory"])] for one in machines]
-    lines = [table([Column("emptied"), Column("instances"), Column("memory to copy")], rows, screen)]
+    lines = [view(_EMPTIED, machines, screen)]
     if len(machines) < wanted:
         lines.append(f"{len(machines)} of {wanted} machines can be emptied: {found['tried']} were tried{why}")
     return lines

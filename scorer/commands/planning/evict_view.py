@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from schemas.process.tables import Column, Screen, table
+from schemas.process.tables import Column, Screen, view
 from scorer.commands.shared.show import amount
 from scorer.commands.shared.whole_fleet import basis, basis_in_words
 
@@ -41,12 +41,7 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     """Return a table of the instances that should leave, and how many machines stay above a sum."""
     lines, about = [], basis_in_words(answer)
     if answer["evictions"]:
-        columns = [Column("id"), Column("class", left=True), Column("from", left=True), Column("to", left=True),
-                   Column("why", 1, left=True)]  # fmt: skip
-        rows = [
-            [one["id"], one["class"], one["source"], one["target"] or "-", _why(one)] for one in answer["evictions"]
-        ]
-        lines.append(table(columns, rows, screen))
+        lines.append(view(_EVICTIONS, answer["evictions"], screen))
     lines.append(f"{len(answer['evictions'])} should leave; machines above a sum: {len(answer['above'])}; {about}")
     if answer["stay"]:
         lines.append(f"machines that stay above a sum, since their other instances may not move: {len(answer['stay'])}")
@@ -57,3 +52,9 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
 
 def _why(one: Mapping[str, Any]) -> str:
     return f"{one['resource']} of {' and '.join(one['sum'])} is {amount(one['resource'], one['excess'], 2)} too much"
+
+
+_EVICTIONS = (
+    Column("id", of="id"), Column("class", left=True, of="class"), Column("from", left=True, of="source"),
+    Column("to", left=True, of="target"), Column("why", 1, left=True, of=_why),
+)  # fmt: skip

@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from schemas.process.tables import Column, Screen, table
+from schemas.process.tables import Column, Screen, view
 from scorer.commands.shared.show import ON_THE_LIST, ago, counted, time_of
 from scorer.commands.shared.whole_fleet import basis_in_words
 
@@ -48,16 +48,8 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     )
     lines = []
     if answer["steps"]:
-        columns = [
-            Column(""), Column("id", left=True), Column("from", left=True), Column("to", left=True),
-            *[Column("state", left=True)] * answer["applied"], Column("what", 1, left=True),
-        ]  # fmt: skip
-        rows = [
-            [_SIGNS[one["action"]], one["id"], one["source"] or "-", one["target"] or "-",
-             *[_state(one)] * answer["applied"], one["why"]]
-            for one in answer["steps"]
-        ]  # fmt: skip
-        lines.append(table(columns, rows, screen))
+        columns = [each for each in _STEPS if answer["applied"] or each.title != "state"]
+        lines.append(view(columns, answer["steps"], screen))
     lines.append(f"{counts}{left} ({basis_in_words(answer)})")
     lines += _held(answer["steps"], announced=answer.get("announced", False))
     return "\n".join(lines)
@@ -94,6 +86,13 @@ def _state(step: Mapping[str, Any]) -> str:
     return next(
         (state for state in ("done", "undone") if step.get(state)), "not undone" if "left" in step else "not done"
     )
+
+
+_STEPS = (
+    Column("", of=lambda step: _SIGNS[step["action"]]), Column("id", left=True, of="id"),
+    Column("from", left=True, of="source"), Column("to", left=True, of="target"),
+    Column("state", left=True, of=_state), Column("what", 1, left=True, of=lambda step: step["why"]),
+)  # fmt: skip
 
 
 def left_words(answer: Mapping[str, Any]) -> str:

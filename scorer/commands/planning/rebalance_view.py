@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from schemas.process.tables import Column, Screen, table
+from schemas.process.tables import Column, Screen, view
 from schemas.values.durations import duration
 from scorer.commands.shared.show import ON_THE_LIST, counted, ratio, time_of
 from scorer.commands.shared.whole_fleet import basis_in_words
@@ -126,33 +127,19 @@ def _applied(moves: Sequence[Mapping[str, Any]], *, announced: bool) -> list[str
 
 
 def _moves(answer: Mapping[str, Any], screen: Screen | None) -> str:
-    if answer["rule"] == "thresholds":
-        columns = [Column("id"), Column("from", left=True), Column("to", left=True), Column("why", 1, left=True)]
-        return table(
-            columns, [[m["id"], m["source"], m["target"] or "-", m["reason"]] for m in answer["moves"]], screen
-        )
-    columns = [
-        Column("id"), Column("from", left=True), Column("to", left=True), Column("gain", 2),
-        Column("source", 1, left=True), Column("target", 1, left=True), Column("copy", 3),
-    ]  # fmt: skip
-    rows = [
-        [one["id"], one["source"], one["target"], f"{one['gain']:.4f}",
-         *(_pair(one["utilization"][side]) for side in ("source", "target")), _time(one["copy"]["seconds"])]
-        for one in answer["moves"]
-    ]  # fmt: skip
-    return table(columns, rows, screen)
+    return view(
+        [*_MOVE, *(_BY_THRESHOLDS if answer["rule"] == "thresholds" else _BY_OVERLOAD)], answer["moves"], screen
+    )
 
 
 def _machines(answer: Mapping[str, Any], screen: Screen | None) -> str:
     names = [name for name in answer["std"] if any(any(one["utilization"][name]) for one in answer["concerned"])]
-    columns = [Column("machine"), Column("gives", 2), Column("takes", 2), Column("overload", 1)]
-    columns += [Column(name, 1 + (name != "cpu")) for name in names]
-    rows = [
-        [one["machine"], str(one["gives"]), str(one["takes"]), "{:.4f} -> {:.4f}".format(*one["overload"]),
-         *(" -> ".join(map(ratio, one["utilization"][name])) for name in names)]
-        for one in answer["concerned"]
-    ]  # fmt: skip
-    return table(columns, rows, screen)
+    by_resource = [Column(name, 1 + (name != "cpu"), of=partial(_change, name)) for name in names]
+    return view([*_MACHINE, *by_resource], answer["concerned"], screen)
+
+
+def _change(resource: str, machine: Mapping[str, Any]) -> str:
+    return " -> ".join(map(ratio, machine["utilization"][resource]))
 
 
 def _limit(answer: Mapping[str, Any]) -> str:
@@ -171,3 +158,17 @@ def _pair(loads: Mapping[str, Sequence[float | None]]) -> str:
     """Return the resource that changes the most, before and after."""
     name, (before, after) = max(loads.items(), key=lambda item: abs((item[1][0] or 0.0) - (item[1][1] or 0.0)))
     return f"{name} {ratio(before)} -> {ratio(after)}"
+
+
+_MOVE = (Column("id", of="id"), Column("from", left=True, of="source"), Column("to", left=True, of="target"))
+_BY_THRESHOLDS = (Column("why", 1, left=True, of="reason"),)
+_BY_OVERLOAD = (
+    Column("gain", 2, of=lambda move: f"{move['gain']:.4f}"),
+    Column("source", 1, left=True, of=lambda move: _pair(move["utilization"]["source"])),
+    Column("target", 1, left=True, of=lambda move: _pair(move["utilization"]["target"])),
+    Column("copy", 3, of=lambda move: _time(move["copy"]["seconds"])),
+)
+_MACHINE = (
+    Column("machine", of="machine"), Column("gives", 2, of="gives"), Column("takes", 2, of="takes"),
+    Column("overload", 1, of=lambda machine: "{:.4f} -> {:.4f}".format(*machine["overload"])),
+)  # fmt: skip

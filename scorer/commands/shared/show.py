@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from schemas.resources import RESOURCES
 from schemas.values.durations import duration
@@ -76,3 +77,8 @@ def resources(always: Collection[str], requested: Mapping[str, float | None]) ->
     ['memory', 'nic']
     """
     return [name for name in RESOURCES if name in always or requested.get(name)]
+
+
+def amount_of(name: str, decimals: int = 2) -> Callable[[Any], str]:
+    """Return what shows the field of a row that has a resource's name."""
+    return lambda row: amount(name, row[name], decimals)
