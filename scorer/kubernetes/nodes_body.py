@@ -11,11 +11,13 @@ from schemas.messages.sample import check_machine_id
 from schemas.resources import CPU, MEMORY, RESOURCES
 from schemas.values.quantity import parse_quantity
 from scorer.kubernetes.pods_body import Amounts, ListMeta
-from scorer.kubernetes.pods_request import CLUSTER
+from scorer.ledger.record.marks import CLUSTER, PODS
 
 _EFFECTS: Mapping[str, str] = {"NoSchedule": "refuse", "NoExecute": "refuse", "PreferNoSchedule": "avoid"}
 _CORDONED = "node.kubernetes.io/unschedulable"
 """The taint that Kubernetes gives a cordoned node; it says no more than the cordon."""
+NO_EXECUTE = ":NoExecute"
+"""Ends the key of a taint of this effect, so that a toleration of NoSchedule does not tolerate it."""
 _COUNTED = (RESOURCES[CPU], RESOURCES[MEMORY])
 
 
@@ -77,15 +79,17 @@ read_node = msgspec.json.Decoder(Node).decode
 def rules_of(node: Node, cluster: str) -> OperatorFacts:
     """Return labels, taints, cordon, capacity and reserve (capacity - allocatable) of a node.
 
-    The label ``kubernetes`` names the cluster, as that of its instances does. A taint that keeps a cordoned node empty
-    is left out: the cordon says it. Raises ValueError where the name is no machine's, or an amount is no quantity.
+    The label ``kubernetes`` names the cluster, as that of its instances does; ``kubernetes-pods`` says how many pods it
+    takes. A taint of NoExecute has a key of its own, since pods tolerate it apart from one of NoSchedule. A taint that
+    keeps a cordoned node empty is left out: the cordon says it. Raises ValueError where the name is no machine's, or an
+    amount is no quantity.
     """
     check_machine_id(node.metadata.name)
     capacity, allocatable = _read(node.status.capacity), _read(node.status.allocatable)
     return OperatorFacts(
-        labels=(node.metadata.labels or {}) | {CLUSTER: cluster},
+        labels=(node.metadata.labels or {}) | _pods_of(node.status) | {CLUSTER: cluster},
         taints=tuple(
-            Taint(each.key, each.value, _EFFECTS[each.effect])  # type: ignore[arg-type]
+            Taint(each.key + NO_EXECUTE * (each.effect == "NoExecute"), each.value, _EFFECTS[each.effect])  # type: ignore[arg-type]
             for each in node.spec.taints or ()
             if each.key and each.key != _CORDONED and each.effect in _EFFECTS
         ),
@@ -97,6 +101,12 @@ def rules_of(node: Node, cluster: str) -> OperatorFacts:
             if name in allocatable and capacity[name] > allocatable[name]
         },
     )
+
+
+def _pods_of(status: NodeStatus) -> dict[str, str]:
+    """Return the label that says how many pods a node takes."""
+    given = (status.allocatable or {}).get("pods")
+    return {} if given is None else {PODS: f"{parse_quantity(given):.0f}"}
 
 
 def _read(amounts: Amounts | None) -> dict[str, float]:

@@ -52,12 +52,103 @@ class Amounted(_Body, frozen=True):
     limits: Amounts | None = None
 
 
+class ContainerPort(_Body, frozen=True):
+    """A port of a container; 0: not of its host."""
+
+    container_port: int = 0
+    host_port: int = 0
+
+
 class Container(_Body, frozen=True):
     """A container; one that starts first and goes on running (``restart_policy`` Always) is a sidecar."""
 
     name: str = ""
     resources: Amounted | None = None
     restart_policy: str = ""
+    ports: tuple[ContainerPort, ...] | None = None
+
+
+class NodeRequirement(_Body, frozen=True):
+    """A requirement on a label or a field of a node."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = None
+
+
+class NodeSelectorTerm(_Body, frozen=True):
+    """Requirements that hold together."""
+
+    match_expressions: tuple[NodeRequirement, ...] | None = None
+    match_fields: tuple[NodeRequirement, ...] | None = None
+
+
+class NodeSelector(_Body, frozen=True):
+    """Terms of which one holds."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
+
+
+class NodeAffinity(_Body, frozen=True):
+    """Which nodes a pod accepts."""
+
+    required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class LabelSelector(_Body, frozen=True):
+    """Which pods are meant."""
+
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[NodeRequirement, ...] | None = None
+
+
+class PodTerm(_Body, frozen=True):
+    """Other pods, and the label of nodes by which one is near them."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] | None = None
+    mismatch_label_keys: tuple[str, ...] | None = None
+
+
+class PodAffinity(_Body, frozen=True):
+    """Which pods a pod must be near, or far from."""
+
+    required: tuple[PodTerm, ...] | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class PodAffinities(_Body, frozen=True):
+    """What a pod says of nodes and of other pods."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class PodToleration(_Body, frozen=True):
+    """A taint, or taints, that a pod tolerates."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class SpreadConstraint(_Body, frozen=True):
+    """How evenly the pods like this one must be spread; that it must hold is all that is read."""
+
+    when_unsatisfiable: str = ""
+
+
+class Volume(_Body, frozen=True):
+    """A volume of a pod; what is on the node's own disk is lost with its place."""
+
+    empty_dir: dict[str, msgspec.Raw] | None = None
+    host_path: dict[str, msgspec.Raw] | None = None
 
 
 class Spec(_Body, frozen=True):
@@ -71,6 +162,12 @@ class Spec(_Body, frozen=True):
     init_containers: tuple[Container, ...] | None = None
     overhead: Amounts | None = None
     resources: Amounted | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: PodAffinities | None = None
+    tolerations: tuple[PodToleration, ...] | None = None
+    topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None
+    host_network: bool | None = None
+    volumes: tuple[Volume, ...] | None = None
 
 
 class ContainerStatus(_Body, frozen=True):

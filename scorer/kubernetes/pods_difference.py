@@ -17,8 +17,9 @@ import msgspec
 from schemas.messages.sample import Rejected, check_machine_id
 from schemas.rpc.request import InvalidRequest
 from scorer.kubernetes.pods_body import CONFIG_HASH, Pod
-from scorer.kubernetes.pods_request import CLUSTER, Reading, request_of
+from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.record.instance import LIVE, Instance
+from scorer.ledger.record.marks import CLUSTER
 from scorer.ledger.record.units import too_large
 from scorer.ledger.store.reconcile import Difference, difference
 from scorer.ledger.view.view import instance_of

@@ -1,27 +1,26 @@
 """A pod as a request: what it asks for, by what it is counted, and what it is learned under. Pure.
 
 The same for a pod that is bound (`scorer.kubernetes.pods_difference`) and for one that is to be placed
-(`scorer.kubernetes.extender`), so that what is scored, reserved and confirmed is one request. Selectors, affinity,
-ports, tolerations and volumes are left to kube-scheduler.
+(`scorer.kubernetes.extender`), so that what is scored, reserved and confirmed is one request. What ties it to its node
+(`scorer.kubernetes.pods_ties`) is for plans of moves; where a pod is placed, kube-scheduler looks at that itself.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from schemas.rpc.request import NAME_LENGTH_MAX, InvalidRequest, Request, read_request
 from scorer.kubernetes.pods_body import NIC, Pod, limits_of, requests_of
+from scorer.kubernetes.pods_ties import OURS, labels_of_ties, ties_of
+from scorer.ledger.record.marks import CLUSTER, MOVABLE
 
-CLUSTER = "kubernetes"
-"""The label that says which cluster an instance is of."""
 NAME = "pod"
 """The label that has the pod's name."""
 LABELS = ("app", "app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/component")
-OURS = "windward.io/"
-"""Begins the annotations that say what Kubernetes has no field for: class, nic, expected-cpu ..."""
 _COUNTED = ("cpu", "memory")
 _CLASSES = {"koord-prod": "prod", "koord-mid": "mid", "koord-batch": "batch", "koord-free": "free"}
 _OF_A_SCHEDULE = re.compile(r"-\d{8,}$")
@@ -55,10 +54,12 @@ def request_of(pod: Pod, instance_id: str, how: Reading) -> Request:
     }
     if NIC in asked:
         params["nic"] = asked[NIC]
-    try:
-        return read_request(params | _annotated(pod, how))
-    except InvalidRequest:
-        return read_request(params)
+    ties = ties_of(pod, how.labels)
+    stuck = {"labels": params["labels"] | {MOVABLE: "false"}}  # of rules that are too long for a record
+    for more in (ties | _annotated(pod, how), ties):
+        with suppress(InvalidRequest):
+            return read_request(params | more)
+    return read_request(params | (stuck if ties else {}))
 
 
 def class_of(pod: Pod, how: Reading) -> str:
@@ -88,9 +89,10 @@ def kind_of(pod: Pod) -> str:
 
 
 def labels_of(pod: Pod, how: Reading) -> dict[str, str]:
-    """Return the labels of the instance: those kept, and where the pod is from."""
+    """Return the labels of the instance: those kept, that it stays, and where the pod is from."""
     given = pod.metadata.labels or {}
     kept = {name: given[name] for name in how.labels if name in given}
+    kept |= labels_of_ties(pod, how.labels)
     return kept | {"namespace": pod.metadata.namespace, NAME: pod.metadata.name, CLUSTER: how.cluster}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 
 from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.marks import CLUSTER, MOVABLE, PODS
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.steps import Steps, drain, in_parts
@@ -16,9 +17,6 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools
 from scorer.snapshot.snapshot import Snapshot
-
-MOVABLE = "movable"
-"""An instance whose label of this name is ``false`` is never moved."""
 
 
 def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance], PlacedInstances]:
@@ -62,8 +60,25 @@ def may_move_steps(
 
 def elsewhere(trial: Trial, instance: Instance, fresh: Bools, same: Iterable[str]) -> Bools:
     """Return [M]: the machines with ``fresh`` data and the labels of ``same``, without the instance's own."""
-    there = fresh & trial.sharing(instance.machine, same)
+    there: Bools = fresh & trial.sharing(instance.machine, same) & takes_pod(trial, instance)
     there[trial.snapshot.roster.index[instance.machine]] = False
+    return there
+
+
+def takes_pod(trial: Trial, instance: Instance) -> Bools:
+    """Return [M]: the nodes of a pod's own cluster that take one more pod; of what is no pod all machines."""
+    rules, index = trial.snapshot.rules, trial.snapshot.roster.index
+    clusters, cluster = rules.label(CLUSTER), instance.labels.get(CLUSTER)
+    if cluster not in clusters.values:
+        return np.ones(len(trial.snapshot), np.bool_)
+    most = rules.label(PODS)
+    there: Bools = clusters.codes == clusters.values.index(cluster)
+    if not most.values:
+        return there
+    rows = np.array([index.get(name, -1) for name in trial.overlay.numbers], np.int64)[trial.overlay.live()[1]]
+    counts = np.bincount(rows[rows >= 0], minlength=len(trial.snapshot))
+    limits = np.array([*(float(one) if one.isdecimal() else np.inf for one in most.values), np.inf])
+    there &= counts < limits[most.codes]
     return there
 
 

@@ -144,13 +144,15 @@ def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile)
 
 def _lost(key: str, value: str, trial: Trial) -> tuple[list[str], dict[str, Any]]:
     """Place the instances of the machines with a label elsewhere; return these machines, and what became of it."""
+    from scorer.ledger.record.marks import DAEMON
     from scorer.planning.anew import place_anew
 
     snapshot, ledger = trial.snapshot, trial.inputs.ledger
     names = [name for row, name in enumerate(snapshot.names) if snapshot.rules.labels(row).get(key) == value]
     if not names:
         raise SettingsError(f"if_lost: no machine has the label {key}={value}")
-    instances = [one for name in names for one in ledger.on_machine(name)]
+    there = (one for name in names for one in ledger.on_machine(name))
+    instances = [one for one in there if one.labels.get(DAEMON) != "true"]
     found = place_anew(instances, trial, gone=True, left=f"{key}!={value}")
     homeless = [one.instance.id for one in found if one.target is None]
     told = {"machines": len(names), "placed": len(found) - len(homeless)}

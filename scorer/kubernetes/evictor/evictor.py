@@ -37,8 +37,9 @@ from scorer.kubernetes.evictor.metrics import Metrics
 from scorer.kubernetes.evictor.proposals import Proposals
 from scorer.kubernetes.evictor.rules import WAITS, EvictedPod, Rates, why_not
 from scorer.kubernetes.holds import REPLACES, hold
-from scorer.kubernetes.pods_request import CLUSTER, Reading, request_of
+from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.record.instance import LIVE
+from scorer.ledger.record.marks import CLUSTER
 from scorer.wire import AWAY
 
 log = logging.getLogger("windward.evictor")

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
-from typing import Any
 
 import msgspec
 
-from scorer.kubernetes.pods_body import Meta, Pod, Spec
-from scorer.kubernetes.pods_request import OURS
+from scorer.kubernetes.pods_body import Meta, Pod
+from scorer.kubernetes.pods_ties import why_it_stays
 
-SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-_OF_ITS_NODE = ("DaemonSet", "Node")
 DECLINED = (
     "gone", "elsewhere", "ending", "bare", "node", "namespace", "system", "kept", "local", "unreadable", "room",
     "budget", "refused",
@@ -30,24 +27,14 @@ WAITS = ("hour", "at_once", "kind", "backoff")
 yet; one of its kind is not; an eviction of its kind was refused a moment ago."""
 
 
-class _Volume(msgspec.Struct, frozen=True, rename="camel"):
-    empty_dir: Any = None
-    host_path: Any = None
-
-
 class _Meta(Meta, frozen=True):
     deletion_timestamp: str | None = None
-
-
-class _Spec(Spec, frozen=True):
-    volumes: tuple[_Volume, ...] | None = None
 
 
 class EvictedPod(Pod, frozen=True):
     """A pod with what decides on its eviction."""
 
     metadata: _Meta = _Meta()
-    spec: _Spec = _Spec()
 
 
 read_evicted_pod = msgspec.json.Decoder(EvictedPod).decode
@@ -59,21 +46,14 @@ def why_not(pod: EvictedPod, uid: str, source: str, namespaces: Collection[str])
 
     ``namespaces``: those that are left alone.
     """
-    about, notes = pod.metadata, pod.metadata.annotations or {}
-    controller = next((one.kind for one in about.owner_references or () if one.controller), "")
-    local = any(one.empty_dir is not None or one.host_path is not None for one in pod.spec.volumes or ())
+    about = pod.metadata
     reasons = {
         "gone": about.uid != uid,
         "elsewhere": pod.spec.node_name != source,
         "ending": about.deletion_timestamp is not None,
-        "bare": not controller,
-        "node": controller in _OF_ITS_NODE,
         "namespace": about.namespace in namespaces,
-        "system": pod.spec.priority_class_name.startswith("system-"),
-        "kept": "false" in (notes.get(f"{OURS}movable"), notes.get(SAFE)),
-        "local": local and notes.get(SAFE) != "true",
     }
-    return next((reason for reason, holds in reasons.items() if holds), "")
+    return next((reason for reason, holds in reasons.items() if holds), "") or why_it_stays(pod)
 
 
 class Rates:

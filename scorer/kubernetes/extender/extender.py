@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+import msgspec
+
 from schemas.rpc.request import Request
 from scorer.ledger.record.digest import request_digest
 from scorer.ledger.record.transition import Candidate, Wanted
@@ -36,12 +38,13 @@ def reservation(request: Request, node: str, ranking: Ranking) -> Wanted:
     """Return what the ledger is to reserve: this node alone, within the limits of the profile's filters.
 
     Versions are not compared: the scheduler has chosen, and only what must hold is checked. A node that the fleet does
-    not know has no limits.
+    not know has no limits. Ports have none: the scheduler tells protocols and addresses apart.
     """
     row = ranking.machines.roster.index.get(node)
     if row is None:
         offered = [Candidate(node, _ANY_VERSION)]
     else:
-        offered = candidates(lambda _: _ANY_VERSION, ranking, [row], request)
+        asked = msgspec.structs.replace(request, ports=()) if request.ports else request
+        offered = candidates(lambda _: _ANY_VERSION, ranking, [row], asked)
     record = instance_of(request, "", ranking.machines.now_s, digest=request_digest(request))
     return Wanted(record, RESERVED_S, offered)

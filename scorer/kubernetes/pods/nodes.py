@@ -19,7 +19,7 @@ from schemas.messages.sample import Rejected
 from schemas.names import Names
 from scorer.kubernetes.nodes_body import Node, rules_of
 from scorer.kubernetes.pods.metrics import Metrics
-from scorer.kubernetes.pods_request import CLUSTER
+from scorer.ledger.record.marks import CLUSTER
 from scorer.wire import AWAY, Command, Wire
 
 log = logging.getLogger("windward.pods")

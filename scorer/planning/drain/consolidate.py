@@ -22,11 +22,13 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.as_request import as_request
+from scorer.ledger.record.marks import DAEMON
 from scorer.placement.choosing.steps import Steps, in_parts, quietly
 from scorer.placement.choosing.steps import drain as all_steps
 from scorer.placement.choosing.trial import Trial, settle
 from scorer.planning.anew import Anew, goes_first
 from scorer.planning.balance.scene import Scene, scene_steps
+from scorer.planning.candidates import takes_pod
 from scorer.planning.drain.drain import Apart, Drained, why_it_stays, with_cordon
 from scorer.ranking.formulas.rounding import known_or
 from scorer.ranking.inputs import RankingInputs
@@ -83,10 +85,12 @@ def _consolidated(count: int, inputs: RankingInputs, same: Collection[str], *, f
     snapshot = inputs.snapshot
     scene = yield from scene_steps(inputs)
     yield
-    memory = np.bincount(
-        scene.placed.rows, known_or(scene.usage[RESOURCES.index("memory")], 0.0), minlength=len(snapshot)
-    )
-    counts = np.bincount(scene.placed.rows, minlength=len(snapshot))
+    places = yield from in_parts(scene.instances, lambda some: [one.labels.get(DAEMON) != "true" for one in some])
+    yield
+    leaves = np.flatnonzero(np.array(places, np.bool_))
+    rows = scene.placed.rows[leaves]
+    memory = np.bincount(rows, known_or(scene.usage[RESOURCES.index("memory")], 0.0)[leaves], minlength=len(snapshot))
+    counts = np.bincount(rows, minlength=len(snapshot))
     cost = memory + MOVE_BYTES * counts
     stuck = yield from _stuck(scene, force=force)
     yield
@@ -112,7 +116,10 @@ def _stuck(scene: Scene, *, force: bool) -> Steps[Bools]:
     """Return [M]: whether a machine has an instance that may not move, or is the target of a moving one."""
     stuck = np.zeros(len(scene.snapshot), np.bool_)
     stays = yield from in_parts(
-        scene.instances, lambda some: [one for one in some if one.moving or why_it_stays(one, force=force)]
+        scene.instances,
+        lambda some: [
+            one for one in some if one.labels.get(DAEMON) != "true" and (one.moving or why_it_stays(one, force=force))
+        ],
     )
     index = scene.snapshot.roster.index
     for one in stays:
@@ -163,7 +170,8 @@ class _Emptying:
         """Move all instances of a machine, or none; return whether it is empty."""
         before, moves = self.loads.copy(), list[Anew]()
         instances, index = self.scene.instances, self.scene.snapshot.roster.index
-        leaving = sorted(self._on(row).tolist(), key=lambda place: goes_first(instances[place]), reverse=True)
+        there = [place for place in self._on(row).tolist() if instances[place].labels.get(DAEMON) != "true"]
+        leaving = sorted(there, key=lambda place: goes_first(instances[place]), reverse=True)
         for place in leaving:  # all of them leave, or none: who is left there counts for nobody
             self.trial.leave(instances[place].id)
         for place in leaving:
@@ -186,6 +194,7 @@ class _Emptying:
         after, below = self.loads.with_one(*self._use(place))
         cool = below & (after <= OVERLOAD_MAX) & self.scene.fresh
         cool[row] = False
+        cool &= takes_pod(self.trial, instance)
 
         def among(machines: Machines) -> Bools:
             return cool & self._apart.allowed(instance, machines) if self._apart.concerns(instance) else cool

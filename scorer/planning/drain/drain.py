@@ -12,11 +12,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.marks import CLUSTER, DAEMON, MOVABLE
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.choosing.steps import drain as all_steps
 from scorer.placement.choosing.trial import Trial, settle
 from scorer.planning.anew import Anew, anew_steps
-from scorer.planning.candidates import MOVABLE
+from scorer.planning.candidates import takes_pod
 from scorer.ranking.filters.cordon import Cordon
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
@@ -78,6 +79,8 @@ def why_it_stays(instance: Instance, *, force: bool = False) -> str:
         return f"{instance.state}: an instance moves once it is confirmed, a reservation expires or is released"
     if instance.moving is not None:
         return f"moving from {instance.machine} to {instance.moving.to}: confirm or cancel that move first"
+    if instance.labels.get(DAEMON) == "true":
+        return f"its label {DAEMON}=true says that it is of its machine"
     if instance.labels.get(MOVABLE) == "false" and not force:
         return f"its label {MOVABLE}=false says that it stays (--force moves it)"
     return ""
@@ -98,7 +101,7 @@ def _together(instances: Sequence[Instance]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class Apart:
-    """The condition on a target: it has no other instance of the cluster, and the source's labels of ``same``.
+    """The condition on a target: no other instance of the cluster, the source's labels of ``same``, a place for a pod.
 
     An instance that shares its machine with another of its cluster may do so again when no other target is feasible.
     """
@@ -110,11 +113,11 @@ class Apart:
 
     def concerns(self, instance: Instance) -> bool:
         """Return whether the instance has a cluster, or ``same`` names labels."""
-        return bool(self.same or instance.cluster)
+        return bool(self.same or instance.cluster or CLUSTER in instance.labels)
 
     def allowed(self, instance: Instance, machines: Machines) -> Bools:
         """Return [M]."""
-        allowed = self.trial.sharing(instance.machine, self.same)
+        allowed = self.trial.sharing(instance.machine, self.same) & takes_pod(self.trial, instance)
         if instance.cluster:
             apart = allowed & (machines.tally(frozenset([("cluster", instance.cluster)])) == 0)
             if instance.id not in self.together or (apart & machines.feasible).any():
@@ -123,6 +126,7 @@ class Apart:
 
     def words(self, instance: Instance) -> str:
         """Return the condition as text."""
+        pods = [f"a node of {instance.labels[CLUSTER]!r} for one more pod"] if CLUSTER in instance.labels else []
         parts = [f"without another instance of cluster {instance.cluster!r}"] if instance.cluster else []
         parts += [f"with the {key} of {instance.machine}" for key in self.same]
-        return " and ".join(parts)
+        return " and ".join(parts + pods)

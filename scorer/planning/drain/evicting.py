@@ -19,8 +19,9 @@ from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.classes.reclaimed import GROUPS
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.marks import MOVABLE
 from scorer.placement.choosing.trial import Trial
-from scorer.planning.candidates import MOVABLE, elsewhere, instances_on
+from scorer.planning.candidates import elsewhere, instances_on
 from scorer.planning.thresholds.eviction_order import eviction_order, usefulness
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.inputs import RankingInputs

@@ -35,7 +35,7 @@ TAINTED = [
             {"spec": {"taints": TAINTED}},
             OperatorFacts(
                 labels=LABELS,
-                taints=(Taint("gpu", "a"), Taint("old", "", "avoid"), Taint("node.kubernetes.io/not-ready")),
+                taints=(Taint("gpu", "a"), Taint("old", "", "avoid"), Taint("node.kubernetes.io/not-ready:NoExecute")),
             ),
         ),
         (
@@ -43,6 +43,11 @@ TAINTED = [
             {"status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"},
                         "allocatable": {"cpu": "3920m", "memory": "8Gi"}}},
             OperatorFacts(labels=LABELS, capacity={"cpu": 4.0, "memory": 2.0**33}, reserve={"cpu": 4.0 - 3.92}),
+        ),
+        (
+            "how many pods it takes",
+            {"metadata": {"labels": {"kubernetes-pods": "9"}}, "status": {"allocatable": {"pods": "110"}}},
+            OperatorFacts(labels=LABELS | {"kubernetes-pods": "110"}),
         ),
         (
             "allocatable alone",

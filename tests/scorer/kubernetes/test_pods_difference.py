@@ -145,7 +145,8 @@ def test_an_instance_is_confirmed_since_the_pod_started() -> None:
     """With the labels that are kept, and where it is from."""
     found = instance(pod(labels={"app": "web", "secret": "x"}), "a", HOW)
     assert (found.id, found.machine, found.state, found.started_at) == ("a", "n1", "confirmed", 100.0)
-    assert found.labels == {"app": "web", "namespace": "shop", "pod": "pod-a", "kubernetes": "east"}
+    where = {"namespace": "shop", "pod": "pod-a", "kubernetes": "east"}
+    assert found.labels == {"app": "web", "movable": "false"} | where
 
 
 @pytest.mark.parametrize(

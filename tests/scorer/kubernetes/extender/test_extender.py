@@ -183,3 +183,12 @@ def test_a_pod_does_not_count_for_longer_since_the_clock_was_set_back() -> None:
     assert "late" in over
     assert "early" not in over
     assert pending.over(given.ledger, "", back_s + LASTS_S + 1) is None
+
+
+def test_a_port_of_the_host_is_the_schedulers() -> None:
+    """53/TCP and 53/UDP are two: the record has the port, the reservation no limit on it."""
+    asked = request(ports=(53,))
+    wanted = reservation(asked, "n1", rank(asked, inputs(mode="bind")))
+    assert wanted.instance.ports == (53,)
+    assert "port taken" not in [limit.reason for one in wanted.candidates for limit in one.limits]
+    assert [limit.reason for one in wanted.candidates for limit in one.limits]

@@ -36,7 +36,7 @@ def names(found: Consolidated) -> list[str]:
     return [one.machine for one in found.machines]
 
 
-def four(load: float = 2.0, **more: Any) -> FleetState:
+def four(load: float = 2.0, daemons: bool = False, **more: Any) -> FleetState:
     """Machines with 1 to 4 instances of one core and 10 bytes; ``more`` is of those on the first."""
     machines = [
         machine(
@@ -49,6 +49,8 @@ def four(load: float = 2.0, **more: Any) -> FleetState:
         for n in range(4)
         for k in range(n + 1)
     ]
+    daemon = {"cpu": 0.1, "memory": 10, "labels": {"movable": "false", "daemon": "true"}}
+    instances += [{"id": f"d{n}", "machine": f"m{n}", **daemon} for n in range(4) if daemons]
     return fleet(*machines, instances=instances)
 
 
@@ -82,6 +84,7 @@ def test_the_cheapest_first() -> None:
         pytest.param(four(load=7.8), {"profile": "kubernetes"}, [], id="below it in the mean, with overload expected"),
         pytest.param(four(), {"same": ("rack",)}, ["m0"], id="within its rack"),
         pytest.param(pair(), {}, ["m0"], id="two that must be together"),
+        pytest.param(four(labels={"movable": "false", "daemon": "true"}), {}, ["m1"], id="nothing but a daemon"),
         pytest.param(fleet(machine("m", usage={"cpu": 1, "memory": 1})), {}, [], id="nothing is there"),
     ],
 )
@@ -90,6 +93,14 @@ def test_what_is_left_as_it_is(of: FleetState, how: dict[str, Any], expected: li
     found = emptied(of, 1, **how)
     assert names(found) == expected
     assert len(found.drained.moves) == sum(one.instances for one in found.machines)
+
+
+def test_daemons_keep_no_machine_from_being_empty() -> None:
+    """They end with it: it has no target of theirs, and their memory costs nothing."""
+    alone, beside = emptied(four(), 1), emptied(four(daemons=True), 1)
+    assert names(beside) == names(alone) == ["m0"]
+    assert [one.instance.id for one in beside.drained.moves] == ["i0-0"]
+    assert (beside.machines[0].instances, beside.machines[0].memory_bytes) == (1, alone.machines[0].memory_bytes)
 
 
 def test_a_machine_that_cannot_be_emptied_is_passed_over() -> None:

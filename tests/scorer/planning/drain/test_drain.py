@@ -191,6 +191,15 @@ def test_what_must_be_together_moves_together(
     assert len(found.found) == sum(one.get("machine", "gone") == "gone" for one in instances)
 
 
+def test_a_daemon_is_left_on_its_machine() -> None:
+    """A drain gives it no target, not by force either; a machine with nothing else is empty, and is left alone."""
+    daemon = {"cpu": 1, "labels": {"movable": "false", "daemon": "true"}}
+    for how in ({}, {"force": True}):
+        found = drained(small({"id": "i", "cpu": 1}, {"id": "d", **daemon}), **how)
+        assert [one.instance.id for one in found.moves] == ["i"]
+        assert [one.why for one in found.blocked] == ["its label daemon=true says that it is of its machine"]
+
+
 def test_what_is_moving_already() -> None:
     """Away: it is leaving. To a drained machine, or between two: that move comes first."""
     of = small({"id": "away", "cpu": 1}, {"id": "here", "cpu": 1, "machine": "a"}, {"id": "rest", "cpu": 1})

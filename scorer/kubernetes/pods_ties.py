@@ -1,0 +1,181 @@
+"""What ties a pod to its node, as fields of a request: where it may run, what it has there, why it never moves. Pure.
+
+kube-scheduler checks the pod of a planned move again. So what is said here is at most what it allows: a rule that
+a request cannot say makes the pod stay.
+
+| pod | request |
+|---|---|
+| nodeSelector, required node affinity | ``selector``; of several terms the first that can be said |
+| tolerations | ``tolerations``; a taint of NoExecute has a key of its own; one of any key and one effect says nothing |
+| required pod affinity and anti-affinity | ``affinity``, ``anti_affinity``, where kept labels say which pods |
+| host ports, of sidecars and with hostNetwork too | ``ports`` |
+| a controller that binds it to its node (DaemonSet, static) | the labels ``movable=false`` and ``daemon=true`` |
+| none, an annotation, kube-system, ``system-`` priority, local storage | the label ``movable=false`` |
+| an extended resource, huge pages, a spread that must hold, a rule that cannot be said | the same |
+
+Volumes are not known, and requests of ephemeral storage are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from schemas.rpc.request import InvalidRequest
+from scorer.kubernetes.nodes_body import NO_EXECUTE
+from scorer.kubernetes.pods_body import NIC, NodeSelectorTerm, Pod, PodAffinities, PodAffinity, PodTerm, PodToleration
+from scorer.ledger.record.marks import CLUSTER, DAEMON, MOVABLE, PODS
+from scorer.ranking.formulas.selectors import parse_selector
+
+OURS = "windward.io/"
+"""Begins the annotations that say what Kubernetes has no field for: class, nic, expected-cpu ..."""
+SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+_OF_ITS_NODE = ("DaemonSet", "Node")
+_SYSTEM = "kube-system"
+_HOSTNAME = "kubernetes.io/hostname"
+_OF_HEALTH = "node.kubernetes.io/"
+"""Begins the keys of taints that say how a node is: not-ready, unreachable, unschedulable."""
+_PORTS_MAX = 64
+_NATIVE = ("cpu", "memory", "ephemeral-storage", NIC)
+_ANOTHER_MEANING = ("machine", CLUSTER, PODS)
+"""Keys whose value on a machine is not the node's label."""
+
+
+def ties_of(pod: Pod, kept: Collection[str]) -> dict[str, Any]:
+    """Return the fields of the request, without those that say nothing; `labels_of_ties` has what they cannot say.
+
+    ``kept``: the labels of pods that are kept.
+    """
+    near, far = _about_pods(pod, kept)
+    said = {
+        "selector": _selector(pod),
+        "tolerations": [each for one in pod.spec.tolerations or () for each in _toleration(one)],
+        "affinity": [term for term in near if term is not None],
+        "anti_affinity": [term for term in far if term is not None],
+        "ports": _ports(pod)[:_PORTS_MAX],
+    }
+    return {name: value for name, value in said.items() if value}
+
+
+def labels_of_ties(pod: Pod, kept: Collection[str]) -> dict[str, str]:
+    """Return the labels that say that a pod never moves, and that it ends with its node."""
+    if _controller(pod) in _OF_ITS_NODE:
+        return {MOVABLE: "false", DAEMON: "true"}
+    return {MOVABLE: "false"} if why_it_stays(pod) or _is_unsaid(pod, kept) else {}
+
+
+def why_it_stays(pod: Pod) -> str:
+    """Return why a pod is never evicted, one of the evictor's `DECLINED`; "" where it may be."""
+    controller, notes = _controller(pod), pod.metadata.annotations or {}
+    local = any(one.empty_dir is not None or one.host_path is not None for one in pod.spec.volumes or ())
+    reasons = {
+        "bare": not controller,
+        "node": controller in _OF_ITS_NODE,
+        "namespace": pod.metadata.namespace == _SYSTEM,
+        "system": pod.spec.priority_class_name.startswith("system-"),
+        "kept": "false" in (notes.get(f"{OURS}movable"), notes.get(SAFE)),
+        "local": local and notes.get(SAFE) != "true",
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def _controller(pod: Pod) -> str:
+    return next((one.kind for one in pod.metadata.owner_references or () if one.controller), "")
+
+
+def _is_unsaid(pod: Pod, kept: Collection[str]) -> bool:
+    """Return whether the scheduler looks at something of a pod that no field of a request says."""
+    spec = pod.spec
+    resources = [one.resources for one in (*(spec.containers or ()), *(spec.init_containers or ()))]
+    asked = {name for one in (*resources, spec.resources) if one is not None for name in one.requests or ()}
+    return (
+        not asked <= {*_NATIVE}
+        or _selector(pod) is None
+        or len(_ports(pod)) > _PORTS_MAX
+        or any(None in terms for terms in _about_pods(pod, kept))
+        or any(one.when_unsatisfiable != "ScheduleAnyway" for one in spec.topology_spread_constraints or ())
+    )
+
+
+def _selector(pod: Pod) -> str | None:
+    """Return the selector of nodes that take a pod; None where it cannot be said."""
+    node = None if pod.spec.affinity is None else pod.spec.affinity.node_affinity
+    exact = [_requirement(key, "In", (value,)) for key, value in (pod.spec.node_selector or {}).items()]
+    if node is not None and node.required is not None:
+        exact.append(next(filter(None, map(_term, node.required.node_selector_terms or ())), None))
+    return None if None in exact else ",".join(filter(None, exact))
+
+
+def _term(term: NodeSelectorTerm) -> str | None:
+    """Return a term as a selector; None where it cannot be said, or selects nothing."""
+    labels = [_requirement(one.key, one.operator, one.values or ()) for one in term.match_expressions or ()]
+    names = [
+        _requirement("machine", one.operator, one.values or (), known=()) if one.key == "metadata.name" else None
+        for one in term.match_fields or ()
+    ]
+    return ",".join(filter(None, (*labels, *names))) if None not in (*labels, *names) else None
+
+
+def _requirement(
+    key: str, operator: str, values: tuple[str, ...], known: tuple[str, ...] = _ANOTHER_MEANING
+) -> str | None:
+    forms = {
+        "In": f"{key} in ({','.join(values)})", "NotIn": f"{key} notin ({','.join(values)})", "Exists": key,
+        "DoesNotExist": f"!{key}", "Gt": f"{key}>{','.join(values)}", "Lt": f"{key}<{','.join(values)}",
+    }  # fmt: skip
+    text = None if key in known else forms.get(operator)
+    try:
+        return text if text is not None and len(parse_selector(text)) == 1 else None
+    except InvalidRequest:
+        return None
+
+
+def _about_pods(pod: Pod, kept: Collection[str]) -> tuple[list[dict[str, Any] | None], list[dict[str, Any] | None]]:
+    """Return what a pod must be near, and far from; None for a term that cannot be said."""
+    given = pod.spec.affinity or PodAffinities()
+    near, far = given.pod_affinity or PodAffinity(), given.pod_anti_affinity or PodAffinity()
+    return [_pods(pod, one, kept) for one in near.required or ()], [_pods(pod, one, kept) for one in far.required or ()]
+
+
+def _pods(pod: Pod, term: PodTerm, kept: Collection[str]) -> dict[str, Any] | None:
+    """Return a term about other pods; None where kept labels do not say which are meant."""
+    meant, own = term.label_selector, pod.metadata.namespace
+    if meant is None or term.namespace_selector is not None or term.match_label_keys or term.mismatch_label_keys:
+        return None
+    labels = dict(meant.match_labels or {})
+    for one in meant.match_expressions or ():
+        if one.operator != "In" or len(one.values or ()) != 1 or one.key in labels:
+            return None
+        labels[one.key] = (one.values or ("",))[0]
+    if not labels.keys() <= {*kept} or (term.namespaces or (own,)) != (own,):
+        return None
+    topology = "machine" if term.topology_key == _HOSTNAME else term.topology_key
+    return {"instances": labels | {"namespace": own}, "topology": topology}
+
+
+def _toleration(one: PodToleration) -> Iterator[dict[str, Any]]:
+    """Yield what a toleration tolerates of a machine's taints; less where it has no equal.
+
+    Every pod tolerates `_OF_HEALTH` for a while. Records go without that: a node that has such a taint is no target.
+    """
+    if one.operator not in ("", "Equal", "Exists") or one.key.startswith(_OF_HEALTH):
+        return
+    value = None if one.operator == "Exists" else one.value
+    if one.effect == "PreferNoSchedule":
+        yield {"key": one.key, "value": value, "effect": "avoid"}
+    elif not one.effect:
+        yield {"key": one.key, "value": value}
+        if one.key:
+            yield {"key": f"{one.key}{NO_EXECUTE}", "value": value}
+    elif one.key:
+        ending = NO_EXECUTE if one.effect == "NoExecute" else ""
+        yield {"key": f"{one.key}{ending}", "value": value, "effect": "refuse"}
+
+
+def _ports(pod: Pod) -> list[int]:
+    """Return the ports of the host that a pod has while it runs."""
+    spec = pod.spec
+    sidecars = (one for one in spec.init_containers or () if one.restart_policy == "Always")
+    given = [port for one in (*(spec.containers or ()), *sidecars) for port in one.ports or ()]
+    found = {one.host_port or (one.container_port if spec.host_network else 0) for one in given}
+    return sorted(found - {0})

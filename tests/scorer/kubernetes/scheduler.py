@@ -1,0 +1,157 @@
+"""A model of kube-scheduler's filters, on nodes and pods as the API server gives them: written without the product.
+
+By the documented rules of NodeUnschedulable, NodeAffinity, TaintToleration, NodePorts, NodeResourcesFit and
+InterPodAffinity of Kubernetes 1.34. Amounts in these tests are whole numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Body = Mapping[str, Any]
+
+
+def refusals(pod: Body, node: Body, there: Sequence[Body], nodes: Sequence[Body], pods: Sequence[Body]) -> list[str]:
+    """Return why a pod may not come to a node: ``there`` has the node's pods, ``pods`` all others of the cluster."""
+    return [
+        name
+        for name, refused in (
+            ("NodeUnschedulable", _unschedulable(pod, node)),
+            ("NodeAffinity", not _accepts(pod["spec"], node)),
+            ("TaintToleration", any(_hard(taint) and not _tolerates(pod, taint) for taint in _taints(node))),
+            ("NodePorts", _clash(pod, there)),
+            ("NodeResourcesFit", _too_much(pod, node, there)),
+            ("InterPodAffinity", _near_wrong(pod, node, nodes, pods)),
+        )
+        if refused
+    ]
+
+
+def moves_at_all(pod: Body) -> bool:
+    """Return whether something makes a pod again elsewhere, and nothing says that it stays."""
+    about = pod["metadata"]
+    notes = about.get("annotations", {})
+    kinds = [one["kind"] for one in about.get("ownerReferences", ()) if one.get("controller")]
+    return (
+        bool(kinds)
+        and kinds[0] not in ("DaemonSet", "Node")
+        and about["namespace"] != "kube-system"
+        and notes.get("windward.io/movable") != "false"
+        and notes.get("cluster-autoscaler.kubernetes.io/safe-to-evict") != "false"
+    )
+
+
+def _unschedulable(pod: Body, node: Body) -> bool:
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    return bool(node["spec"].get("unschedulable")) and not _tolerates(pod, taint)
+
+
+def _taints(node: Body) -> Sequence[Body]:
+    return node["spec"].get("taints", ())
+
+
+def _hard(taint: Body) -> bool:
+    return taint["effect"] in ("NoSchedule", "NoExecute")
+
+
+def _tolerates(pod: Body, taint: Body) -> bool:
+    def by(one: Body) -> bool:
+        if one.get("effect") and one["effect"] != taint["effect"]:
+            return False
+        if one.get("key") and one["key"] != taint["key"]:
+            return False
+        return one.get("operator") == "Exists" or one.get("value", "") == taint.get("value", "")
+
+    return any(map(by, pod["spec"].get("tolerations", ())))
+
+
+def _accepts(spec: Body, node: Body) -> bool:
+    labels = node["metadata"].get("labels", {})
+    if any(labels.get(key) != value for key, value in spec.get("nodeSelector", {}).items()):
+        return False
+    rule = spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    return rule is None or any(_term(term, node) for term in rule["nodeSelectorTerms"])
+
+
+def _term(term: Body, node: Body) -> bool:
+    labels, names = term.get("matchExpressions", ()), term.get("matchFields", ())
+    holds = [_holds(one, node["metadata"].get("labels", {})) for one in labels]
+    holds += [_holds(one, {"metadata.name": node["metadata"]["name"]}) for one in names]
+    return bool(holds) and all(holds)
+
+
+def _holds(one: Body, labels: Mapping[str, str]) -> bool:
+    value, values = labels.get(one["key"]), one.get("values", ())
+    match one["operator"]:
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt":
+            return value is not None and value.isdecimal() and int(value) > int(values[0])
+        case "Lt":
+            return value is not None and value.isdecimal() and int(value) < int(values[0])
+    raise AssertionError(one)
+
+
+def _ports(pod: Body) -> set[tuple[str, int]]:
+    spec = pod["spec"]
+    sidecars = [one for one in spec.get("initContainers", ()) if one.get("restartPolicy") == "Always"]
+    given = [port for one in (*spec["containers"], *sidecars) for port in one.get("ports", ())]
+    network = spec.get("hostNetwork", False)
+    of_host = ((one, one.get("hostPort") or (one["containerPort"] if network else 0)) for one in given)
+    return {(one.get("protocol", "TCP"), port) for one, port in of_host if port}
+
+
+def _clash(pod: Body, there: Sequence[Body]) -> bool:
+    return any(_ports(pod) & _ports(one) for one in there)
+
+
+def _requests(pod: Body) -> Counter[str]:
+    found: Counter[str] = Counter(pods=1)
+    for one in pod["spec"]["containers"]:
+        found.update({name: int(amount) for name, amount in one.get("resources", {}).get("requests", {}).items()})
+    return found
+
+
+def _too_much(pod: Body, node: Body, there: Sequence[Body]) -> bool:
+    total: Counter[str] = sum(map(_requests, there), Counter()) + _requests(pod)
+    return any(total[name] > int(node["status"]["allocatable"].get(name, 0)) for name in _requests(pod))
+
+
+def _terms(pod: Body, kind: str) -> Sequence[Body]:
+    rule: Body = pod["spec"].get("affinity", {}).get(kind, {})
+    found: Sequence[Body] = rule.get("requiredDuringSchedulingIgnoredDuringExecution", ())
+    return found
+
+
+def _meant(term: Body, of: Body, other: Body) -> bool:
+    labels = other["metadata"].get("labels", {})
+    same = of["metadata"]["namespace"] == other["metadata"]["namespace"]
+    return same and term["labelSelector"]["matchLabels"].items() <= labels.items()
+
+
+def _near_wrong(pod: Body, node: Body, nodes: Sequence[Body], pods: Sequence[Body]) -> bool:
+    labels = {one["metadata"]["name"]: one["metadata"].get("labels", {}) for one in nodes}
+
+    def near(term: Body, other: Body) -> bool:
+        key = term["topologyKey"]
+        here, at = labels[node["metadata"]["name"]], labels[other["spec"]["nodeName"]]
+        return key in here and here[key] == at.get(key)
+
+    if any(_meant(term, pod, one) and near(term, one) for term in _terms(pod, "podAntiAffinity") for one in pods):
+        return True
+    if any(_meant(term, one, pod) and near(term, one) for one in pods for term in _terms(one, "podAntiAffinity")):
+        return True
+    terms = _terms(pod, "podAffinity")
+    if all(any(_meant(term, pod, one) and near(term, one) for one in pods) for term in terms):
+        return False
+    alone = not any(_meant(term, pod, one) for term in terms for one in pods)
+    has = all(term["topologyKey"] in labels[node["metadata"]["name"]] for term in terms)
+    return not (alone and has and all(_meant(term, pod, pod) for term in terms))

@@ -1,0 +1,324 @@
+"""What ties a pod to its node: fields of its record, and plans of moves that kube-scheduler would not refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scorer.commands.shared.fleet_file import FleetState
+from scorer.kubernetes.nodes_body import read_node, rules_of
+from scorer.kubernetes.pods_body import read_pod
+from scorer.kubernetes.pods_difference import instance
+from scorer.kubernetes.pods_request import Reading, request_of
+from scorer.planning.balance.by_overload import rebalance
+from scorer.planning.balance.by_thresholds import leaving
+from scorer.planning.drain.consolidate import consolidate
+from scorer.planning.drain.drain import drain
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.rebalance_section import Rebalancing
+from tests.effort import examples
+from tests.rows import each_row
+from tests.scorer.fleets import fleet, machine
+from tests.scorer.kubernetes.scheduler import moves_at_all, refusals
+
+HOW = Reading("east")
+OWNED = [{"kind": "ReplicaSet", "name": "web-1", "controller": True}]
+
+
+def pod(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+    """Return a pod of a ReplicaSet."""
+    about = {"name": "web-1-a", "namespace": "shop", "uid": "a", "ownerReferences": OWNED, **metadata}
+    return {"metadata": about, "spec": {"nodeName": "n1", "containers": [{"name": "c"}], **(spec or {})}}
+
+
+def required(*terms: dict[str, Any]) -> dict[str, Any]:
+    """Return the spec of a pod that requires one of these terms of nodes."""
+    rule = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return {"affinity": {"nodeAffinity": rule}}
+
+
+def term(key: str, operator: str, *values: str) -> dict[str, Any]:
+    """Return a term of one requirement."""
+    return {"matchExpressions": [{"key": key, "operator": operator, **({"values": values} if values else {})}]}
+
+
+def asks(*containers: dict[str, str], **more: Any) -> dict[str, Any]:
+    """Return the spec of a pod whose containers request so much."""
+    return {"containers": [{"name": "c", "resources": {"requests": one}} for one in containers], **more}
+
+
+def apart(
+    labels: dict[str, str], topology: str = "kubernetes.io/hostname", kind: str = "podAntiAffinity", **more: Any
+) -> dict[str, Any]:
+    """Return the spec of a pod with one required term about other pods."""
+    rule = {"labelSelector": {"matchLabels": labels}, "topologyKey": topology, **more}
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}}
+
+
+STAYS = {"movable": "false"}
+OF_NODE = STAYS | {"daemon": "true"}
+NEAR = {"instances": {"app": "x", "namespace": "shop"}, "topology": "machine"}
+SIDECAR = {"name": "s", "restartPolicy": "Always", "ports": [{"containerPort": 1, "hostPort": 9100}]}
+PORTED = [{"name": "c", "ports": [{"containerPort": 53, "hostPort": 53, "protocol": "UDP"},
+                                  {"containerPort": 53, "hostPort": 53}, {"containerPort": 80}]}]  # fmt: skip
+TIES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
+    # name, the pod, what its request says, labels
+    ("nothing", pod(), {}, {}),
+    ("nulls", pod({"nodeSelector": None, "affinity": None, "tolerations": None, "volumes": None}), {}, {}),
+    ("empty parts", pod({"affinity": {"nodeAffinity": {}, "podAffinity": {}}, "nodeSelector": {}}), {}, {}),
+    # nodes
+    ("a selector", pod({"nodeSelector": {"disk": "ssd", "example.com/pool": "a.b"}}),
+     {"selector": "disk in (ssd),example.com/pool in (a.b)"}, {}),
+    ("of no value", pod({"nodeSelector": {"node-role.kubernetes.io/worker": ""}}),
+     {"selector": "node-role.kubernetes.io/worker in ()"}, {}),
+    ("required", pod(required(term("zone", "In", "a", "b"))), {"selector": "zone in (a,b)"}, {}),
+    ("all operators", pod(required({"matchExpressions": [
+        {"key": "a", "operator": "NotIn", "values": ["x"]}, {"key": "b", "operator": "Exists"},
+        {"key": "c", "operator": "DoesNotExist"}, {"key": "d", "operator": "Gt", "values": ["3"]},
+        {"key": "e", "operator": "Lt", "values": ["9"]}]})), {"selector": "a notin (x),b,!c,d>3,e<9"}, {}),
+    ("one of two: the first", pod(required(term("a", "Exists"), term("b", "Exists"))), {"selector": "a"}, {}),
+    ("one of two: the first that can be said", pod(required(term("d", "Gt", "-3"), term("b", "Exists"))),
+     {"selector": "b"}, {}),
+    ("an empty term selects nothing", pod(required({}, term("b", "Exists"))), {"selector": "b"}, {}),
+    ("none can be said", pod(required(term("d", "Gt", "-3"))), {}, STAYS),
+    ("no term", pod(required()), {}, STAYS),
+    ("a node by name", pod(required({"matchFields": [
+        {"key": "metadata.name", "operator": "In", "values": ["n1"]}]})), {"selector": "machine in (n1)"}, {}),
+    ("another field", pod(required({"matchFields": [
+        {"key": "metadata.uid", "operator": "In", "values": ["n1"]}]})), {}, STAYS),
+    ("both", pod({"nodeSelector": {"disk": "ssd"}} | required(term("a", "Exists"))),
+     {"selector": "disk in (ssd),a"}, {}),
+    ("a label that means another thing here", pod({"nodeSelector": {"machine": "x"}}), {}, STAYS),
+    ("the cluster's label", pod({"nodeSelector": {"kubernetes": "x"}}), {}, STAYS),
+    ("too many for a record", pod(required(term("zone", "In", *(f"{n:0250}" for n in range(80))))), {}, STAYS),
+    ("preferred is no tie", pod({"affinity": {"nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term("a", "Exists")}]}}}),
+     {}, {}),
+    # taints
+    ("a toleration", pod({"tolerations": [{"key": "gpu", "operator": "Equal", "value": "a", "effect": "NoSchedule"}]}),
+     {"tolerations": [{"key": "gpu", "value": "a", "effect": "refuse"}]}, {}),
+    ("Equal is the default", pod({"tolerations": [{"key": "gpu", "effect": "PreferNoSchedule"}]}),
+     {"tolerations": [{"key": "gpu", "value": "", "effect": "avoid"}]}, {}),
+    ("of any effect", pod({"tolerations": [{"key": "gpu", "operator": "Exists"}]}),
+     {"tolerations": [{"key": "gpu"}, {"key": "gpu:NoExecute"}]}, {}),
+    ("of any key", pod({"tolerations": [{"operator": "Exists"}]}), {"tolerations": [{}]}, {}),
+    ("of any key and one effect", pod({"tolerations": [{"operator": "Exists", "effect": "NoSchedule"}]}), {}, {}),
+    ("what every pod has", pod({"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists",
+                                                 "effect": "NoExecute", "tolerationSeconds": 300}]}),
+     {}, {}),
+    ("of NoExecute alone", pod({"tolerations": [{"key": "old", "operator": "Exists", "effect": "NoExecute"}]}),
+     {"tolerations": [{"key": "old:NoExecute", "effect": "refuse"}]}, {}),
+    ("a comparison of 1.35", pod({"tolerations": [{"key": "n", "operator": "Gt", "value": "3"}]}), {}, {}),
+    # ports
+    ("ports of the host, each once", pod({"containers": PORTED}), {"ports": [53]}, {}),
+    ("a sidecar's", pod({"initContainers": [SIDECAR]}), {"ports": [9100]}, {}),
+    ("not of a start", pod({"initContainers": [SIDECAR | {"restartPolicy": ""}]}), {}, {}),
+    ("on the host's network all are", pod({"containers": PORTED, "hostNetwork": True}), {"ports": [53, 80]}, {}),
+    ("more than a record has", pod({"containers": [{"name": "c", "ports": [
+        {"containerPort": n, "hostPort": n} for n in range(1, 66)]}]}), {"ports": [*range(1, 65)]}, STAYS),
+    # what is counted
+    ("extended resources", pod(asks({"nvidia.com/gpu": "1"})), {}, STAYS),
+    ("huge pages", pod(asks({"hugepages-2Mi": "4Mi"})), {}, STAYS),
+    ("of a start", pod({"initContainers": [{"name": "i", "resources": {"requests": {"x.com/fpga": "1"}}}]}), {}, STAYS),
+    ("Windward's own, and the node's disk", pod(asks({"windward.io/nic": "1G", "ephemeral-storage": "1Gi"})),
+     {"nic": 1e9}, {}),
+    # other pods
+    ("apart", pod(apart({"app": "x"})), {"anti_affinity": [NEAR]}, {}),
+    ("apart by zone", pod(apart({"app": "x"}, "zone")), {"anti_affinity": [NEAR | {"topology": "zone"}]}, {}),
+    ("together", pod(apart({"app": "x"}, kind="podAffinity")), {"affinity": [NEAR]}, {}),
+    ("by a label that is not kept", pod(apart({"tier": "x"})), {}, STAYS),
+    ("of other namespaces", pod(apart({"app": "x"}, namespaces=["other"])), {}, STAYS),
+    ("of some namespaces", pod(apart({"app": "x"}, namespaceSelector={})), {}, STAYS),
+    ("of its own", pod(apart({"app": "x"}, namespaces=["shop"])), {"anti_affinity": [NEAR]}, {}),
+    ("of one roll-out", pod(apart({"app": "x"}, matchLabelKeys=["pod-template-hash"])), {}, STAYS),
+    ("a spread that must hold", pod({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}), {},
+     STAYS),
+    ("a spread that is wished for", pod({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}),
+     {}, {}),
+    # what never moves
+    ("a DaemonSet's", pod(ownerReferences=[{"kind": "DaemonSet", "name": "d", "controller": True}]), {}, OF_NODE),
+    ("static", pod(ownerReferences=[{"kind": "Node", "name": "n1", "controller": True}]), {}, OF_NODE),
+    ("bare", pod(ownerReferences=None), {}, STAYS),
+    ("owned, and not controlled", pod(ownerReferences=[{"kind": "Backup", "name": "b"}]), {}, STAYS),
+    ("kept", pod(annotations={"windward.io/movable": "false"}), {}, STAYS),
+    ("not safe", pod(annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}), {}, STAYS),
+    ("the system's namespace", pod(namespace="kube-system"), {}, STAYS),
+    ("the system's priority", pod({"priorityClassName": "system-cluster-critical"}), {}, STAYS),
+    ("local storage", pod({"volumes": [{"name": "v", "emptyDir": {}}]}), {}, STAYS),
+    ("given up", pod({"volumes": [{"name": "v", "hostPath": {"path": "/x"}}]},
+                     annotations={"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}), {}, {}),
+    ("other storage", pod({"volumes": [{"name": "v", "configMap": {"name": "c"}}]}), {}, {}),
+]  # fmt: skip
+"""By the fields of core/v1 (Kubernetes 1.34), and by pods as they are: kubeadm's nodeSelector, the tolerations of
+DefaultTolerationSeconds, the ports of node-exporter and of a DNS server, the anti-affinity of Redis charts."""
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+@each_row("name, body, asked, labels", TIES, ids=[row[0] for row in TIES])
+def test_what_ties_a_pod_is_in_its_record(
+    name: str, body: dict[str, Any], asked: dict[str, Any], labels: dict[str, str]
+) -> None:
+    """Of nodes, taints, ports, counted things and other pods; and whether it moves at all."""
+    found = request_of(read_pod(msgspec.json.encode(body)), "a", HOW)
+    fields = ("selector", "tolerations", "ports", "affinity", "anti_affinity", "nic")
+    said = {field: value for field in fields if (value := plain(getattr(found, field)))}
+    wanted = {key: value for key, value in asked.items() if key != "tolerations"}
+    assert {key: value for key, value in said.items() if key != "tolerations"} == wanted
+    everywhere = {"key": "", "value": None, "effect": None}
+    assert said.get("tolerations", []) == [everywhere | one for one in asked.get("tolerations", [])]
+    assert {key: found.labels[key] for key in ("movable", "daemon") if key in found.labels} == labels
+
+
+# ---- plans
+
+ZONES, DISKS, KEYS = ("a", "b"), ("ssd", "hdd", ""), ("gpu", "old")
+EFFECTS = ("NoSchedule", "NoExecute", "PreferNoSchedule")
+Cluster = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    """Nodes and pods of a small cluster, as they may be."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+
+    def one_of(some: Sequence[Any]) -> Any:
+        return some[int(rng.integers(len(some)))]
+
+    def chance(part: float) -> bool:
+        return bool(rng.random() < part)
+
+    nodes = [
+        {
+            "metadata": {"name": f"n{n}", "labels": {
+                "kubernetes.io/hostname": f"n{n}", "zone": one_of(ZONES), "size": str(rng.integers(4)),
+                **({"disk": one_of(DISKS)} if chance(0.7) else {})}},
+            "spec": {"unschedulable": chance(0.05), "taints": [
+                {"key": one_of(KEYS), "value": one_of(("", "x")), "effect": one_of(EFFECTS)}
+                for _ in range(3) if chance(0.2)]},
+            "status": {"capacity": {"cpu": "16", "memory": "1000"}, "allocatable": {
+                "cpu": "16", "memory": "1000", "pods": str(rng.integers(4, 9)),
+                **({"x.com/gpu": "2"} if chance(0.3) else {})}},
+        }
+        for n in range(rng.integers(3, 7))
+    ]  # fmt: skip
+
+    def requirement() -> dict[str, Any]:
+        operator = one_of(("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"))
+        key, some = (
+            ("size", ("0", "1", "2", "3")) if operator in ("Gt", "Lt") else one_of((("zone", ZONES), ("disk", DISKS)))
+        )
+        values = {
+            "In": list(some[: rng.integers(1, 3)]),
+            "NotIn": [one_of(some)],
+            "Gt": [one_of(some)],
+            "Lt": [one_of(some)],
+        }
+        return {"key": key, "operator": operator, **({"values": values[operator]} if operator in values else {})}
+
+    def toleration() -> dict[str, Any]:
+        found = {"operator": "Exists"} if chance(0.5) else {"operator": "Equal", "value": one_of(("", "x"))}
+        return found | ({"key": one_of(KEYS)} if chance(0.8) or found["operator"] == "Equal" else {}) | (
+            {"effect": one_of(EFFECTS)} if chance(0.6) else {})  # fmt: skip
+
+    def body(number: int) -> dict[str, Any]:
+        app = one_of(("web", "db", "cache"))
+        requests = {"cpu": str(rng.integers(0, 4)), "memory": str(rng.integers(0, 100))}
+        spec: dict[str, Any] = {
+            "containers": [{
+                "name": "c", "resources": {"requests": requests | ({"x.com/gpu": "1"} if chance(0.1) else {})},
+                "ports": [{"containerPort": one_of((80, 81)), "protocol": one_of(("TCP", "UDP")),
+                           **({"hostPort": one_of((80, 81))} if chance(0.5) else {})}] if chance(0.3) else []}],
+            "initContainers": [SIDECAR] if chance(0.1) else [],
+            "hostNetwork": chance(0.05), "tolerations": [toleration() for _ in range(3) if chance(0.3)],
+            "nodeSelector": {"zone": one_of(ZONES)} if chance(0.2) else {},
+        }  # fmt: skip
+        affinity: dict[str, Any] = {}
+        if chance(0.3):
+            terms = [
+                {"matchExpressions": [requirement() for _ in range(rng.integers(1, 3))]}
+                for _ in range(rng.integers(1, 3))
+            ]
+            affinity |= required(*terms)["affinity"]
+        if app == "db":  # each keeps away from its like
+            affinity |= apart({"app": "db"}, "kubernetes.io/hostname")["affinity"]
+        if app == "cache" and chance(0.5):
+            affinity |= apart({"app": "web"}, one_of(("zone", "kubernetes.io/hostname")), "podAffinity")["affinity"]
+        owner = one_of(("ReplicaSet", "StatefulSet", "ReplicaSet", "DaemonSet", "Node", ""))
+        notes = (
+            {one_of(("windward.io/movable", "cluster-autoscaler.kubernetes.io/safe-to-evict")): "false"}
+            if chance(0.1)
+            else {}
+        )
+        return pod(
+            spec | {"affinity": affinity, "nodeName": one_of(nodes)["metadata"]["name"]},
+            uid=f"p{number}", name=f"p{number}", namespace="kube-system" if chance(0.05) else "shop",
+            labels={"app": app}, annotations=notes,
+            ownerReferences=[{"kind": owner, "name": "o", "controller": True}] if owner else [],
+        )  # fmt: skip
+
+    return nodes, [body(n) for n in range(rng.integers(5, 25))]
+
+
+def as_fleet(nodes: Sequence[dict[str, Any]], pods: Sequence[dict[str, Any]]) -> FleetState:
+    """What Windward knows of the cluster; the first node is hot."""
+    machines = [
+        machine(one["metadata"]["name"], 16, 1000,
+                usage={"cpu": {"mean": 15 if n == 0 else 1, "std": 0.5}, "memory": 50},
+                operator=msgspec.to_builtins(rules_of(read_node(msgspec.json.encode(one)), "east")))
+        for n, one in enumerate(nodes)
+    ]  # fmt: skip
+    of = fleet(*machines)
+    of.ledger.add([instance(read_pod(msgspec.json.encode(one)), one["metadata"]["uid"], HOW) for one in pods])
+    return of
+
+
+def planned(of: FleetState, profile: str, drained: str) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Yield the moves of each planner, in their order, with what it empties."""
+    inputs = of.inputs(load_profiles().choose(profile))
+    yield drained, [(one.instance.id, str(one.target)) for one in drain([drained], inputs).moves]
+    emptied = consolidate(2, inputs)
+    names = " ".join(one.machine for one in emptied.machines)
+    yield names, [(one.instance.id, str(one.target)) for one in emptied.drained.moves]
+    for settings_, plan in (
+        (Rebalancing(gain_min=0, rest_s=0, hour_max=0), rebalance),
+        (Rebalancing(rule="thresholds", high={"cpu": 60}, low={"cpu": 50}, rest_s=0, hour_max=0), leaving),
+    ):
+        found = plan(replace(inputs, profile=replace(inputs.profile, rebalance=settings_)))
+        yield (
+            "",
+            [(one.id, found.machines[step.target]) for one, step in zip(found.instances, found.steps, strict=True)],
+        )
+
+
+@pytest.mark.parametrize("profile", ["windward", "kubernetes"])
+@settings(max_examples=examples(60, 60), deadline=None)
+@given(data=st.data())
+def test_no_planned_move_is_one_that_kube_scheduler_refuses(profile: str, data: st.DataObject) -> None:
+    """Nor one of a pod that never moves, by drains, consolidations and both rules of rebalancing."""
+    nodes, pods = data.draw(clusters())
+    of = as_fleet(nodes, pods)
+    for emptied, moves in planned(of, profile, nodes[-1]["metadata"]["name"]):
+        at = {one["metadata"]["uid"]: one["spec"]["nodeName"] for one in pods}
+        by_id = {one["metadata"]["uid"]: one for one in pods}
+        gone, leaving_ = set[str](), {moved for moved, _ in moves} if emptied else set[str]()
+        for moved, target in moves:
+            here = [one | {"spec": one["spec"] | {"nodeName": at[uid]}} for uid, one in by_id.items() if uid != moved]
+            there = [one for one in here if one["spec"]["nodeName"] == target]
+            node = next(one for one in nodes if one["metadata"]["name"] == target)
+            assert moves_at_all(by_id[moved]), (moved, target)
+            left = [one for one in here if one["metadata"]["uid"] not in leaving_ or one["metadata"]["uid"] in gone]
+            why = [refusals(by_id[moved], node, there, nodes, others) for others in (here, left)]
+            assert [] in why, (moved, target, why)
+            gone.add(moved)
+            at[moved] = target
