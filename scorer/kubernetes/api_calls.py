@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import http.client
 import threading
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import quote
 
+import msgspec
+
 from scorer.kubernetes.pods_api import ApiServer
+from scorer.kubernetes.pods_body import UNREADABLE
 
 ANSWER_S = 3.0
 """How long an answer of the API server may take."""
@@ -15,6 +18,12 @@ ANSWER_S = 3.0
 
 class NoAnswer(Exception):
     """The API server was asked, and has not answered."""
+
+
+class _Done(msgspec.Struct, rename="camel"):
+    kind: Literal["Status"]
+    api_version: Literal["v1"]
+    status: Literal["Success"]
 
 
 class Answer(NamedTuple):
@@ -46,6 +55,16 @@ class Calls:
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self._own = threading.local()
+
+    def post(self, path: str, body: bytes) -> Answer:
+        """Return the answer to a POST; what says yes and is not the API server's is none. Raises NoAnswer."""
+        answer = self.call("POST", path, body)
+        try:
+            if answer.status < http.client.BAD_REQUEST:
+                msgspec.json.decode(answer.body, type=_Done)
+        except UNREADABLE:
+            raise NoAnswer(f"not of the API server: {answer.said}") from None
+        return answer
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
         """Return an answer. A connection that was idle may be closed: a GET is asked twice. Raises NoAnswer."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -10,7 +11,7 @@ from schemas.messages.operator import OperatorFacts, Taint
 from schemas.messages.sample import check_machine_id
 from schemas.resources import CPU, MEMORY, RESOURCES
 from schemas.values.quantity import parse_quantity
-from scorer.kubernetes.pods_body import Amounts, ListMeta
+from scorer.kubernetes.pods_body import Amounts, ListMeta, Said
 from scorer.ledger.record.marks import CLUSTER, PODS
 
 _EFFECTS: Mapping[str, str] = {"NoSchedule": "refuse", "NoExecute": "refuse", "PreferNoSchedule": "avoid"}
@@ -28,17 +29,17 @@ class _Body(msgspec.Struct, frozen=True, rename="camel", gc=False):
 class NodeMeta(_Body, frozen=True):
     """The metadata of a node."""
 
-    name: str = ""
-    resource_version: str = ""
+    name: Said
+    resource_version: Said
     labels: dict[str, str] | None = None
 
 
 class NodeTaint(_Body, frozen=True):
     """A taint, as pods tolerate it."""
 
-    key: str = ""
+    key: Said
+    effect: Said
     value: str = ""
-    effect: str = ""
 
 
 class NodeSpec(_Body, frozen=True):
@@ -56,23 +57,32 @@ class NodeStatus(_Body, frozen=True):
 
 
 class Node(_Body, frozen=True):
-    """One node."""
+    """One node, as it is in a list."""
 
-    metadata: NodeMeta = NodeMeta()
-    spec: NodeSpec = NodeSpec()
-    status: NodeStatus = NodeStatus()
+    metadata: NodeMeta
+    spec: NodeSpec
+    status: NodeStatus
+
+
+class OneNode(Node, frozen=True):
+    """What an event is about."""
+
+    kind: Literal["Node"]
+    api_version: Literal["v1"]
 
 
 class NodeList(_Body, frozen=True):
     """One page of nodes."""
 
-    metadata: ListMeta = ListMeta()
-    items: tuple[Node, ...] | None = None
+    kind: Literal["NodeList"]
+    api_version: Literal["v1"]
+    metadata: ListMeta
+    items: tuple[Node, ...]
 
 
 read_nodes = msgspec.json.Decoder(NodeList).decode
 """Return the page in an answer. Raises one of `scorer.kubernetes.pods_body.UNREADABLE`."""
-read_node = msgspec.json.Decoder(Node).decode
+read_node = msgspec.json.Decoder(OneNode).decode
 """Return the node in a body. Raises one of `scorer.kubernetes.pods_body.UNREADABLE`."""
 
 
@@ -91,7 +101,7 @@ def rules_of(node: Node, cluster: str) -> OperatorFacts:
         taints=tuple(
             Taint(each.key + NO_EXECUTE * (each.effect == "NoExecute"), each.value, _EFFECTS[each.effect])  # type: ignore[arg-type]
             for each in node.spec.taints or ()
-            if each.key and each.key != _CORDONED and each.effect in _EFFECTS
+            if each.key != _CORDONED and each.effect in _EFFECTS
         ),
         cordon=node.spec.unschedulable,
         capacity={**capacity},

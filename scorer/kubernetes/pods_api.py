@@ -4,7 +4,8 @@
     for kind, pod in api.watch(PODS, version): ...  # until the server ends it, after two minutes at most
 
 Of pods only bound ones that have not ended are asked for: the server tells of one that is bound as ADDED, of one that
-has ended as DELETED. Every error is an `ApiError`, after which one lists again. A watch that is silent for longer than
+has ended as DELETED. Every error is an `ApiError`, after which one lists again. So is what is no list, or no event, by
+its type, and a page of another version than the first. A watch that is silent for longer than
 its end is an error, too: the connection is dead. The token is read for every call, since the kubelet renews its file.
 """
 
@@ -16,13 +17,13 @@ import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 from urllib.parse import urlencode
 
 import msgspec
 
 from scorer.kubernetes.nodes_body import Node, read_node, read_nodes
-from scorer.kubernetes.pods_body import UNREADABLE, ListMeta, Pod, read_list, read_pod
+from scorer.kubernetes.pods_body import UNREADABLE, Bookmark, ListMeta, Pod, read_list, read_pod
 
 PAGE = 500
 """Objects a page of a list."""
@@ -59,8 +60,8 @@ class Page(Protocol[Shown_co]):
         """Its version, and where it goes on."""
 
     @property
-    def items(self) -> tuple[Shown_co, ...] | None:
-        """Its objects; None: there are none."""
+    def items(self) -> tuple[Shown_co, ...]:
+        """Its objects."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,12 @@ NODES: Objects[Node] = Objects("/api/v1/nodes", "", read_nodes, read_node)
 
 
 class _Event(msgspec.Struct, frozen=True):
-    type: str
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
     object: msgspec.Raw
 
 
 _read_event = msgspec.json.Decoder(_Event).decode
+_read_bookmark = msgspec.json.Decoder(Bookmark).decode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,12 +100,16 @@ class ApiServer:
     def pages(self, of: Objects[Listed]) -> Iterator[Page[Listed]]:
         """Yield the objects in pages of one version. Raises ApiError."""
         query = {"limit": str(PAGE)} | ({"fieldSelector": of.selected} if of.selected else {})
+        version = ""
         while True:
             (body,) = self._lines(of.path, query, self.silent_s, whole=True)
             try:
                 page = of.read_list(body)
             except UNREADABLE as error:
-                raise ApiError(f"a list that cannot be read: {error}") from None
+                raise ApiError(f"what it answers is no list: {error}: {body[:200]!r}") from None
+            if version not in ("", page.metadata.resource_version):
+                raise ApiError(f"a page of version {page.metadata.resource_version!r} in a list of {version!r}")
+            version = page.metadata.resource_version
             yield page
             if not page.metadata.continue_:
                 return
@@ -111,7 +117,7 @@ class ApiServer:
 
     def watch(
         self, of: Objects[Listed], version: str, opened: Callable[[socket.socket], None] = lambda _: None
-    ) -> Iterator[tuple[str, Listed]]:
+    ) -> Iterator[tuple[str, Listed | Bookmark]]:
         """Yield what changes after a version, ``BOOKMARK`` for a version alone. Raises ApiError.
 
         ``opened`` is given the connection: another thread ends the watch by shutting it down.
@@ -121,12 +127,11 @@ class ApiServer:
         for line in self._lines(of.path, query, WATCH_S + self.silent_s, opened=opened):
             try:
                 event = _read_event(line)
-                one = of.read_one(event.object) if event.type != "ERROR" else None
+                if event.type == "ERROR":
+                    raise ApiError(f"the watch ended: {bytes(event.object)[:200]!r}")
+                yield event.type, (_read_bookmark if event.type == "BOOKMARK" else of.read_one)(event.object)
             except UNREADABLE as error:
                 raise ApiError(f"an event that cannot be read: {error}") from None
-            if one is None:
-                raise ApiError(f"the watch ended: {bytes(event.object)[:200]!r}")
-            yield event.type, one
 
     def _lines(
         self,

@@ -24,6 +24,8 @@ from scorer.ledger.record.units import too_large
 from scorer.ledger.store.reconcile import Difference, difference
 from scorer.ledger.view.view import instance_of
 
+DOUBTFUL_LEAST = 10
+"""So many may always be gone."""
 ENDED = ("Succeeded", "Failed")
 
 
@@ -49,12 +51,23 @@ class Listing:
         self._how = how
         self.gone = {one.id for one in before if one.state == "confirmed" and _is_ours(one, how)}
         """The ids to release when the last page has been seen."""
+        self.before = len(self.gone)
+        """How many were of the cluster."""
 
     def page(self, pods: Iterable[Pod], records: Mapping[str, Instance]) -> Changes:
         """Return what a page says; ``records``: those with the ids of its pods."""
         found = changes([("ADDED", pod) for pod in pods], records, self._how)
         self.gone -= found.running
         return found
+
+
+def is_doubtful(gone: int, before: int) -> bool:
+    """Return whether a list would end so much that it is asked for once more, before it is believed.
+
+    >>> is_doubtful(10, 10), is_doubtful(11, 21), is_doubtful(11, 22)
+    (False, True, False)
+    """
+    return gone > DOUBTFUL_LEAST and 2 * gone > before
 
 
 def changes(seen: Iterable[tuple[str, Pod]], records: Mapping[str, Instance], how: Reading) -> Changes:

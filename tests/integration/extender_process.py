@@ -29,7 +29,7 @@ def extender(url: str, names: Names, *flags: str, log: Path | None = None) -> It
 def pod(uid: str, cpu: str = "1", scheduler: str = "windward") -> dict[str, Any]:
     """Return a pod as the scheduler sends it."""
     container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
-    about = {"name": f"pod-{uid}", "namespace": "shop", "uid": uid}
+    about = {"name": f"pod-{uid}", "namespace": "shop", "uid": uid, "resourceVersion": "1"}
     spec = {"containers": [container], "schedulerName": scheduler}
     return {"metadata": about, "spec": spec, "status": {"phase": "Pending", "qosClass": "Burstable"}}
 

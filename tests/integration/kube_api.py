@@ -33,6 +33,8 @@ class KubeApi(ThreadingHTTPServer):
         self.gone_as_status = True
         self.away = False
         """Every call gets 503."""
+        self.answers: list[Body] = []
+        """Given one after the other, with status 200, to who lists pods, before anything else."""
         self.deaf = False
         """Watches stay open and say nothing."""
         self.cuts = 0
@@ -61,7 +63,8 @@ class KubeApi(ThreadingHTTPServer):
         container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
         about = {"name": f"pod-{uid}", "namespace": "shop", "uid": uid} | metadata
         status = {"phase": phase, "startTime": "2026-01-01T00:00:00Z"}
-        self._note(uid, {"metadata": about, "spec": {"nodeName": node, "containers": [container]}, "status": status})
+        spec = {"nodeName": node, "containers": [container]}
+        self._note(uid, {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": spec, "status": status})
 
     def delete(self, uid: str) -> None:
         """Delete a pod."""
@@ -85,7 +88,8 @@ class KubeApi(ThreadingHTTPServer):
     def put_node(self, name: str, *, cpu: str = "8", allocatable: str = "7500m", **spec: Any) -> None:
         """Make or change a node."""
         status = {"capacity": {"cpu": cpu, "memory": "16Gi"}, "allocatable": {"cpu": allocatable, "memory": "15Gi"}}
-        body = {"metadata": {"name": name, "labels": {"zone": "a"}}, "spec": spec, "status": status}
+        about = {"name": name, "labels": {"zone": "a"}}
+        body = {"kind": "Node", "apiVersion": "v1", "metadata": about, "spec": spec, "status": status}
         with self.changed:
             self._note_node("MODIFIED" if name in self.nodes else "ADDED", body)
             self.nodes[name] = body
@@ -125,7 +129,8 @@ class KubeApi(ThreadingHTTPServer):
     def page_of_nodes(self) -> Body:
         """Return all nodes."""
         with self.changed:
-            return {"metadata": {"resourceVersion": str(self.version)}, "items": list(self.nodes.values())}
+            metadata = {"resourceVersion": str(self.version)}
+            return {"kind": "NodeList", "apiVersion": "v1", "metadata": metadata, "items": list(self.nodes.values())}
 
     def named(self, name: str) -> Body | None:
         """Return the pod of a name."""
@@ -170,7 +175,7 @@ class KubeApi(ThreadingHTTPServer):
         version, pods = self._lists[number]
         after = int(first) + limit
         metadata = {"resourceVersion": str(version), "continue": f"{number}:{after}" if after < len(pods) else ""}
-        return {"kind": "PodList", "metadata": metadata, "items": pods[int(first) : after]}
+        return {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": pods[int(first) : after]}
 
 
 def selected(pod: Body | None) -> bool:
@@ -187,6 +192,8 @@ class _Call(BaseHTTPRequestHandler):
         self.server.tokens.add(self.headers["Authorization"])
         if self.server.away:
             self._answer(503, {"kind": "Status", "code": 503})
+        elif self.server.answers and urlsplit(self.path).path == "/api/v1/pods" and "watch" not in asked:
+            self._answer(200, self.server.answers.pop(0))
         elif "/namespaces/" in self.path:
             found = self.server.named(self.path.rpartition("/")[2])
             self._answer(404 if found is None else 200, found or {"kind": "Status", "code": 404})
@@ -204,7 +211,8 @@ class _Call(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         act = self.server.evict if self.path.endswith("/eviction") else self.server.bind
         status = act(self.path.split("/")[-2], body)
-        self._answer(status, {"kind": "Status", "code": status})
+        said = "Success" if status < 400 else "Failure"
+        self._answer(status, {"kind": "Status", "apiVersion": "v1", "status": said, "code": status})
 
     def _answer(self, status: int, body: Body) -> None:
         data = json.dumps(body).encode()

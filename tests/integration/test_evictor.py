@@ -164,7 +164,7 @@ def test_a_disruption_budget_is_kept(scene: Scene) -> None:
 def test_what_cannot_be_evicted_is_declined(scene: Scene) -> None:
     """A pod of a DaemonSet, and one whose target is full; what is no pod of this cluster waits for another program."""
     scene.run("a")
-    scene.api.put("a", "n0", ownerReferences=[{"kind": "DaemonSet", "controller": True}])
+    scene.api.put("a", "n0", ownerReferences=[{"kind": "DaemonSet", "name": "d", "controller": True}])
     scene.run("b")
     scene.run("c", kubernetes="west")
     while scene.client.place(machine="n3", cpu=1, memory="1Gi").machine:

@@ -232,6 +232,52 @@ def test_while_the_api_server_is_away_nothing_is_released(scene: Scene) -> None:
         assert eventually(lambda: not follower.watcher.trouble)
 
 
+def test_an_answer_that_is_no_list_ends_no_pod(scene: Scene) -> None:
+    """Not one, whatever it is; one that is a list, and lacks most of the pods, is asked for once more."""
+    for number in range(700):
+        scene.api.put(f"p{number}")
+    with scene.follower():
+        assert scene.settled()
+        scene.watched()
+    empty = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []}
+    others = [{}, {"status": "ok"}, {"kind": "Status", "apiVersion": "v1", "code": 200}, empty | {"items": None}]
+    for answers in [*([one] for one in others), [scene.api.page("", 500), {}], [empty]]:
+        scene.api.answers = list(answers)
+        change = scene.ledger.wire.one("HGET", scene.ledger.head, "change")
+        with scene.follower() as follower:
+            eventually(lambda: follower.watcher.watches)
+            assert not scene.api.answers
+        assert scene.ledger.wire.one("HGET", scene.ledger.head, "change") == change, answers
+    scene.api.answers = [empty, empty]
+    with scene.follower() as follower:
+        eventually(lambda: follower.watcher.watches)
+        assert scene.ours() == {}
+
+
+def test_a_list_that_lacks_most_nodes_is_asked_for_once_more(scene: Scene, valkey: Valkey, names: Names) -> None:
+    """Only the second one takes them away."""
+    for number in range(30):
+        scene.api.put_node(f"n{number}")
+    with redis.Redis.from_url(valkey.url) as server:
+        with scene.follower():
+            scene.watched()
+            eventually(lambda: server.hlen(names.nodes) == 30)
+        lists, whole = list[int](), scene.api.page_of_nodes
+
+        def short_once() -> Any:
+            lists.append(server.hlen(names.nodes))
+            return whole() | ({"items": []} if len(lists) == 1 else {})
+
+        scene.api.page_of_nodes = short_once  # type: ignore[method-assign]
+        with scene.follower() as follower:
+            eventually(lambda: follower.watcher.watches)
+            assert (lists, server.hlen(names.nodes)) == ([30, 30], 30)
+        scene.api.nodes.clear()
+        with scene.follower() as follower:
+            eventually(lambda: follower.watcher.watches)
+            assert (len(lists), server.hlen(names.nodes)) == (4, 0)
+
+
 def test_an_emptied_ledger_is_filled_again(scene: Scene, wire: Wire, names: Names) -> None:
     """Without a restart of its server, which would cut the connection."""
     for number in range(5):
@@ -348,7 +394,9 @@ def test_a_cluster_says_what_its_nodes_are(scene: Scene, valkey: Valkey, names: 
             eventually(lambda: rules("n2") == ({"zone": "a", "kubernetes": "east"}, [], False, 8.0, 0.0))
             assert server.hget(names.nodes, "w1") == other
             assert not server.hexists(names.nodes, "gone")
-            scene.api.put_node("n2", unschedulable=True, taints=[{"key": "node.kubernetes.io/unschedulable"}])
+            scene.api.put_node(
+                "n2", unschedulable=True, taints=[{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]
+            )
             eventually(lambda: rules("n2")[1:3] == ([], True))
             version = server.get(names.operator_version)
             scene.api.put_node("n2", unschedulable=True)  # says the same

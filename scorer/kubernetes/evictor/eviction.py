@@ -29,12 +29,12 @@ class Evictions:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
-    def pod(self, namespace: str, name: str) -> EvictedPod:
-        """Return a pod, an empty one where there is none. Raises CannotAsk."""
+    def pod(self, namespace: str, name: str) -> EvictedPod | None:
+        """Return a pod, None where there is none. Raises CannotAsk."""
         try:
             answer = self._calls.call("GET", pod_path(namespace, name))
             if answer.status == http.client.NOT_FOUND:
-                return EvictedPod()
+                return None
             if answer.status != http.client.OK:
                 raise CannotAsk(answer.said)
             return read_evicted_pod(answer.body)
@@ -51,4 +51,4 @@ class Evictions:
             "apiVersion": "policy/v1", "kind": "Eviction", "deleteOptions": options,
             "metadata": {"name": about.name, "namespace": about.namespace},
         }  # fmt: skip
-        return self._calls.call("POST", pod_path(about.namespace, about.name, "/eviction"), msgspec.json.encode(body))
+        return self._calls.post(pod_path(about.namespace, about.name, "/eviction"), msgspec.json.encode(body))

@@ -175,14 +175,14 @@ class Evictor:
     def _begin(self, message: bytes, move: MoveProposal, row: InstanceRow) -> None:
         pod = self._evictions.pod(row.labels.get("namespace", ""), row.labels.get("pod", ""))
         why = why_not(pod, move.instance, move.source, self._how.not_namespaces)
-        if not why:
+        if pod is not None and not why:
             why = self._refused(pod, row.kind, dry_run=True)
         if not self._how.apply:
             self._pass_over(move)
             self._metrics.would.inc()
             log.info("evictor.dry_run", extra={"values": _told(move, pod) | {"result": why or "would be evicted"}})
         elif self._proposals.take(message):
-            if not why:
+            if pod is not None and not why:
                 why = self._carry_out(message, move, pod, row)
             if why:
                 self._decline(message, move, pod, row.kind, why)
@@ -232,14 +232,12 @@ class Evictor:
         log.info("evictor.refused", extra={"values": {"pod": pod.metadata.name, "error": answer.said}})
         return "budget" if answer.status in BUDGET_STATUS else "refused"
 
-    def _decline(self, message: bytes, move: MoveProposal, pod: EvictedPod, kind: str, why: str) -> None:
+    def _decline(self, message: bytes, move: MoveProposal, pod: EvictedPod | None, kind: str, why: str) -> None:
         self._proposals.acknowledge(message)
         self._metrics.declined.labels(why).inc()
         log.info("evictor.declined", extra={"values": _told(move, pod) | {"kind": kind, "reason": why}})
 
 
-def _told(move: MoveProposal, pod: EvictedPod) -> dict[str, str]:
-    about = pod.metadata
-    return {
-        "uid": move.instance, "pod": f"{about.namespace}/{about.name}", "source": move.source, "target": move.target,
-    }  # fmt: skip
+def _told(move: MoveProposal, pod: EvictedPod | None) -> dict[str, str]:
+    name = "" if pod is None else f"{pod.metadata.namespace}/{pod.metadata.name}"
+    return {"uid": move.instance, "pod": name, "source": move.source, "target": move.target}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
+from typing import Literal
 
 import msgspec
 
@@ -34,18 +35,22 @@ class _Meta(Meta, frozen=True):
 class EvictedPod(Pod, frozen=True):
     """A pod with what decides on its eviction."""
 
-    metadata: _Meta = _Meta()
+    metadata: _Meta
+    kind: Literal["Pod"]
+    api_version: Literal["v1"]
 
 
 read_evicted_pod = msgspec.json.Decoder(EvictedPod).decode
 """Return the pod in a body. Raises one of `UNREADABLE`."""
 
 
-def why_not(pod: EvictedPod, uid: str, source: str, namespaces: Collection[str]) -> str:
+def why_not(pod: EvictedPod | None, uid: str, source: str, namespaces: Collection[str]) -> str:
     """Return why a pod is not evicted, one of `DECLINED`; "" where it may be.
 
     ``namespaces``: those that are left alone.
     """
+    if pod is None:
+        return "gone"
     about = pod.metadata
     reasons = {
         "gone": about.uid != uid,

@@ -68,16 +68,16 @@ class Binder:
         """Reserve, then bind. Raises Refused."""
         reserved = self._reserve(args, wanted)
         try:
-            status, said = self._call("POST", args, "/binding", _binding(args))
+            answer = self._api.post(pod_path(args.pod_namespace, args.pod_name, "/binding"), _binding(args))
         except NoAnswer as error:
             if self._pod(args).spec.node_name == args.node:
                 return
             raise Refused("api", f"the API server has not answered: {error}") from None
-        if status < http.client.BAD_REQUEST:
+        if answer.status < http.client.BAD_REQUEST:
             return
-        if status in _REFUSED:
+        if answer.status in _REFUSED:
             self._release(reserved)
-        raise Refused("api", f"the binding was refused: {status}: {said[:200].decode(errors='replace')}")
+        raise Refused("api", f"the binding was refused: {answer.said}")
 
     # ---- the ledger
 
@@ -121,21 +121,15 @@ class Binder:
 
     def _pod(self, args: ExtenderBindingArgs) -> Pod:
         try:
-            status, body = self._call("GET", args)
-            pod = read_pod(body) if status == http.client.OK else Pod()
+            answer = self._api.call("GET", pod_path(args.pod_namespace, args.pod_name))
+            pod = read_pod(answer.body) if answer.status == http.client.OK else None
         except (NoAnswer, *UNREADABLE) as error:
             raise Refused("api", f"the API server has not answered: {error}") from None
-        if status == http.client.NOT_FOUND or (status == http.client.OK and pod.metadata.uid != args.pod_uid):
+        if answer.status == http.client.NOT_FOUND or (pod is not None and pod.metadata.uid != args.pod_uid):
             raise Refused("pod", "it is gone")
-        if status != http.client.OK:
-            raise Refused("api", f"the pod cannot be read: {status}: {body[:200].decode(errors='replace')}")
+        if pod is None:
+            raise Refused("api", f"the pod cannot be read: {answer.said}")
         return pod
-
-    def _call(
-        self, method: str, args: ExtenderBindingArgs, part: str = "", body: bytes | None = None
-    ) -> tuple[int, bytes]:
-        answer = self._api.call(method, pod_path(args.pod_namespace, args.pod_name, part), body)
-        return answer.status, answer.body
 
 
 def _is_for(args: ExtenderBindingArgs, outcome: Outcome) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from scorer.kubernetes.pods_body import Pod
+from scorer.kubernetes.pods_body import Pod, Said
 
 SCORE_MAX = 100
 """Documented as 10, and not clamped: on 0 to 10 hundreds of 5,000 nodes tie at the top, on 0 to 100 up to 20."""
@@ -22,7 +22,7 @@ class _Body(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
 class ExtenderArgs(_Body, frozen=True):
     """What ``filter`` and ``prioritize`` are asked: a pod, and the nodes that are left for it."""
 
-    pod: Pod = Pod()
+    pod: Pod
     node_names: list[str] | None = None
 
 
@@ -46,10 +46,10 @@ class HostPriority(_Body, frozen=True):
 class ExtenderBindingArgs(_Body, frozen=True):
     """The pod that ``bind`` is to bind, and its node."""
 
-    pod_name: str = ""
-    pod_namespace: str = ""
-    pod_uid: str = msgspec.field(default="", name="PodUID")
-    node: str = ""
+    pod_name: Said
+    pod_namespace: Said
+    pod_uid: Said = msgspec.field(name="PodUID")
+    node: Said
 
 
 class ExtenderBindingResult(_Body, frozen=True, omit_defaults=True):

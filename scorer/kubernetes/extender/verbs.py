@@ -84,7 +84,8 @@ class Verbs:
         try:
             args, every = read_args(body), ExtenderFilterResult(error=NOT_NAMED)
         except UNREADABLE as error:
-            args, every = ExtenderArgs(), ExtenderFilterResult(error=f"not a question: {error}")
+            self.metrics.answers.labels("filter", "refused").inc()
+            return ExtenderFilterResult(error=f"not a question: {error}")
         if args.node_names is not None:
             every = ExtenderFilterResult(args.node_names)
             if self.mode == "score" or len(args.node_names) <= 1:
@@ -156,8 +157,6 @@ class Verbs:
             args = read_binding(body)
         except UNREADABLE as error:
             return ExtenderBindingResult(f"not a binding: {error}")
-        if not (args.pod_name and args.pod_namespace and args.pod_uid and args.node):
-            return ExtenderBindingResult("not a binding: PodName, PodNamespace, PodUID and Node are required")
         if not self._binds.acquire(timeout=DEADLINE_S):
             self.metrics.refused.labels("busy").inc()
             raise Neutral("late")

@@ -3,7 +3,8 @@
 `listed` and `seen` note what is wanted; `write` makes Redis equal to it, in one transaction that also tells the
 scorers. A server that is away is tried again at a later call, and keeps no pod from the ledger. Only entries of this
 cluster are replaced or deleted. Writing is not fenced: of two processes that both believe to hold the lease, the later
-list wins, and the next event of a node sets it right.
+list wins, and the next event of a node sets it right. What would take away more than half of the nodes is not written
+before they were listed once more (`doubted`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from schemas.messages.sample import Rejected
 from schemas.names import Names
 from scorer.kubernetes.nodes_body import Node, rules_of
 from scorer.kubernetes.pods.metrics import Metrics
+from scorer.kubernetes.pods_body import Bookmark
+from scorer.kubernetes.pods_difference import is_doubtful
 from scorer.ledger.record.marks import CLUSTER
 from scorer.wire import AWAY, Command, Wire
 
@@ -42,19 +45,25 @@ class NodeFacts:
         """As Redis has them; None: not known."""
         self._again_s = 0.0
         self._refused: set[str] = set()
+        self.doubted = False
+        """Whether so many are gone that nothing is written before the nodes were listed once more."""
+        self._believed = False
 
     def listed(self, nodes: Iterable[Node]) -> None:
         """Want these nodes and no others."""
         self._wanted, self._stored, self._refused = {}, None, set()
+        self._believed, self.doubted = self.doubted, False
         for node in nodes:
             self._want(node)
 
-    def seen(self, events: Iterable[tuple[str, Node]]) -> None:
+    def seen(self, events: Iterable[tuple[str, Node | Bookmark]]) -> None:
         """Want what events of a watch say."""
         for kind, node in events:
+            if isinstance(node, Bookmark):
+                continue
             if kind == "DELETED":
                 self._wanted.pop(node.metadata.name, None)
-            elif kind != "BOOKMARK":
+            else:
                 self._want(node)
 
     def _want(self, node: Node) -> None:
@@ -70,12 +79,17 @@ class NodeFacts:
     def write(self) -> None:
         """Make Redis equal to what is wanted, if it is not; a failure is logged, counted, and tried again later."""
         self._metrics.nodes_refused.set(len(self._refused))
-        if self._stored == self._wanted or time.monotonic() < self._again_s:
+        if self.doubted or self._stored == self._wanted or time.monotonic() < self._again_s:
             return
         try:
             if self._stored is None:
                 self._stored = self._read()
-            self._write(self._stored)
+            gone = [name for name in self._stored if name not in self._wanted]
+            if not self._believed and is_doubtful(len(gone), len(self._stored)):
+                self.doubted = True
+                log.warning("pods.nodes.doubted", extra={"values": {"gone": len(gone), "before": len(self._stored)}})
+                return
+            self._write(self._stored, gone)
             self._stored = dict(self._wanted)
             self._metrics.nodes.set(len(self._wanted))
         except (*AWAY, redis.ResponseError) as error:
@@ -95,9 +109,8 @@ class NodeFacts:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return False
 
-    def _write(self, stored: dict[str, bytes]) -> None:
+    def _write(self, stored: dict[str, bytes], gone: list[str]) -> None:
         changed = [part for name, raw in self._wanted.items() if stored.get(name) != raw for part in (name, raw)]
-        gone = [name for name in stored if name not in self._wanted]
         if not changed and not gone:
             return
         names = self._names

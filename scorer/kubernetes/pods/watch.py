@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Generic, Self
 
 from scorer.kubernetes.pods_api import ApiServer, Listed, Objects
+from scorer.kubernetes.pods_body import Bookmark
 
 TAKEN_MAX = 500
 """The most events that are taken together."""
@@ -35,7 +36,7 @@ class Watch(threading.Thread, Generic[Listed]):
         self._api, self._version = api, version
         self._of: Objects[Listed] = of
         self._changed = threading.Condition()
-        self._waiting: deque[tuple[str, Listed]] = deque()
+        self._waiting: deque[tuple[str, Listed | Bookmark]] = deque()
         self._error: Exception | None = None
         self._closed = False
         self._socket: socket.socket | None = None
@@ -46,7 +47,7 @@ class Watch(threading.Thread, Generic[Listed]):
             while not self._closed:
                 again_s = time.monotonic() + _SHORT_S
                 for kind, one in self._api.watch(self._of, self._version, self._opened):
-                    self._version = one.metadata.resource_version or self._version
+                    self._version = one.metadata.resource_version
                     if not self._put(kind, one):
                         return
                 with self._changed:
@@ -62,14 +63,14 @@ class Watch(threading.Thread, Generic[Listed]):
             if self._closed:
                 _shut(connection)
 
-    def _put(self, kind: str, one: Listed) -> bool:
+    def _put(self, kind: str, one: Listed | Bookmark) -> bool:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._waiting) < WAITING_MAX)
             self._waiting.append((kind, one))
             self._changed.notify_all()
             return not self._closed
 
-    def take(self, wait_s: float) -> list[tuple[str, Listed]]:
+    def take(self, wait_s: float) -> list[tuple[str, Listed | Bookmark]]:
         """Return the events that have come, none when none has come in time. Raises what ended the watch."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._error, wait_s)

@@ -3,6 +3,7 @@
     another holds the lease      wait for it
     this one holds it            read the ledger's ids -> list, page by page -> release what is in no page -> watch
     any error, a lost lease      begin again
+    a list without most of them  told, asked for once more, and only then believed
 
 Each page, and each lot of events, is compared with the records of its own pods, read just before. Chosen over a copy
 of the ledger: 150,000 ids are 20 MB where their instances are 200 MB, and what others change meanwhile is seen. All
@@ -25,7 +26,7 @@ from scorer.kubernetes.pods.nodes import NodeFacts
 from scorer.kubernetes.pods.watch import Watch
 from scorer.kubernetes.pods_api import NODES, PAGE, PODS, ApiError, ApiServer
 from scorer.kubernetes.pods_body import Pod
-from scorer.kubernetes.pods_difference import Changes, Listing, changes, ids_of
+from scorer.kubernetes.pods_difference import Changes, Listing, changes, ids_of, is_doubtful
 from scorer.kubernetes.pods_request import Reading
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Held, Overtaken, UnknownFormat
@@ -155,11 +156,13 @@ class PodsWatcher:
                 events = watch.take(min(self._renew_s, 0.5))
                 self._nodes.seen(nodes.take(0.0))
                 self._nodes.write()
+                if self._nodes.doubted:
+                    raise ApiError("most nodes are gone by its events: they are listed once more")
                 if time.monotonic() > began_s + _STEADY_S:
                     self._failures = 0
                 if events:
                     self._metrics.heard.set_to_current_time()
-                seen = [(kind, pod) for kind, pod in events if kind != "BOOKMARK"]
+                seen = [(kind, pod) for kind, pod in events if isinstance(pod, Pod)]
                 held = self._keep()
                 if seen:
                     found = changes(seen, self._records(pod for _, pod in seen), self._how)
@@ -169,22 +172,26 @@ class PodsWatcher:
 
     def _list_nodes(self) -> str:
         """Take what the cluster says of its nodes; return the version of the list."""
-        pages = list(self._api.pages(NODES))
-        self._keep()
-        self._nodes.listed(node for page in pages for node in page.items or ())
-        self._nodes.write()
+        for _ in range(2):
+            pages = list(self._api.pages(NODES))
+            self._keep()
+            self._nodes.listed(node for page in pages for node in page.items)
+            self._nodes.write()
+            if not self._nodes.doubted:
+                break
         return pages[-1].metadata.resource_version
 
     def _list(self) -> str:
         """Make the ledger equal to a list; return its version."""
-        began_s, pods, version = time.monotonic(), 0, ""
+        began_s = time.monotonic()
         self._refused = {}
         try:
             listing = Listing(self._instances(), self._how)
-            for page in self._api.pages(PODS):
-                items = page.items or ()
-                self._write(listing.page(items, self._records(items)), self._keep())
-                pods, version = pods + len(items), page.metadata.resource_version
+            pods, version = self._list_pods(listing)
+            if is_doubtful(len(listing.gone), listing.before):
+                values = {"pods": pods, "gone": len(listing.gone), "before": listing.before}
+                log.warning("pods.list.doubted", extra={"values": values})
+                pods, version = self._list_pods(listing)
             gone = sorted(listing.gone)
             for first in range(0, len(gone), PAGE):
                 ended = self._ledger.live(gone[first : first + PAGE]).values()
@@ -195,9 +202,18 @@ class PodsWatcher:
         self._metrics.lists.labels("done").inc()
         self._metrics.list_s.set(time.monotonic() - began_s)
         self._metrics.heard.set_to_current_time()
-        values = {"pods": pods, "gone": len(gone), "refused": len(self._refused), "version": version}
-        log.info("pods.listed", extra={"values": values | {"seconds": round(time.monotonic() - began_s, 3)}})
+        seconds = round(time.monotonic() - began_s, 3)
+        told = {"pods": pods, "gone": len(gone), "refused": len(self._refused), "version": version, "seconds": seconds}
+        log.info("pods.listed", extra={"values": told})
         return version
+
+    def _list_pods(self, listing: Listing) -> tuple[int, str]:
+        """Write what is in a list; return how many pods it has, and its version."""
+        pods, version = 0, ""
+        for page in self._api.pages(PODS):
+            self._write(listing.page(page.items, self._records(page.items)), self._keep())
+            pods, version = pods + len(page.items), page.metadata.resource_version
+        return pods, version
 
     def _instances(self) -> Iterator[Instance]:
         for page in self._ledger.pages():

@@ -21,6 +21,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 import msgspec
 
@@ -140,12 +141,13 @@ class _Series(msgspec.Struct, gc=False):
     value: tuple[float, str]
 
 
-class _Data(msgspec.Struct):
+class _Data(msgspec.Struct, rename="camel"):
+    result_type: Literal["vector"]
     result: list[_Series]
 
 
 class _Answer(msgspec.Struct):
-    status: str
+    status: Literal["success", "error"]
     data: _Data | None = None
     error: str = ""
 

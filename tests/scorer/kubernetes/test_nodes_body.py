@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from schemas.messages.operator import OperatorFacts, Taint
-from scorer.kubernetes.nodes_body import read_node, rules_of
+from scorer.kubernetes.nodes_body import Node, read_node, read_nodes, rules_of
 
 LABELS = {"kubernetes": "east"}
 TAINTED = [
@@ -18,6 +18,13 @@ TAINTED = [
     {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"},
     {"key": "new", "effect": "SomethingElse"},
 ]
+
+
+def node(body: dict[str, Any]) -> Node:
+    """Return a node as it is read."""
+    whole = {"kind": "Node", "apiVersion": "v1", "spec": {}, "status": {}} | body
+    whole["metadata"] = {"name": "n1", "resourceVersion": "1", **body.get("metadata", {})}
+    return read_node(msgspec.json.encode(whole))
 
 
 @pytest.mark.parametrize(
@@ -58,14 +65,20 @@ TAINTED = [
 )  # fmt: skip
 def test_rules(what: str, body: dict[str, Any], wanted: OperatorFacts) -> None:
     """Each field of a node that placement knows."""
-    body = {**body, "metadata": {"name": "n1", **body.get("metadata", {})}}
-    assert rules_of(read_node(msgspec.json.encode(body)), "east") == wanted, what
+    assert rules_of(node(body), "east") == wanted, what
 
 
-@pytest.mark.parametrize(
-    "body", [{"metadata": {}}, {"metadata": {"name": "n1"}, "status": {"capacity": {"cpu": "many"}}}]
-)
+@pytest.mark.parametrize("body", [{"metadata": {"name": "n 1"}}, {"status": {"capacity": {"cpu": "many"}}}])
 def test_what_is_no_machine(body: dict[str, Any]) -> None:
     """A name that no machine can have, an amount that is none."""
     with pytest.raises(ValueError, match=r"machine|many"):
-        rules_of(read_node(msgspec.json.encode(body)), "east")
+        rules_of(node(body), "east")
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": None}]
+)
+def test_what_is_no_list_of_nodes(body: dict[str, Any]) -> None:
+    """An answer without what the API server always gives."""
+    with pytest.raises(msgspec.DecodeError):
+        read_nodes(msgspec.json.encode(body))

@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from scorer.kubernetes.pods_api import PODS, SELECTED, ApiError, ApiServer
+from scorer.kubernetes.pods_body import Bookmark, OnePod
 
 
 class Server(ThreadingHTTPServer):
@@ -71,9 +72,16 @@ def api(server: Server, **other: Any) -> ApiServer:
     return ApiServer(host="127.0.0.1", port=server.server_port, **other)
 
 
+def pod(uid: str, version: str = "6") -> dict[str, Any]:
+    """Return a pod."""
+    about = {"name": "p", "namespace": "shop", "uid": uid, "resourceVersion": version}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": {"containers": []}, "status": {}}
+
+
 def page(uid: str, **metadata: str) -> dict[str, Any]:
     """Return a page with one pod."""
-    return {"kind": "PodList", "metadata": {"resourceVersion": "7"} | metadata, "items": [{"metadata": {"uid": uid}}]}
+    about = {"resourceVersion": "7"} | metadata
+    return {"kind": "PodList", "apiVersion": "v1", "metadata": about, "items": [pod(uid)]}
 
 
 def test_a_list_is_read_page_by_page(server: Server, tmp_path: Path) -> None:
@@ -93,19 +101,19 @@ def test_a_list_is_read_page_by_page(server: Server, tmp_path: Path) -> None:
 
 def test_a_watch_yields_events_until_its_end(server: Server) -> None:
     """From a version on; a bookmark has a version alone."""
-    one = {"metadata": {"uid": "a", "resourceVersion": "8"}}
+    one = pod("a", "8")
     mark = {"metadata": {"resourceVersion": "9"}}
     server.answers = [(200, [{"type": "ADDED", "object": one}, {"type": "BOOKMARK", "object": mark}])]
-    found = [(kind, pod.metadata.uid, pod.metadata.resource_version) for kind, pod in api(server).watch(PODS, "7")]
-    assert found == [("ADDED", "a", "8"), ("BOOKMARK", "", "9")]
+    found = [(kind, type(one), one.metadata.resource_version) for kind, one in api(server).watch(PODS, "7")]
+    assert found == [("ADDED", OnePod, "8"), ("BOOKMARK", Bookmark, "9")]
     assert (server.asked[0]["resourceVersion"], server.asked[0]["watch"]) == ("7", "1")
 
 
 def test_an_event_comes_before_the_answer_ends(server: Server) -> None:
     """Nothing waits for a full buffer."""
-    server.answers = [(200, [{"type": "ADDED", "object": {"metadata": {"uid": "a"}}}, None])]
+    server.answers = [(200, [{"type": "ADDED", "object": pod("a")}, None])]
     events = api(server).watch(PODS, "7")
-    assert next(events)[1].metadata.uid == "a"
+    assert next(events)[1].metadata.resource_version == "6"
     events.close()  # type: ignore[attr-defined]
 
 
@@ -121,6 +129,9 @@ GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Ex
         pytest.param((200, [b'{"type": "ADDED", "obj\n']), id="cut off"),
         pytest.param((200, [b"\xff\n"]), id="no text"),
         pytest.param((200, [None]), id="silent"),
+        pytest.param((200, [{"type": "DELETED", "object": {}}]), id="no pod"),
+        pytest.param((200, [{"type": "GONE", "object": pod("a")}]), id="no known event"),
+        pytest.param((200, [{"status": "ok"}]), id="of another service"),
     ],
 )
 def test_every_error_is_one(server: Server, monkeypatch: pytest.MonkeyPatch, answer: tuple[int, list[Any]]) -> None:
@@ -133,8 +144,10 @@ def test_every_error_is_one(server: Server, monkeypatch: pytest.MonkeyPatch, ans
 
 def test_a_list_that_fails_is_an_error(server: Server) -> None:
     """Whether refused, of something else, or of no server at all."""
-    server.answers = [(500, [b"no"]), (200, [b"<html>"])]
-    for _ in range(2):
+    first = page("a", **{"continue": "abc"})
+    server.answers = [(500, [b"no"]), (200, [b"<html>"]), (200, [{}]), (200, [page("a") | {"items": None}])]
+    server.answers += [(200, [first]), (200, [{}]), (200, [first]), (200, [page("b", resourceVersion="8")])]
+    for _ in range(6):
         with pytest.raises(ApiError):
             list(api(server).pages(PODS))
     with pytest.raises(ApiError, match="refused"):

@@ -7,10 +7,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from scorer.kubernetes.pods_body import limits_of, read_list, read_pod, requests_of
+from scorer.kubernetes.pods_body import UNREADABLE, Pod, limits_of, read_list, read_pod, requests_of
 from tests.rows import each_row
 
 GI = 2.0**30
+POD: dict[str, Any] = {
+    "metadata": {"name": "p", "namespace": "shop", "uid": "u", "resourceVersion": "6"},
+    "spec": {"containers": []},
+    "status": {},
+}
+LIST: dict[str, Any] = {
+    "kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7", "continue": "abc"}, "items": [POD],
+}  # fmt: skip
+
+
+def read(spec: dict[str, Any], status: dict[str, Any] | None = None) -> Pod:
+    """Return a pod as it is read."""
+    body = {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": []} | spec, "status": status or {}}
+    return read_pod(msgspec.json.encode(POD | body))
 
 
 def container(cpu: str = "", memory: str = "", **other: Any) -> dict[str, Any]:
@@ -89,7 +103,7 @@ REQUESTS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, float]]] = [
 @pytest.mark.parametrize(("name", "spec", "status", "wanted"), REQUESTS)
 def test_requests(name: str, spec: dict[str, Any], status: dict[str, Any], wanted: dict[str, float]) -> None:
     """Of containers, sidecars, starts, overhead and resizes."""
-    pod = read_pod(msgspec.json.encode({"kind": "Pod", "spec": spec, "status": status}))
+    pod = read(spec, status)
     assert requests_of(pod) == pytest.approx(wanted), name
 
 
@@ -97,11 +111,10 @@ def test_limits_are_known_where_every_container_has_one() -> None:
     """One without a limit may use all there is; what is said of the whole pod holds."""
     both = [{"resources": {"limits": {"cpu": "1", "memory": "1Gi"}}}, {"resources": {"limits": {"cpu": "2"}}}]
     spec = {"containers": both, "initContainers": [{"resources": {}}], "overhead": {"cpu": "1"}}
-    assert limits_of(read_pod(msgspec.json.encode({"spec": spec}))) == {"cpu": 4.0}
+    assert limits_of(read(spec)) == {"cpu": 4.0}
     spec["resources"] = {"limits": {"memory": "8Gi"}}
-    assert limits_of(read_pod(msgspec.json.encode({"spec": spec}))) == {"cpu": 4.0, "memory": 8 * GI}
-    assert limits_of(read_pod(b"{}")) == {}
-    assert limits_of(read_pod(b'{"spec":{"containers":null}}')) == {}
+    assert limits_of(read(spec)) == {"cpu": 4.0, "memory": 8 * GI}
+    assert limits_of(read({"containers": []})) == {}
 
 
 @each_row(
@@ -116,12 +129,31 @@ def test_limits_are_known_where_every_container_has_one() -> None:
 )
 def test_the_limit_of_a_whole_pod_is_resized_too(spec: dict[str, Any], status: dict[str, Any], wanted: float) -> None:
     """The larger of what it has and asks for; what it has, if it can never grow."""
-    assert limits_of(read_pod(msgspec.json.encode({"spec": spec, "status": status}))) == {"cpu": wanted}
+    assert limits_of(read(spec, status)) == {"cpu": wanted}
 
 
 def test_a_page_says_where_it_ends() -> None:
     """Its version and the mark of the next page; the last page has no mark."""
-    page = read_list(b'{"metadata":{"resourceVersion":"7","continue":"abc"},"items":[{"metadata":{"uid":"u"}}]}')
+    page = read_list(msgspec.json.encode(LIST))
     assert (page.metadata.resource_version, page.metadata.continue_) == ("7", "abc")
     assert [pod.metadata.uid for pod in page.items] == ["u"]
-    assert read_list(b'{"metadata":{"resourceVersion":"7"},"items":null}').metadata.continue_ == ""
+    last = LIST | {"metadata": {"resourceVersion": "7"}, "items": []}
+    assert read_list(msgspec.json.encode(last)).metadata.continue_ == ""
+
+
+def test_what_the_api_server_always_gives_is_required() -> None:
+    """Of a list and of each pod of it; an answer without it is none, as is that of another service."""
+    others: list[Any] = [{}, {"status": "ok"}, [], None, {"kind": "Status", "apiVersion": "v1", "code": 200}]
+    others += [LIST | {"items": None}, LIST | {"kind": "NodeList"}, LIST | {"metadata": {"resourceVersion": ""}}]
+    others += [{name: one for name, one in LIST.items() if name != lacks} for lacks in LIST]
+    for lacks in POD:
+        others.append(LIST | {"items": [{name: one for name, one in POD.items() if name != lacks}]})
+    for lacks in POD["metadata"]:
+        about = {name: one for name, one in POD["metadata"].items() if name != lacks}
+        others.append(LIST | {"items": [POD | {"metadata": about}]})
+    for body in others:
+        with pytest.raises(UNREADABLE):
+            read_list(msgspec.json.encode(body))
+    for body in ({}, POD, POD | {"kind": "Node", "apiVersion": "v1"}):
+        with pytest.raises(UNREADABLE):
+            read_pod(msgspec.json.encode(body))

@@ -24,8 +24,15 @@ def pod(uid: str = "a", node: str = "n1", phase: str = "Running", cpu: str = "1"
 
 
 def _pod(spec: dict[str, Any], status: dict[str, Any], uid: str = "a", **metadata: Any) -> Pod:
-    about = {"name": f"pod-{uid}", "namespace": "shop", "uid": uid, "managedFields": [{}]} | metadata
-    return read_pod(msgspec.json.encode({"metadata": about, "spec": spec, "status": status}))
+    about = {
+        "name": f"pod-{uid}",
+        "namespace": "shop",
+        "uid": uid,
+        "resourceVersion": "1",
+        "managedFields": [{}],
+    } | metadata
+    body = {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": {"containers": []} | spec, "status": status}
+    return read_pod(msgspec.json.encode(body))
 
 
 def static(uid: str, node: str) -> Pod:

@@ -34,8 +34,15 @@ OWNED = [{"kind": "ReplicaSet", "name": "web-1", "controller": True}]
 
 def pod(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
     """Return a pod of a ReplicaSet."""
-    about = {"name": "web-1-a", "namespace": "shop", "uid": "a", "ownerReferences": OWNED, **metadata}
-    return {"metadata": about, "spec": {"nodeName": "n1", "containers": [{"name": "c"}], **(spec or {})}}
+    about = {
+        "name": "web-1-a",
+        "namespace": "shop",
+        "uid": "a",
+        "resourceVersion": "1",
+        "ownerReferences": OWNED,
+    } | metadata
+    spec = {"nodeName": "n1", "containers": [{"name": "c"}], **(spec or {})}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": spec, "status": {}}
 
 
 def required(*terms: dict[str, Any]) -> dict[str, Any]:
@@ -200,7 +207,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
     nodes = [
         {
-            "metadata": {"name": f"n{n}", "labels": {
+            "kind": "Node", "apiVersion": "v1",
+            "metadata": {"name": f"n{n}", "resourceVersion": "1", "labels": {
                 "kubernetes.io/hostname": f"n{n}", "zone": one_of(ZONES), "size": str(rng.integers(4)),
                 **({"disk": one_of(DISKS)} if chance(0.7) else {})}},
             "spec": {"unschedulable": chance(0.05), "taints": [

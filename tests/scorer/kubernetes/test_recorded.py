@@ -55,7 +55,7 @@ def test_a_list_and_what_changed_since_are_in_the_ledger(server: Server) -> None
     """Two are bound; then one is resized, and one ends."""
     server.answers = [(200, [body("pods.json")]), (200, body("watch.jsonl").splitlines(keepends=True))]
     (page,) = api(server).pages(PODS)
-    found = changes([("ADDED", pod) for pod in page.items or ()], {}, HOW)
+    found = changes([("ADDED", pod) for pod in page.items], {}, HOW)
     records = {one.id: one for one in found.to_ledger.added}
     assert _said(list(records.values())) == {"db-0": ("n0", 0.7, GI), "db-1": ("n1", 0.7, GI)}
     seen = list(api(server).watch(PODS, page.metadata.resource_version))
@@ -77,7 +77,7 @@ def test_nodes_are_machines(server: Server) -> None:
     """With capacity and cordon."""
     server.answers = [(200, [body("nodes.json")])]
     (page,) = api(server).pages(NODES)
-    rules = {node.metadata.name: rules_of(node, "east") for node in page.items or ()}
+    rules = {node.metadata.name: rules_of(node, "east") for node in page.items}
     assert {name: (one.cordon, one.capacity) for name, one in rules.items()} == {
         f"n{number}": (number == 2, {"cpu": 16.0, "memory": 64 * GI}) for number in range(3)
     }

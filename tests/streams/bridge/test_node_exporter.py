@@ -298,7 +298,7 @@ def test_what_a_page_lacks_is_told_once_and_the_rest_is_used(
         (b'{"status":"error","errorType":"bad_data","error":"parse error"}', "Prometheus: parse error"),
         (b'{"status":"success"}', "Prometheus: success"),
         (
-            b'{"status":"success","data":{"result":[{"metric":{"__name__":"node_load1"},"value":[1,"many"]}]}}',
+            b'{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"node_load1"},"value":[1,"many"]}]}}',
             "node_load1: 'many' is no number",
         ),
     ],

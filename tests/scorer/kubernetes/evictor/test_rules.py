@@ -10,7 +10,8 @@ import pytest
 from scorer.kubernetes.evictor.rules import DECLINED, Rates, read_evicted_pod, why_not
 
 META: dict[str, Any] = {
-    "name": "db-0", "namespace": "shop", "uid": "u", "ownerReferences": [{"kind": "StatefulSet", "controller": True}],
+    "name": "db-0", "namespace": "shop", "uid": "u", "resourceVersion": "1",
+    "ownerReferences": [{"kind": "StatefulSet", "name": "db", "controller": True}],
 }  # fmt: skip
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 LOCAL = {"volumes": [{"name": "token", "projected": {}}, {"name": "data", "emptyDir": {}}]}
@@ -20,14 +21,13 @@ ON_HOST = {"volumes": [{"name": "data", "hostPath": {"path": "/data"}}]}
 ROWS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a controller makes it again": ({}, {"volumes": [{"name": "t", "projected": {}}]}, ""),
     "another of its name": ({"uid": "v"}, {}, "gone"),
-    "there is none": ({"uid": ""}, {}, "gone"),
     "on another node": ({}, {"nodeName": "n2"}, "elsewhere"),
     "not bound": ({}, {"nodeName": ""}, "elsewhere"),
     "being deleted": ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, {}, "ending"),
     "nobody makes it again": ({"ownerReferences": []}, {}, "bare"),
-    "owned, and not made by a controller": ({"ownerReferences": [{"kind": "ConfigMap"}]}, {}, "bare"),
-    "of a DaemonSet": ({"ownerReferences": [{"kind": "DaemonSet", "controller": True}]}, {}, "node"),
-    "static": ({"ownerReferences": [{"kind": "Node", "controller": True}]}, {}, "node"),
+    "owned, and not made by a controller": ({"ownerReferences": [{"kind": "ConfigMap", "name": "x"}]}, {}, "bare"),
+    "of a DaemonSet": ({"ownerReferences": [{"kind": "DaemonSet", "name": "x", "controller": True}]}, {}, "node"),
+    "static": ({"ownerReferences": [{"kind": "Node", "name": "x", "controller": True}]}, {}, "node"),
     "in a namespace that is left alone": ({"namespace": "kube-system"}, {}, "namespace"),
     "of the system": ({}, {"priorityClassName": "system-cluster-critical"}, "system"),
     "not movable": ({"annotations": {"windward.io/movable": "false"}}, {}, "kept"),
@@ -42,10 +42,12 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 def test_why_a_pod_is_not_evicted(name: str) -> None:
     """The reason is one of those that are counted."""
     metadata, spec, expected = ROWS[name]
-    body = {"metadata": META | metadata, "spec": {"nodeName": "n1"} | spec}
+    body = {"kind": "Pod", "apiVersion": "v1", "metadata": META | metadata, "status": {}}
+    body["spec"] = {"nodeName": "n1", "containers": []} | spec
     found = why_not(read_evicted_pod(msgspec.json.encode(body)), "u", "n1", ("kube-system",))
     assert found == expected
     assert found in ("", *DECLINED)
+    assert why_not(None, "u", "n1", ()) == "gone"
 
 
 def test_rates() -> None:

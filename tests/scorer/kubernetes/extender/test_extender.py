@@ -32,7 +32,10 @@ NOW_S = 1_795_301_775.5
 LOAD = {f"n{place}": 0.1 * place for place in range(8)}
 """By node, the share of cpu, memory and network that is used."""
 POD = {
-    "metadata": {"name": "p", "namespace": "shop", "uid": "u"},
+    "kind": "Pod",
+    "apiVersion": "v1",
+    "metadata": {"name": "p", "namespace": "shop", "uid": "u", "resourceVersion": "1"},
+    "status": {},
     "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}]},
 }
 

@@ -15,7 +15,7 @@ from scorer.kubernetes.extender.protocol import (
 )
 
 ARGS = (
-    b'{"Pod":{"metadata":{"name":"p","namespace":"shop","uid":"u-1","managedFields":[{"manager":"x"}]},'
+    b'{"Pod":{"metadata":{"name":"p","namespace":"shop","uid":"u-1","resourceVersion":"5","managedFields":[{"manager":"x"}]},'
     b'"spec":{"schedulerName":"windward","containers":[{"name":"c","resources":{"requests":{"cpu":"500m"}}}]},'
     b'"status":{"phase":"Pending","qosClass":"Burstable"}},"Nodes":null,"NodeNames":["n1","n2"]}'
 )
@@ -44,12 +44,12 @@ def test_a_question_is_read_as_it_is_sent() -> None:
     assert found.node_names == ["n1", "n2"]
     assert (found.pod.metadata.uid, found.pod.spec.scheduler_name) == ("u-1", "windward")
     assert found.pod.spec.containers[0].resources.requests == {"cpu": "500m"}
-    assert read_args(b'{"Pod":{},"Nodes":{"items":[{}]},"NodeNames":null}').node_names is None
+    assert read_args(ARGS.replace(b'["n1","n2"]', b"null")).node_names is None
     binding = read_binding(b'{"PodName":"p","PodNamespace":"shop","PodUID":"u-1","Node":"n1"}')
     assert (binding.pod_name, binding.pod_namespace, binding.pod_uid, binding.node) == ("p", "shop", "u-1", "n1")
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b'{"NodeNames":"n1"}', b'{"Pod":3}'])
+@pytest.mark.parametrize("body", [b"", b"[]", b'{"NodeNames":"n1"}', b'{"Pod":3}', b'{"Pod":{}}', b"{}"])
 def test_a_body_that_is_none_is_refused(body: bytes) -> None:
     """By one error, whatever is wrong."""
     with pytest.raises(msgspec.DecodeError):
