@@ -82,9 +82,10 @@ class NodeRequirement(_Body, frozen=True):
     values: tuple[str, ...] | None = None
 
 
-class NodeSelectorTerm(_Body, frozen=True):
-    """Requirements that hold together."""
+class Selecting(_Body, frozen=True):
+    """Requirements that hold together: on labels, and on fields of a node."""
 
+    match_labels: dict[str, str] | None = None
     match_expressions: tuple[NodeRequirement, ...] | None = None
     match_fields: tuple[NodeRequirement, ...] | None = None
 
@@ -92,7 +93,7 @@ class NodeSelectorTerm(_Body, frozen=True):
 class NodeSelector(_Body, frozen=True):
     """Terms of which one holds."""
 
-    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
+    node_selector_terms: tuple[Selecting, ...] | None = None
 
 
 class NodeAffinity(_Body, frozen=True):
@@ -101,20 +102,13 @@ class NodeAffinity(_Body, frozen=True):
     required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
-class LabelSelector(_Body, frozen=True):
-    """Which pods are meant."""
-
-    match_labels: dict[str, str] | None = None
-    match_expressions: tuple[NodeRequirement, ...] | None = None
-
-
 class PodTerm(_Body, frozen=True):
     """Other pods, and the label of nodes by which one is near them."""
 
     topology_key: str = ""
-    label_selector: LabelSelector | None = None
+    label_selector: Selecting | None = None
     namespaces: tuple[str, ...] | None = None
-    namespace_selector: LabelSelector | None = None
+    namespace_selector: Selecting | None = None
     match_label_keys: tuple[str, ...] | None = None
     mismatch_label_keys: tuple[str, ...] | None = None
 

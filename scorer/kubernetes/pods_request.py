@@ -15,7 +15,7 @@ from typing import Any
 
 from schemas.rpc.request import NAME_LENGTH_MAX, InvalidRequest, Request, read_request
 from scorer.kubernetes.pods_body import NIC, Pod, limits_of, requests_of
-from scorer.kubernetes.pods_ties import OURS, labels_of_ties, ties_of
+from scorer.kubernetes.pods_ties import OURS, ties_of
 from scorer.ledger.record.marks import CLUSTER, MOVABLE
 
 NAME = "pod"
@@ -44,22 +44,23 @@ def request_of(pod: Pod, instance_id: str, how: Reading) -> Request:
     Raises InvalidRequest or ValueError where the pod itself cannot be an instance.
     """
     asked = requests_of(pod)
+    ties, marks = ties_of(pod, how.labels)
     params: dict[str, Any] = {
         "id": instance_id,
         "priority_class": class_of(pod, how),
         "kind": kind_of(pod)[:NAME_LENGTH_MAX],
-        "labels": labels_of(pod, how),
+        "labels": labels_of(pod, how) | marks,
         "limits": {name: amount for name, amount in limits_of(pod).items() if name in _COUNTED},
         **{name: asked[name] for name in _COUNTED if name in asked},
     }
     if NIC in asked:
         params["nic"] = asked[NIC]
-    ties = ties_of(pod, how.labels)
-    stuck = {"labels": params["labels"] | {MOVABLE: "false"}}  # of rules that are too long for a record
     for more in (ties | _annotated(pod, how), ties):
         with suppress(InvalidRequest):
             return read_request(params | more)
-    return read_request(params | (stuck if ties else {}))
+    if ties:  # they are too long for a record
+        params["labels"][MOVABLE] = "false"
+    return read_request(params)
 
 
 def class_of(pod: Pod, how: Reading) -> str:
@@ -89,10 +90,9 @@ def kind_of(pod: Pod) -> str:
 
 
 def labels_of(pod: Pod, how: Reading) -> dict[str, str]:
-    """Return the labels of the instance: those kept, that it stays, and where the pod is from."""
+    """Return the labels of the instance: those kept, and where the pod is from."""
     given = pod.metadata.labels or {}
     kept = {name: given[name] for name in how.labels if name in given}
-    kept |= labels_of_ties(pod, how.labels)
     return kept | {"namespace": pod.metadata.namespace, NAME: pod.metadata.name, CLUSTER: how.cluster}
 
 

@@ -18,12 +18,12 @@ Volumes are not known, and requests of ephemeral storage are not counted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from schemas.rpc.request import InvalidRequest
 from scorer.kubernetes.nodes_body import NO_EXECUTE
-from scorer.kubernetes.pods_body import NIC, NodeSelectorTerm, Pod, PodAffinities, PodAffinity, PodTerm, PodToleration
+from scorer.kubernetes.pods_body import NIC, Pod, PodAffinities, PodTerm, PodToleration, Selecting
 from scorer.ledger.record.marks import CLUSTER, DAEMON, MOVABLE, PODS
 from scorer.ranking.formulas.selectors import parse_selector
 
@@ -37,36 +37,39 @@ _OF_HEALTH = "node.kubernetes.io/"
 """Begins the keys of taints that say how a node is: not-ready, unreachable, unschedulable."""
 _PORTS_MAX = 64
 _NATIVE = ("cpu", "memory", "ephemeral-storage", NIC)
-_ANOTHER_MEANING = ("machine", CLUSTER, PODS)
+_OURS = ("machine", CLUSTER, PODS)
 """Keys whose value on a machine is not the node's label."""
 
 
-def ties_of(pod: Pod, kept: Collection[str]) -> dict[str, Any]:
-    """Return the fields of the request, without those that say nothing; `labels_of_ties` has what they cannot say.
+def ties_of(pod: Pod, kept: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the fields of the request that say something, and the labels of a pod that never moves.
 
     ``kept``: the labels of pods that are kept.
     """
-    near, far = _about_pods(pod, kept)
+    given = pod.spec.affinity or PodAffinities()
+    near, far = (
+        [_pods(pod, term, kept) for term in (one.required if one is not None else None) or ()]
+        for one in (given.pod_affinity, given.pod_anti_affinity)
+    )
+    selector, ports, stays = _selector(pod), _ports(pod), why_it_stays(pod)
     said = {
-        "selector": _selector(pod),
+        "selector": selector,
         "tolerations": [each for one in pod.spec.tolerations or () for each in _toleration(one)],
         "affinity": [term for term in near if term is not None],
         "anti_affinity": [term for term in far if term is not None],
-        "ports": _ports(pod)[:_PORTS_MAX],
+        "ports": ports[:_PORTS_MAX],
     }
-    return {name: value for name, value in said.items() if value}
-
-
-def labels_of_ties(pod: Pod, kept: Collection[str]) -> dict[str, str]:
-    """Return the labels that say that a pod never moves, and that it ends with its node."""
-    if _controller(pod) in _OF_ITS_NODE:
-        return {MOVABLE: "false", DAEMON: "true"}
-    return {MOVABLE: "false"} if why_it_stays(pod) or _is_unsaid(pod, kept) else {}
+    unsaid = None in (selector, *near, *far) or len(ports) > _PORTS_MAX or _is_counted(pod)
+    labels = {MOVABLE: "false"} if stays or unsaid else {}
+    if stays == "node":
+        labels[DAEMON] = "true"
+    return {name: value for name, value in said.items() if value}, labels
 
 
 def why_it_stays(pod: Pod) -> str:
     """Return why a pod is never evicted, one of the evictor's `DECLINED`; "" where it may be."""
-    controller, notes = _controller(pod), pod.metadata.annotations or {}
+    controller = next((one.kind for one in pod.metadata.owner_references or () if one.controller), "")
+    notes = pod.metadata.annotations or {}
     local = any(one.empty_dir is not None or one.host_path is not None for one in pod.spec.volumes or ())
     reasons = {
         "bare": not controller,
@@ -79,22 +82,13 @@ def why_it_stays(pod: Pod) -> str:
     return next((reason for reason, holds in reasons.items() if holds), "")
 
 
-def _controller(pod: Pod) -> str:
-    return next((one.kind for one in pod.metadata.owner_references or () if one.controller), "")
-
-
-def _is_unsaid(pod: Pod, kept: Collection[str]) -> bool:
-    """Return whether the scheduler looks at something of a pod that no field of a request says."""
+def _is_counted(pod: Pod) -> bool:
+    """Return whether a pod requests what no record counts, or must be spread."""
     spec = pod.spec
     resources = [one.resources for one in (*(spec.containers or ()), *(spec.init_containers or ()))]
     asked = {name for one in (*resources, spec.resources) if one is not None for name in one.requests or ()}
-    return (
-        not asked <= {*_NATIVE}
-        or _selector(pod) is None
-        or len(_ports(pod)) > _PORTS_MAX
-        or any(None in terms for terms in _about_pods(pod, kept))
-        or any(one.when_unsatisfiable != "ScheduleAnyway" for one in spec.topology_spread_constraints or ())
-    )
+    spread = any(one.when_unsatisfiable != "ScheduleAnyway" for one in spec.topology_spread_constraints or ())
+    return spread or not asked <= {*_NATIVE}
 
 
 def _selector(pod: Pod) -> str | None:
@@ -103,38 +97,36 @@ def _selector(pod: Pod) -> str | None:
     exact = [_requirement(key, "In", (value,)) for key, value in (pod.spec.node_selector or {}).items()]
     if node is not None and node.required is not None:
         exact.append(next(filter(None, map(_term, node.required.node_selector_terms or ())), None))
-    return None if None in exact else ",".join(filter(None, exact))
+    return _joined(exact)
 
 
-def _term(term: NodeSelectorTerm) -> str | None:
-    """Return a term as a selector; None where it cannot be said, or selects nothing."""
+def _term(term: Selecting) -> str | None:
+    """Return a term as a selector; None where it cannot be said, "" where it selects nothing."""
     labels = [_requirement(one.key, one.operator, one.values or ()) for one in term.match_expressions or ()]
-    names = [
-        _requirement("machine", one.operator, one.values or (), known=()) if one.key == "metadata.name" else None
+    fields = [
+        _requirement("machine" if one.key == "metadata.name" else "", one.operator, one.values or (), ours=())
         for one in term.match_fields or ()
     ]
-    return ",".join(filter(None, (*labels, *names))) if None not in (*labels, *names) else None
+    return _joined([*labels, *fields])
 
 
-def _requirement(
-    key: str, operator: str, values: tuple[str, ...], known: tuple[str, ...] = _ANOTHER_MEANING
-) -> str | None:
+def _joined(parts: Sequence[str | None]) -> str | None:
+    """Return requirements as one selector; None where one of them, or all together, cannot be read."""
+    text = ",".join(each for each in parts if each is not None)
+    try:
+        parse_selector(text)
+    except InvalidRequest:
+        return None
+    return None if None in parts else text
+
+
+def _requirement(key: str, operator: str, values: tuple[str, ...], ours: tuple[str, ...] = _OURS) -> str | None:
     forms = {
         "In": f"{key} in ({','.join(values)})", "NotIn": f"{key} notin ({','.join(values)})", "Exists": key,
         "DoesNotExist": f"!{key}", "Gt": f"{key}>{','.join(values)}", "Lt": f"{key}<{','.join(values)}",
     }  # fmt: skip
-    text = None if key in known else forms.get(operator)
-    try:
-        return text if text is not None and len(parse_selector(text)) == 1 else None
-    except InvalidRequest:
-        return None
-
-
-def _about_pods(pod: Pod, kept: Collection[str]) -> tuple[list[dict[str, Any] | None], list[dict[str, Any] | None]]:
-    """Return what a pod must be near, and far from; None for a term that cannot be said."""
-    given = pod.spec.affinity or PodAffinities()
-    near, far = given.pod_affinity or PodAffinity(), given.pod_anti_affinity or PodAffinity()
-    return [_pods(pod, one, kept) for one in near.required or ()], [_pods(pod, one, kept) for one in far.required or ()]
+    is_one = key not in ours and not {*",()"} & {*"".join((key, *values))}
+    return forms.get(operator) if is_one else None
 
 
 def _pods(pod: Pod, term: PodTerm, kept: Collection[str]) -> dict[str, Any] | None:

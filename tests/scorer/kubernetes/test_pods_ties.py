@@ -105,6 +105,9 @@ TIES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
     ("a label that means another thing here", pod({"nodeSelector": {"machine": "x"}}), {}, STAYS),
     ("the cluster's label", pod({"nodeSelector": {"kubernetes": "x"}}), {}, STAYS),
     ("too many for a record", pod(required(term("zone", "In", *(f"{n:0250}" for n in range(80))))), {}, STAYS),
+    ("too many for a request", pod({"nodeSelector": {f"k{n}": "x" for n in range(200)}}), {}, STAYS),
+    ("a key that is a selector", pod({"nodeSelector": {"a,b": "x"}}), {}, STAYS),
+    ("a value that is one", pod({"nodeSelector": {"a": "x),b in (y"}}), {}, STAYS),
     ("preferred is no tie", pod({"affinity": {"nodeAffinity": {
         "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": term("a", "Exists")}]}}}),
      {}, {}),
