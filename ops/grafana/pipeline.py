@@ -176,6 +176,10 @@ def _messages() -> list[Panel]:
             rates("windward_stream_rejects_total", "outcome"), "ops", steps=NONE_IS_GOOD,
         ),
         Lines(
+            "Batches that cannot be read", "A second: damaged, or packed so that nobody unpacks them. The log names topic, partition and offset.",
+            rates("windward_stream_unreadable_batches_total", "instance"), "ops", steps=NONE_IS_GOOD,
+        ),
+        Lines(
             "Broker, as workers see it", "1 while the broker answers the worker; at 0 the worker cannot know what it has not read.",
             each("windward_stream_broker_up", "instance", "min"), "short", steps=SOME_IS_GOOD, high=1,
         ),

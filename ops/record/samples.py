@@ -9,6 +9,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from ops.record.entry import Gap, Position
 from schemas.process.connections import KafkaSettings
+from streams.batches import PassedOver, read_with_kafka_python
 from streams.worker.topics import topic_id
 
 _AT_ONCE = 5_000
@@ -31,6 +32,7 @@ class Samples:
             max_poll_records=_AT_ONCE,
             bootstrap_timeout_ms=5_000,
         )
+        read_with_kafka_python(self._consumer, PassedOver())
         self._at = at or now_s
         self.offsets: dict[int, int] = {}
         self._known: Mapping[str, int] = position.offsets if position.topic_id in ("", self.topic_id) else {}

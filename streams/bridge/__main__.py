@@ -20,6 +20,7 @@ from streams.agent.__main__ import begin, stop_event
 from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
 from streams.agent.sampling.backlog import Record
+from streams.batches import PassedOver, read_with_kafka_python
 from streams.bridge.formats import otel, telegraf
 from streams.bridge.formats.assembler import Assembler
 from streams.bridge.formats.points import Point, UnreadableError
@@ -136,6 +137,7 @@ class Bridge:
         self._assembler = assembler
         self._publisher = publisher
         self._unreadable = 0
+        self._batches = PassedOver()
         self._reported_s = time.monotonic()
 
     def run(self, stop: threading.Event) -> None:
@@ -158,6 +160,7 @@ class Bridge:
             bootstrap_timeout_ms=5_000,
             session_timeout_ms=10_000,
         )
+        read_with_kafka_python(consumer, self._batches)
         try:
             while not stop.is_set():
                 for records in consumer.poll(POLL_MS).values():
@@ -186,6 +189,7 @@ class Bridge:
         if time.monotonic() - self._reported_s >= REPORT_S:
             self._reported_s = time.monotonic()
             values = {**self._assembler.counts, "unreadable": self._unreadable}
+            values["unreadable-batches"] = self._batches.count
             log.info("bridge.counts", extra={"values": values})
 
 

@@ -24,6 +24,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
+from streams.batches import PassedOver, read_with_aiokafka
 from streams.fold.arrivals import Arrived, Outcome
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
@@ -107,6 +108,7 @@ class StreamApp:
         self._flush_s = 0.0
         self._mute = False
         """Whether Redis refused to wake the readers: they look once a second."""
+        read_with_aiokafka(PassedOver(self.metrics.unreadable.inc))
         self.app = make_faust_app(settings)
         self.samples = self.app.topic(
             names.samples_topic, key_serializer="raw", value_serializer="raw", acks=False, partitions=None

@@ -33,6 +33,9 @@ class Metrics(Table):
         "Refused messages, by what became of them: kept on the rejects topic, left-out of a flood, lost",
         outcome=KEPT,
     )
+    unreadable = counter(
+        "windward_stream_unreadable_batches", "Batches of messages passed over: damaged, or packed as nobody unpacks"
+    )
     ahead = gauge(
         "windward_stream_records_ahead_ratio",
         "Share of records refused for a time ahead of this worker's clock; over a half: this clock is behind",

@@ -15,6 +15,7 @@ from ops.stack.servers.valkey import LocalValkey
 from schemas.messages.sample import Sample, encode
 from schemas.names import Names
 from tests.integration.pipeline import Pipeline, await_condition, make_samples
+from tests.packed import BROKEN, PACKERS, packing
 
 pytestmark = pytest.mark.integration
 
@@ -92,6 +93,26 @@ def test_a_message_that_grows_when_it_is_unpacked_ends_no_worker(pipeline: Pipel
         ("malformed", "1", 1),
     }
     assert worker.running
+
+
+def test_batches_of_each_codec_are_read_and_broken_ones_passed_over(pipeline: Pipeline) -> None:
+    """All partitions go on: the windows are those of the samples, and each broken batch is counted and named."""
+    samples = make_samples(4, 10)
+    worker = pipeline.start_worker()
+    for number, (codec, pack) in enumerate(PACKERS.values()):
+        with packing(codec, pack):
+            mine = samples[number :: len(PACKERS)]
+            send(pipeline, *(of(one) for one in mine), compression_type=codec, linger_ms=50)
+            pipeline.published.extend(mine)
+    for codec, pack in BROKEN.values():
+        with packing(codec, pack):
+            send(pipeline, of(samples[0], value=b"lost" * 500), compression_type=codec)
+    pipeline.await_folded(len(samples) + len(BROKEN))
+    pipeline.await_exact()
+    assert worker.running
+    (partition,) = {one["partition"] for one in kept(pipeline, len(BROKEN))}
+    said = next(line for line in worker.log.read_text().splitlines() if "kafka.batch.unreadable" in line)
+    assert f"topic={pipeline.names.samples_topic} partition={partition} offset=" in said
 
 
 def test_a_machine_speaks_for_itself_alone(pipeline: Pipeline) -> None:
