@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -91,33 +92,44 @@ def rules_of(node: Node, cluster: str) -> OperatorFacts:
 
     The label ``kubernetes`` names the cluster, as that of its instances does; ``kubernetes-pods`` says how many pods it
     takes. A taint of NoExecute has a key of its own, since pods tolerate it apart from one of NoSchedule. A taint that
-    keeps a cordoned node empty is left out: the cordon says it. Raises ValueError where the name is no machine's, or an
-    amount is no quantity.
+    keeps a cordoned node empty is left out: the cordon says it. So is an amount that is none (`unreadable_amounts`).
+    Raises ValueError where the name is no machine's.
     """
     check_machine_id(node.metadata.name)
     capacity, allocatable = _read(node.status.capacity), _read(node.status.allocatable)
+    pods = {PODS: f"{allocatable['pods']:.0f}"} if "pods" in allocatable else {}
     return OperatorFacts(
-        labels=(node.metadata.labels or {}) | _pods_of(node.status) | {CLUSTER: cluster},
+        labels=(node.metadata.labels or {}) | pods | {CLUSTER: cluster},
         taints=tuple(
             Taint(each.key + NO_EXECUTE * (each.effect == "NoExecute"), each.value, _EFFECTS[each.effect])  # type: ignore[arg-type]
             for each in node.spec.taints or ()
             if each.key != _CORDONED and each.effect in _EFFECTS
         ),
         cordon=node.spec.unschedulable,
-        capacity={**capacity},
+        capacity={name: capacity[name] for name in _COUNTED if name in capacity},
         reserve={
             name: capacity[name] - allocatable[name]
-            for name in capacity
-            if name in allocatable and capacity[name] > allocatable[name]
+            for name in _COUNTED
+            if name in capacity and name in allocatable and capacity[name] > allocatable[name]
         },
     )
 
 
-def _pods_of(status: NodeStatus) -> dict[str, str]:
-    """Return the label that says how many pods a node takes."""
-    given = (status.allocatable or {}).get("pods")
-    return {} if given is None else {PODS: f"{parse_quantity(given):.0f}"}
+def unreadable_amounts(node: Node) -> list[str]:
+    """Return what cannot be read of a node's amounts, in words."""
+    said = (("capacity", node.status.capacity), ("allocatable", node.status.allocatable))
+    return [
+        f"{where}.{name}: {given[name]!r}"
+        for where, given in said
+        for name in (*_COUNTED, "pods")
+        if given and name in given and name not in _read(given)
+    ]
 
 
 def _read(amounts: Amounts | None) -> dict[str, float]:
-    return {name: parse_quantity(amounts[name]) for name in _COUNTED if amounts and name in amounts}
+    found = {}
+    for name in (*_COUNTED, "pods"):
+        if amounts and name in amounts:
+            with suppress(ValueError):
+                found[name] = parse_quantity(amounts[name])
+    return found

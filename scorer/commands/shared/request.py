@@ -76,7 +76,7 @@ class RequestSettings(AmountSettings):
 
 def check_memory(given: str | None) -> None:
     """Refuse a number without a unit that is meant to have one: `--memory 10` is ten bytes. Raises SettingsError."""
-    if given is not None and given.isdecimal() and 0 < int(given) < BYTES_MEANT:
+    if given is not None and given.isascii() and given.isdecimal() and 0 < int(given) < BYTES_MEANT:
         raise SettingsError(f"memory: {given} is {given} bytes; did you mean {given}G or {given}M?")
 
 

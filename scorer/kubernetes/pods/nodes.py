@@ -18,7 +18,7 @@ import redis
 
 from schemas.messages.sample import Rejected
 from schemas.names import Names
-from scorer.kubernetes.nodes_body import Node, rules_of
+from scorer.kubernetes.nodes_body import Node, rules_of, unreadable_amounts
 from scorer.kubernetes.pods.metrics import Metrics
 from scorer.kubernetes.pods_body import Bookmark
 from scorer.kubernetes.pods_difference import is_doubtful
@@ -70,10 +70,13 @@ class NodeFacts:
         name = node.metadata.name
         try:
             self._wanted[name] = msgspec.json.encode(rules_of(node, self._cluster))
-            self._refused.discard(name)
+            reason = ", ".join(unreadable_amounts(node))
         except (Rejected, ValueError) as error:
-            if name not in self._refused:
-                log.warning("pods.node.refused", extra={"values": {"node": name, "reason": str(error)}})
+            reason = str(error)
+        if not reason:
+            self._refused.discard(name)
+        elif name not in self._refused:
+            log.warning("pods.node.refused", extra={"values": {"node": name, "reason": reason}})
             self._refused.add(name)
 
     def write(self) -> None:

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from schemas.messages.operator import OperatorFacts, Taint
-from scorer.kubernetes.nodes_body import Node, read_node, read_nodes, rules_of
+from scorer.kubernetes.nodes_body import Node, read_node, read_nodes, rules_of, unreadable_amounts
+from tests.rows import each_row
 
 LABELS = {"kubernetes": "east"}
 TAINTED = [
@@ -68,11 +69,37 @@ def test_rules(what: str, body: dict[str, Any], wanted: OperatorFacts) -> None:
     assert rules_of(node(body), "east") == wanted, what
 
 
-@pytest.mark.parametrize("body", [{"metadata": {"name": "n 1"}}, {"status": {"capacity": {"cpu": "many"}}}])
-def test_what_is_no_machine(body: dict[str, Any]) -> None:
-    """A name that no machine can have, an amount that is none."""
-    with pytest.raises(ValueError, match=r"machine|many"):
-        rules_of(node(body), "east")
+def test_what_is_no_machine() -> None:
+    """A name that no machine can have."""
+    with pytest.raises(ValueError, match="machine"):
+        rules_of(node({"metadata": {"name": "n 1"}}), "east")
+
+
+@each_row(
+    ("capacity", "allocatable", "read", "reserve", "told"),
+    [
+        ({"cpu": "4", "memory": "lots"}, {"cpu": "-2"}, {"cpu": 4.0}, {},
+         ["capacity.memory: 'lots'", "allocatable.cpu: '-2'"]),
+        ({"cpu": "many", "memory": "8"}, {"cpu": "3", "memory": "6"}, {"memory": 8.0}, {"memory": 2.0},
+         ["capacity.cpu: 'many'"]),
+        ({"cpu": "4"}, {"cpu": "3", "memory": "1 Gi"}, {"cpu": 4.0}, {"cpu": 1.0}, ["allocatable.memory: '1 Gi'"]),
+        ({"cpu": ""}, {"pods": "some"}, {}, {}, ["capacity.cpu: ''", "allocatable.pods: 'some'"]),
+        ({"x.com/gpu": "?"}, {"hugepages-2Mi": "?"}, {}, {}, []),
+    ],
+)  # fmt: skip
+def test_an_amount_that_is_none_costs_only_itself(
+    capacity: dict[str, str], allocatable: dict[str, str], read: dict[str, float], reserve: dict[str, float],
+    told: list[str],
+) -> None:  # fmt: skip
+    """The cordon, taints and labels stay, and the other amounts; what cannot be read is named."""
+    spec = {"unschedulable": True, "taints": [{"key": "gpu", "effect": "NoSchedule"}]}
+    status = {"capacity": capacity, "allocatable": allocatable}
+    one = node({"metadata": {"labels": {"zone": "a"}}, "spec": spec, "status": status})
+    wanted = OperatorFacts(
+        labels={"zone": "a"} | LABELS, cordon=True, taints=(Taint("gpu"),), capacity=read, reserve=reserve
+    )
+    assert rules_of(one, "east") == wanted
+    assert unreadable_amounts(one) == told
 
 
 @pytest.mark.parametrize(
