@@ -53,6 +53,18 @@ def test_the_schema_of_the_api_takes_each_object(name: str, version: str) -> Non
     kubernetes_validate.validate(OBJECTS[name], version, strict=True)
 
 
+def test_each_workload_runs_on_linux() -> None:
+    """Also those beside the base: a DaemonSet that tolerates all taints is started on Windows nodes, too."""
+    pods = {
+        f"{path.relative_to(FOLDER)}/{each['metadata']['name']}": pod(each)
+        for path in FOLDER.rglob("*.yaml")
+        for each in read_all_yaml(path.read_text())
+        if "template" in each.get("spec", {})
+    }
+    assert len(pods) >= 12
+    assert [name for name, each in pods.items() if each.get("nodeSelector") != {"kubernetes.io/os": "linux"}] == []
+
+
 def test_the_schema_refuses_a_mistake() -> None:
     """The check above would see one: a field in the wrong place."""
     wrong = OBJECTS["DaemonSet/windward-agent"] | {"replicas": 3}
