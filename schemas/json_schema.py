@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import json
 import sys
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,8 @@ def schema_file(name: str) -> str:
     """Return the content of a file."""
     schema = {"$schema": DIALECT, "title": name.removesuffix(".schema.json"), **msgspec.json.schema(TYPES[name])}
     for part in schema["$defs"].values():
+        if "description" in part:  # since Python 3.13 a docstring comes without the indentation of its lines
+            part["description"] = cleandoc(part["description"])
         if name.endswith(".result.v1.schema.json"):
             part["required"] = list(part["properties"])
         if "v" in part.get("properties", {}):

@@ -218,7 +218,9 @@ def certificates(folder: Path, names: Sequence[str]) -> Path:
         files = ["-keyout", folder / f"{name}.key", "-out", folder / f"{name}.crt"]
         signed = [] if name == "ca" else ["-CA", folder / "ca.crt", "-CAkey", folder / "ca.key"]
         more = (
-            [] if name == "ca" else ["-addext", f"subjectAltName=IP:{LOOPBACK}", "-addext", "basicConstraints=CA:FALSE"]
+            ["-addext", "keyUsage=critical,keyCertSign,cRLSign"]
+            if name == "ca"
+            else ["-addext", f"subjectAltName=IP:{LOOPBACK}", "-addext", "basicConstraints=CA:FALSE"]
         )
         subprocess.run(
             ["openssl", "req", *made, f"/CN={name}", *files, *signed, *more], check=True, capture_output=True

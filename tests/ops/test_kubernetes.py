@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,16 @@ def test_each_workload_runs_on_linux() -> None:
     }
     assert len(pods) >= 12
     assert [name for name, each in pods.items() if each.get("nodeSelector") != {"kubernetes.io/os": "linux"}] == []
+
+
+def test_certificates_made_as_told_pass_a_strict_client(tmp_path: Path) -> None:
+    """Python 3.13 and newer are strict by default: an authority says that it signs certificates."""
+    page = (ROOT / "docs/kubernetes.md").read_text()
+    told = re.findall(r"^openssl req.*?^done$", page, re.MULTILINE | re.DOTALL)
+    made = re.sub(r"^ *kubectl [^&]*?(?=^done)", "", told[0], flags=re.MULTILINE | re.DOTALL)
+    verify = "openssl verify -x509_strict -CAfile ca.crt extender.crt scheduler.crt"
+    done = subprocess.run(["sh", "-ec", f"{made}\n{verify}"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["extender.crt:", "OK", "scheduler.crt:", "OK"], done.stderr
 
 
 def test_the_schema_refuses_a_mistake() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from scorer.planning.thresholds.anomaly import Condition, SideDetectors
 from scorer.planning.thresholds.eviction_order import eviction_order, usefulness
 from scorer.planning.thresholds.pool import Pool
-from scorer.planning.thresholds.thresholds import Classes, Side, classify, reason, sides
+from scorer.planning.thresholds.thresholds import ROUNDING, Classes, Side, classify, reached, reason, sides
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.snapshot.arrays import Floats, Integers
 
@@ -130,7 +130,7 @@ class _Round:
         """Return whether a target would take it and stay below its threshold; its usage is then added there."""
         able = self.fits(instance, targets)
         added = np.where(self.counted, 0.0, self.pool.usage[:, instance])[:, None]
-        stays = able[(side.used[:, able] + added <= side.high[:, able]).all(axis=0)]
+        stays = able[(side.used[:, able] + added <= reached(side.high[:, able])).all(axis=0)]
         if not len(stays):
             return False
         side.used[:, stays[0]] += added[:, 0]
@@ -144,10 +144,10 @@ class _Round:
 
     def _evict(self, instances: Integers, machine: int, side: Side, room: Floats) -> None:
         for instance in instances.tolist():
-            if not (side.used[:, machine] > side.high[:, machine]).any():
+            if not (side.used[:, machine] > reached(side.high[:, machine])).any():
                 side.detectors.reset([self.pool.machines[machine]], self.now_s)
                 return
-            if (room <= 0).any() or len(self.evictions) >= self.rules.moves_max:
+            if (room <= ROUNDING * self.pool.capacity.max(axis=1)).any() or len(self.evictions) >= self.rules.moves_max:
                 return
             self.gone.add(instance)
             why = reason(self.pool.resources, side, self.pool.capacity, machine)

@@ -18,6 +18,18 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 ALWAYS = "memory"
 """A resource that is always compared, whether a threshold names it or not."""
 
+ROUNDING = 1e-9
+"""By which share of a limit a sum of usages may miss it: how a sum is rounded depends on its order, and on Python."""
+
+
+def reached(limit: Floats) -> Floats:
+    """Return the most that counts as the limit itself.
+
+    >>> 0.1 + 0.2 > 0.3, bool(0.1 + 0.2 > reached(np.float64(0.3)))
+    (True, False)
+    """
+    return limit * (1 + ROUNDING)
+
 
 @dataclass
 class Side:
@@ -34,11 +46,11 @@ class Side:
 
     def over(self) -> Bools:
         """Return [M]: whether any resource is above its high threshold."""
-        return np.asarray((self.used > self.high).any(axis=0))
+        return np.asarray((self.used > reached(self.high)).any(axis=0))
 
     def under(self) -> Bools:
         """Return [M]: whether no resource is above its low threshold."""
-        return np.asarray((self.used <= self.low).all(axis=0))
+        return np.asarray((self.used <= reached(self.low)).all(axis=0))
 
 
 @dataclass(frozen=True)
