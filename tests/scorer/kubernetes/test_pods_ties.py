@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schemas.rpc.request import Request
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.kubernetes.nodes_body import read_node, rules_of
 from scorer.kubernetes.pods_body import read_pod
@@ -23,6 +24,7 @@ from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import drain
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import Rebalancing
+from scorer.ranking.rank import rank
 from tests.effort import examples
 from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
@@ -188,6 +190,16 @@ def test_what_ties_a_pod_is_in_its_record(
     everywhere = {"key": "", "value": None, "effect": None}
     assert said.get("tolerations", []) == [everywhere | one for one in asked.get("tolerations", [])]
     assert {key: found.labels[key] for key in ("movable", "daemon") if key in found.labels} == labels
+
+
+def test_a_deployer_gets_no_port_of_a_pod() -> None:
+    """Neither that of a container nor that of a sidecar; another one is free."""
+    there = pod({"containers": PORTED, "initContainers": [SIDECAR]})
+    node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1", "resourceVersion": "1"}}
+    of = as_fleet([node | {"spec": {}, "status": {}}], [there])
+    inputs = of.inputs(load_profiles().choose())
+    free = [port for port in (53, 80, 9100) if rank(Request(ports=(port,)), inputs).feasible_count]
+    assert free == [80]
 
 
 # ---- plans
