@@ -194,11 +194,11 @@ def test_what_ties_a_pod_is_in_its_record(
 
 def test_a_deployer_gets_no_port_of_a_pod() -> None:
     """Neither that of a container nor that of a sidecar; another one is free."""
-    there = pod({"containers": PORTED, "initContainers": [SIDECAR]})
-    node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1", "resourceVersion": "1"}}
-    of = as_fleet([node | {"spec": {}, "status": {}}], [there])
+    there = pod({"containers": PORTED, "initContainers": [SIDECAR], "nodeName": "n2"})
+    node = {"kind": "Node", "apiVersion": "v1", "spec": {}, "status": {}}
+    of = as_fleet([node | {"metadata": {"name": name, "resourceVersion": "1"}} for name in ("n1", "n2")], [there])
     inputs = of.inputs(load_profiles().choose())
-    free = [port for port in (53, 80, 9100) if rank(Request(ports=(port,)), inputs).feasible_count]
+    free = [port for port in (53, 80, 9100) if rank(Request(ports=(port,), machine="n2"), inputs).feasible_count]
     assert free == [80]
 
 
