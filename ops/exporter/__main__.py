@@ -12,7 +12,8 @@ from ops.exporter.pages import serve
 from ops.exporter.selection import Selection
 from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Reader
-from schemas.process.presence import page_of
+from schemas.process.pages import while_accepting
+from schemas.process.presence import always_ready, page_of
 from schemas.process.run import Process, run
 from schemas.process.signals import Stop
 from schemas.process.version import product_version
@@ -46,7 +47,8 @@ def build(settings: ExporterSettings, _environ: Mapping[str, str]) -> Process:
 
     page = page_of(settings.metrics_host, settings.metrics_port, tls=bool(settings.metrics_tls_cert_file))
     first = {"page": f"{page}/metrics", "prefix": settings.names.prefix}
-    found = Process(work=Stop.wait, page=page, read_again=read_again, first=first)
+    ready = while_accepting(server, always_ready)  # whether Redis can be read: its page says that
+    found = Process(work=Stop.wait, page=page, ready=ready, read_again=read_again, first=first)
     for close in (reader.close, server.stop):
         found.closing.callback(close)
     return found

@@ -27,6 +27,8 @@ from waitress.task import ErrorTask, WSGITask
 
 from schemas.process.settings import SettingsError
 
+log = logging.getLogger("windward.pages")
+
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 WsgiApplication = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
 
@@ -127,11 +129,15 @@ class _Server(TcpWSGIServer):  # type: ignore[misc]
                 self.trigger.pull_trigger(channel.handle_close)
 
     def handle_accept(self) -> None:
-        super().handle_accept()
-        if len(self.active_channels) > self.connections_max:
-            idle = [channel for channel in self.active_channels.values() if not channel.requests]
-            if idle:
-                min(idle, key=lambda channel: channel.last_activity).handle_close()
+        """Accept a connection; whatever fails is that connection's alone, for waitress would close the listener."""
+        try:
+            super().handle_accept()
+            if len(self.active_channels) > self.connections_max:
+                idle = [channel for channel in self.active_channels.values() if not channel.requests]
+                if idle:
+                    min(idle, key=lambda channel: channel.last_activity).handle_close()
+        except Exception:
+            log.debug("pages.accept.failed", exc_info=True)
 
     def make_room(self) -> None:
         """Close the connections whose answers wait longest, while more waits than may; called by a worker."""
@@ -203,6 +209,11 @@ class PageServer:
     def port(self) -> int:
         """The port it listens on, also when ``port`` was 0."""
         return int(self._server.effective_port)
+
+    @property
+    def accepting(self) -> bool:
+        """Whether the thread runs and the socket listens."""
+        return self._thread.is_alive() and self._server.socket.fileno() >= 0
 
     @property
     def unsent_bytes(self) -> int:

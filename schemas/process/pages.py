@@ -59,6 +59,18 @@ def serve_pages(registry: CollectorRegistry, host: str, port: int, ready: Ready,
     return PageServer(Pages(metrics_of(registry, fleet), ready), host, port)
 
 
+def while_accepting(server: PageServer, ready: Ready) -> Ready:
+    """Return the state of a process that is not ready, either, where its server does not accept connections."""
+
+    def state() -> tuple[bool, dict[str, Any]]:
+        yes, details = ready()
+        if server.accepting:
+            return yes, details
+        return False, details | {"error": f"port {server.port} accepts no connections: restart the process"}
+
+    return state
+
+
 def metrics_of(registry: CollectorRegistry, fleet: str) -> WsgiApplication:
     """Return the application of ``/metrics``, the process's own metrics added to the registry."""
     disable_created_metrics()  # type: ignore[no-untyped-call]

@@ -16,7 +16,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from schemas.process.logs import configure_logs
-from schemas.process.pages import Ready, serve_pages
+from schemas.process.pages import Ready, serve_pages, while_accepting
 from schemas.process.presence import Presence, always_ready, page_of
 from schemas.process.settings import load_settings
 from schemas.process.signals import Stop, handle_signals
@@ -69,10 +69,12 @@ def run(command: str, kind: type[Any], build: Build, argv: list[str], environ: M
     page = process.page or page_of(host, port)
     named = {"name": process.name} if process.name else {}
     about: dict[str, Any] = {"name": process.name, "ready": process.ready, "tell_clock": process.tell_clock}
-    presence = Presence(command, settings.names, settings.redis_arguments(), page=page, **about)
     with ExitStack() as last, process.closing:
         if process.registry is not None and port:
-            last.callback(serve_pages(process.registry, host, port, process.ready, fleet=settings.prefix).stop)
+            pages = serve_pages(process.registry, host, port, process.ready, fleet=settings.prefix)
+            last.callback(pages.stop)
+            about["ready"] = while_accepting(pages, process.ready)
+        presence = Presence(command, settings.names, settings.redis_arguments(), page=page, **about)
         log.info(f"{event}.start", extra={"values": {**named, **process.first}})
         with presence:
             process.work(stop)

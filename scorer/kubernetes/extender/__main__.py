@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
+from schemas.process.pages import while_accepting
 from schemas.process.run import Process, run
 from schemas.process.settings import SettingsError
 from schemas.process.signals import Stop
@@ -71,7 +72,8 @@ def build(settings: ExtenderSettings, environ: Mapping[str, str]) -> Process:
         server = serve(verbs, settings.listen_host, settings.listen_port, context, settings.client_names)
         closing.callback(server.stop)
         first = {"mode": settings.mode, "host": settings.listen_host, "port": server.port, "tls": context is not None}
-        return Process(work=Stop.wait, closing=closing.pop_all(), registry=metrics.registry, ready=state, first=first)
+        ready = while_accepting(server, state)
+        return Process(work=Stop.wait, closing=closing.pop_all(), registry=metrics.registry, ready=ready, first=first)
 
 
 if __name__ == "__main__":

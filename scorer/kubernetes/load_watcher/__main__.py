@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 
 from schemas.process.page_server import PageServer
-from schemas.process.pages import Pages, metrics_of
+from schemas.process.pages import Pages, metrics_of, while_accepting
 from schemas.process.presence import page_of
 from schemas.process.run import Process, run
 from schemas.process.signals import Stop
@@ -44,7 +44,7 @@ def build(settings: LoadWatcherSettings, _environ: Mapping[str, str]) -> Process
     watcher.refresh()
     page = page_of(settings.metrics_host, server.port)
     first = {"page": f"{page}/watcher", "window_s": settings.window}
-    found = Process(work=work, page=page, ready=watcher.ready, event="watcher", first=first)
+    found = Process(work=work, page=page, ready=while_accepting(server, watcher.ready), event="watcher", first=first)
     for close in (loader.close, server.stop):
         found.closing.callback(close)
     return found

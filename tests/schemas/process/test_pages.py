@@ -7,9 +7,11 @@ import gzip
 import http.client
 import socket
 import ssl
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,10 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from schemas.process import page_server
 from schemas.process.page_server import PageServer
-from schemas.process.pages import Pages, metrics_of, serve_pages
+from schemas.process.pages import Pages, metrics_of, serve_pages, while_accepting
+from schemas.process.presence import always_ready
 from schemas.process.settings import SettingsError
 
 THINGS = b'windward_test_things_total{fleet="windward"} 3.0'
@@ -281,14 +285,68 @@ def test_pages_with_a_password_want_it(registry: CollectorRegistry, given: str) 
         server.stop()
 
 
-def test_tls_is_spoken_and_a_silent_client_blocks_no_other(tmp_path: Path) -> None:
-    """A large page arrives whole; one that never shakes hands, and one without TLS, are dropped."""
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
+    """Return a certificate for 127.0.0.1, and a server's context with it."""
+    cert, key = folder / "cert.pem", folder / "key.pem"
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
     made += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)]
     subprocess.run(made, check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
+    return cert, context
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # ssl itself drops what has left
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"])
+def test_a_listener_with_tls_goes_on_after_clients_that_leave(tmp_path: Path, said: bytes) -> None:
+    """They reset before they are accepted, without TLS, or inside of the handshake: 500 times."""
+    _, context = certificate(tmp_path)
+    server = PageServer(Pages(metrics_of(CollectorRegistry(), "x"), always_ready), "127.0.0.1", 0, context=context)
+    try:
+        for _ in range(500):
+            with socket.create_connection(("127.0.0.1", server.port), 5) as one:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                with suppress(ConnectionError):
+                    one.sendall(said)
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", server.port, timeout=5, context=ssl._create_unverified_context()
+        )
+        connection.request("GET", "/live")
+        assert connection.getresponse().status == 200
+        connection.close()
+    finally:
+        server.stop()
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+def test_a_listener_goes_on_after_any_failure_of_a_connection(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the connection's constructor raises."""
+    for kind in (OSError, ssl.SSLError, MemoryError, ValueError, RuntimeError):
+
+        def fails(*_: object, kind: type[Exception] = kind, **__: object) -> None:
+            raise kind
+
+        with monkeypatch.context() as patched:
+            patched.setattr(page_server._Channel, "__init__", fails)
+            with socket.create_connection(("127.0.0.1", port), 5) as one:
+                assert one.recv(1) == b""
+        assert ask(port, "/live")[0] == 200
+
+
+def test_a_process_whose_listener_ended_is_not_ready(registry: CollectorRegistry) -> None:
+    """Its state is what it was, and no."""
+    server = serve_pages(registry, "127.0.0.1", 0, always_ready, fleet="windward")
+    ready = while_accepting(server, lambda: (True, {"machines": 3}))
+    assert ready() == (True, {"machines": 3})
+    server.stop()
+    yes, details = ready()
+    assert (yes, details["machines"]) == (False, 3)
+    assert "accepts no connections" in details["error"]
+
+
+def test_tls_is_spoken_and_a_silent_client_blocks_no_other(tmp_path: Path) -> None:
+    """A large page arrives whole; one that never shakes hands, and one without TLS, are dropped."""
+    cert, context = certificate(tmp_path)
     body = bytes(range(256)) * 20_000
 
     def big(environ: dict[str, Any], start: Callable[..., object]) -> list[bytes]:
