@@ -209,7 +209,7 @@ class _Call(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        act = self.server.evict if self.path.endswith("/eviction") else self.server.bind
+        act = self.server.evict if urlsplit(self.path).path.endswith("/eviction") else self.server.bind
         status = act(self.path.split("/")[-2], body)
         said = "Success" if status < 400 else "Failure"
         self._answer(status, {"kind": "Status", "apiVersion": "v1", "status": said, "code": status})

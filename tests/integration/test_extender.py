@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -203,12 +204,35 @@ def test_a_refused_binding_is_released_and_tried_again(binding: Binding) -> None
     assert "503" in binding.bind("a", "n1")
     assert binding.held()["a"] == "n1 reserved"
     binding.api.refuses = 0
+    assert "another try" in binding.bind("a", "n2")
+    binding.ledger.release("a")
     assert binding.bind("a", "n2") == ""
     assert binding.held()["a"] == "n2 reserved"
     binding.api.put("b", "", phase="Pending", name="pod-c")
     assert binding.bind("c", "n1") == "it is gone"
     binding.api.away = True
     assert "503" in binding.bind("a", "n1")
+
+
+def test_two_extenders_bind_each_pod_once(binding: Binding, valkey: Valkey, names: Names) -> None:
+    """A retry, or two leaders: no node has more than its room, and the ledger has every pod that was bound."""
+    uids = [f"u{number}" for number in range(40)]
+    for uid in uids:
+        binding.api.put(uid, "", cpu="3", phase="Pending")
+    flags = ["--mode", "bind", "--api-url", binding.api.url]
+    with extender(valkey.url, names, *flags) as (_, port, page), ThreadPoolExecutor(6) as pool:
+        eventually(lambda: is_ready(page))
+        other = Binding(binding.api, binding.ledger, port, page)
+        tries = [
+            (one, uid, f"n{number % 4}") for uid in uids for number, one in enumerate((binding, other), int(uid[1:]))
+        ]
+        list(pool.map(lambda each: each[0].bind(*each[1:]), tries))
+    bound = {uid: pod["spec"]["nodeName"] for uid, pod in binding.api.pods.items() if pod["spec"]["nodeName"]}
+    assert {uid: f"{node} reserved" for uid, node in bound.items()} == {
+        uid: where for uid, where in binding.held().items() if uid != "there"
+    }
+    assert max(Counter(bound.values()).values()) <= 5
+    assert len(bound) == 15
 
 
 def certificates(folder: Path, names: Sequence[str]) -> Path:

@@ -1,12 +1,22 @@
 """Shell: reserves a pod in the ledger, then binds it by the API server; what is not bound is released.
 
     GET the pod -> reserve its uid on the node, within limits -> POST the Binding, for this uid only
-                                                                   refused  -> release
-                                                                   no answer -> GET the pod: bound there, or an error
+                        else GET the pod: bound there -> done
+                                          bound elsewhere -> release, and reserve it where it is, whatever the limits
+                                          gone, or the binding was refused -> release
+                                          else it stays unknown: an error
 
-Where it stays unknown whether a pod was bound, its reservation is left: it ends by itself, and `windward pods` confirms
-it when the pod is seen there. The same pod is tried again by the scheduler, so the ledger is asked as by no query: a
-query would never reserve anew what has ended.
+Several may try the same pod at once: after the scheduler's timeout, at a change of leaders, by two threads. A POST that
+is under way binds the pod where its reservation is, so that reservation holds: another try is refused, and only who has
+reserved releases, by generation. Where it stays unknown whether a pod was bound, the reservation is left until no POST
+can be under way (`UNDER_WAY_S`): then another try may release it, if the pod is still not bound. It ends by itself, and
+`windward pods` confirms it when the pod is seen there.
+
+A process that is suspended between its reservation and its POST does not send it (`SEND_S`). What is left is a
+suspension within the sending itself, for longer than `UNDER_WAY_S`.
+
+The same pod is tried again by the scheduler, so the ledger is asked as by no query: a query would never reserve anew
+what has ended.
 """
 
 from __future__ import annotations
@@ -14,6 +24,7 @@ from __future__ import annotations
 import http.client
 import logging
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -22,19 +33,27 @@ import redis
 
 from schemas.process.redis_url import in_words
 from schemas.rpc.request import Request
-from scorer.kubernetes.api_calls import Calls, NoAnswer, pod_path
+from scorer.kubernetes.api_calls import ANSWER_S, Calls, NoAnswer, pod_path
 from scorer.kubernetes.extender.protocol import ExtenderBindingArgs
 from scorer.kubernetes.pods_api import ApiServer
 from scorer.kubernetes.pods_body import UNREADABLE, Pod, read_pod
 from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.transition import Outcome, UnknownFormat, Wanted
+from scorer.ledger.record.transition import Candidate, Outcome, UnknownFormat, Wanted
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import AWAY
 
 log = logging.getLogger("windward.extender")
 
-_REFUSED = range(400, 500)
+SEND_S = 2.0
+"""How long after it began to reserve a binder may send its POST."""
+UNDER_WAY_S = 20.0
+"""How long after its reservation a binding may still be done: `SEND_S`; to connect, for TLS, and the API server's
+deadline, `ANSWER_S` each; 7 s that a write of etcd may take after its caller has given up; 2 s more."""
+_REFUSED = frozenset(range(400, 500)) - {http.client.REQUEST_TIMEOUT}
+
+
+TRIED = "another try to bind it is under way"
 
 
 class Refused(Exception):
@@ -48,8 +67,10 @@ class Refused(Exception):
 class Binder:
     """Binds pods; each thread has connections of its own, to the ledger and to the API server."""
 
-    def __init__(self, api: ApiServer, ledger: Callable[[], Ledger]) -> None:
-        self._api, self._make_ledger = Calls(api), ledger
+    def __init__(
+        self, api: ApiServer, ledger: Callable[[], Ledger], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._api, self._make_ledger, self._clock = Calls(api), ledger, clock
         self._own = threading.local()
 
     def request(self, args: ExtenderBindingArgs, how: Reading) -> Request | None:
@@ -66,18 +87,34 @@ class Binder:
 
     def bind(self, args: ExtenderBindingArgs, wanted: Wanted) -> None:
         """Reserve, then bind. Raises Refused."""
+        began_s = self._clock()
         reserved = self._reserve(args, wanted)
-        try:
-            answer = self._api.post(pod_path(args.pod_namespace, args.pod_name, "/binding"), _binding(args))
-        except NoAnswer as error:
-            if self._pod(args).spec.node_name == args.node:
-                return
-            raise Refused("api", f"the API server has not answered: {error}") from None
-        if answer.status < http.client.BAD_REQUEST:
-            return
-        if answer.status in _REFUSED:
+        if self._clock() - began_s > SEND_S:
             self._release(reserved)
-        raise Refused("api", f"the binding was refused: {answer.said}")
+            raise Refused("ledger", "the ledger took too long")
+        path = pod_path(args.pod_namespace, args.pod_name, f"/binding?timeout={ANSWER_S:.0f}s")
+        try:
+            answer = self._api.post(path, _binding(args))
+        except NoAnswer as error:
+            status, why = 0, f"the API server has not answered: {error}"
+        else:
+            status, why = answer.status, f"the binding was refused: {answer.said}"
+            if status < http.client.BAD_REQUEST:
+                return
+        try:
+            node = self._pod(args).spec.node_name
+        except Refused as refused:
+            if refused.reason == "pod":
+                self._release(reserved)
+            raise
+        if node == args.node:
+            return
+        if node or status in _REFUSED:
+            self._release(reserved)
+        if node:
+            self._reserve_there(wanted, node)
+            why = f"it is bound to {node}"
+        raise Refused("api", why)
 
     # ---- the ledger
 
@@ -91,19 +128,34 @@ class Binder:
     def _reserve(self, args: ExtenderBindingArgs, wanted: Wanted) -> Instance:
         try:
             outcome = self._try(wanted)
-            held = outcome.instance
-            if held is not None and held.state == "reserved" and not _is_for(args, outcome):
-                self._ledger.release(held.id, generation=held.generation)  # of an earlier try
+            if outcome.instance is not None and outcome.kind != "placed":
+                self._end_old(args, outcome.instance)
                 outcome = self._try(wanted)
         except (*AWAY, UnknownFormat, redis.ResponseError) as error:
             self._ledger.wire.close()
             raise Refused(
                 "ledger", f"the ledger cannot be written: {type(error).__name__}: {in_words(error)}"
             ) from None
-        if outcome.instance is None or not _is_for(args, outcome):
-            where = f"it is on {outcome.instance.machine}" if outcome.instance else ", ".join(outcome.reasons)
-            raise Refused("limits", f"the ledger refuses {args.node}: {where or outcome.kind}")
+        if outcome.instance is None:
+            raise Refused("limits", f"the ledger refuses {args.node}: {', '.join(outcome.reasons) or outcome.kind}")
+        if outcome.kind != "placed":
+            raise Refused("busy", TRIED)
         return outcome.instance
+
+    def _end_old(self, args: ExtenderBindingArgs, held: Instance) -> None:
+        """Release what another try has reserved, if it can bind the pod no more. Raises Refused."""
+        if held.state != "reserved":
+            raise Refused("pod", f"the ledger has it on {held.machine}")
+        if self._ledger.server_time_s() < held.reserved_at + UNDER_WAY_S:
+            raise Refused("busy", TRIED)
+        if node := self._pod(args).spec.node_name:
+            raise Refused("pod", f"it is bound to {node}")
+        self._ledger.release(held.id, generation=held.generation)
+
+    def _reserve_there(self, wanted: Wanted, node: str) -> None:
+        """Reserve a pod where it is, whatever the limits: `windward pods` will confirm it."""
+        with suppress(*AWAY, UnknownFormat, redis.ResponseError):
+            self._try(wanted._replace(candidates=[Candidate(node, -1)]))
 
     def _try(self, wanted: Wanted) -> Outcome:
         (outcome,) = self._ledger.reserve([wanted]).outcomes
@@ -130,12 +182,6 @@ class Binder:
         if pod is None:
             raise Refused("api", f"the pod cannot be read: {answer.said}")
         return pod
-
-
-def _is_for(args: ExtenderBindingArgs, outcome: Outcome) -> bool:
-    """Return whether the ledger has the pod on this node, for this request."""
-    one = outcome.instance
-    return one is not None and outcome.kind in ("placed", "known") and one.machine == args.node
 
 
 def _binding(args: ExtenderBindingArgs) -> bytes:

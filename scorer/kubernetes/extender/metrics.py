@@ -10,7 +10,8 @@ NEUTRAL = ("other", "unready", "silent", "stale", "late", "refused", "failed")
 """Why an answer leaves all to the scheduler: another scheduler's pod; nothing was read yet; Redis is silent; data are
 stale; no time was left; the pod or the question cannot be read; an error here."""
 REFUSED = ("limits", "pod", "api", "ledger", "busy")
-"""Why a pod was not bound: a limit of its node; it is gone, or bound; the API server; the ledger; too many at once."""
+"""Why a pod was not bound: a limit of its node; it is gone, or bound; the API server; the ledger; too many at once, or
+another try of the same pod is under way."""
 _SECONDS = (0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.025, 0.05, 0.1, 0.15, 0.2, 0.5, 1.0, 5.0)
 
 

@@ -192,6 +192,11 @@ class Ledger:
             wrong = next(raw for raw in raws if not _is_record(raw))
             raise Damaged(self.instances, f"{wrong!r} is no record of an instance") from None
 
+    def server_time_s(self) -> float:
+        """Return the server's time, epoch seconds: the clock of the times in records."""
+        seconds, microseconds = self.wire.one("TIME")
+        return int(seconds) + int(microseconds) / 1e6
+
     def acted(self, step: str, instance_id: str, call: Call) -> bool:
         """Say whether a query has taken a step (a name of `SCRIPTS`) on an id before."""
         key = f"{self.queries}:{call.query}"
