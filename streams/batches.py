@@ -194,6 +194,21 @@ DECODERS = {
 """By the name of a codec the function that unpacks."""
 
 
+_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+def unpacked(value: bytes) -> bytes:
+    """Return a message without the packing of its own that some exporters give it, beside that of the batch.
+
+    Raises ValueError for one that cannot be unpacked.
+    """
+    codec = next((codec for magic, codec in _MAGIC.items() if value.startswith(magic)), None)
+    try:
+        return value if codec is None else DECODERS[codec](value)
+    except Exception as error:  # a codec's own
+        raise ValueError(f"{codec}: {error}") from None
+
+
 def _read_with(module: ModuleType) -> None:
     for name, decode in DECODERS.items():
         setattr(module, f"{name}_decode", decode)

@@ -20,10 +20,10 @@ from streams.agent.__main__ import begin, stop_event
 from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
 from streams.agent.sampling.backlog import Record
-from streams.batches import PassedOver, read_with_kafka_python
+from streams.batches import PassedOver, read_with_kafka_python, unpacked
 from streams.bridge.formats import otel, telegraf
 from streams.bridge.formats.assembler import Assembler
-from streams.bridge.formats.points import Point, UnreadableError
+from streams.bridge.formats.points import Point
 from streams.bridge.scraping import Asker, Scraper
 from streams.bridge.settings import AGENTS, BridgeSettings
 
@@ -173,8 +173,8 @@ class Bridge:
     def _take(self, records: Sequence[Any]) -> None:
         for record in records:
             try:
-                points = self._read(record.value or b"", self._key)
-            except UnreadableError as error:
+                points = self._read(unpacked(record.value or b""), self._key)
+            except ValueError as error:  # UnreadableError, or of its packing
                 self._unreadable += 1
                 if self._unreadable == 1:
                     log.warning("bridge.unreadable", extra={"values": {"error": str(error)[:200]}})

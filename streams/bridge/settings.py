@@ -20,7 +20,7 @@ AGENTS = ("telegraf", "otel", "node-exporter")
 
 @dataclass(frozen=True, kw_only=True)
 class BridgeSettings(PublishSettings):
-    """Publish samples from what another agent measures: it writes to Kafka as JSON, or is scraped (node-exporter)."""
+    """Publish samples from what another agent measures: it writes to Kafka, or is scraped (node-exporter)."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward bridge telegraf --kafka broker:9092 --topic telegraf",

@@ -15,7 +15,7 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.structs import TopicPartition
 
-from streams.batches import PassedOver, read_with_aiokafka, read_with_kafka_python
+from streams.batches import PassedOver, read_with_aiokafka, read_with_kafka_python, unpacked
 from tests.packed import BROKEN, PACKERS, packing
 from tests.rows import each_row
 
@@ -164,3 +164,13 @@ def test_a_batch_is_counted_once_though_it_is_read_again() -> None:
     for first in (5, 5, 9):
         passed.note(PARTITION, first, first + 2, ValueError("x"))
     assert (passed.count, len(told)) == (2, 2)
+
+
+def test_a_message_may_be_packed_by_its_exporter() -> None:
+    """As gzip or zstd, beside the packing of its batch; what is no such packing is left as it is."""
+    for codec in ("gzip", "zstd"):
+        _, pack = PACKERS[codec]
+        assert unpacked(pack(b"{}" * 500)) == b"{}" * 500
+        with pytest.raises(ValueError, match=f"^{codec}: "):
+            unpacked(pack(b"{}" * 500)[:-9])
+    assert (unpacked(b'{"a":1}'), unpacked(b"")) == (b'{"a":1}', b"")

@@ -1,44 +1,58 @@
-"""OpenTelemetry's messages: metrics of the collector's hostmetrics receiver in OTLP JSON. Pure.
+"""OpenTelemetry's messages: metrics of the collector's hostmetrics receiver in OTLP, as JSON or as protobuf. Pure.
 
     resourceMetrics > resource.attributes (host.name)
                     > scopeMetrics > metrics > name, gauge | sum > dataPoints > attributes, timeUnixNano, as...
 
-| metric                 | attributes         | as                                                     |
-|------------------------|--------------------|--------------------------------------------------------|
-| system.cpu.time        | cpu, state         | busy and total time of each core; idle and wait are idle |
-| system.memory.usage    | state              | used; the total is used, free, cached and buffered       |
-| system.memory.limit    |                    | the total, where it is sent; the states add up to 1 % more |
-| system.network.io      | device, direction  | per interface                                          |
-| system.disk.io_time    | device             | per disk                                               |
+| metric                   | attributes        | as                                                     |
+|--------------------------|-------------------|--------------------------------------------------------|
+| system.cpu.time          | state; core, or none | busy and total time; idle and wait are idle         |
+| system.cpu.logical.count |                   | cores; without it those that have a time of their own  |
+| system.cpu.utilization   | state; core, or none | the busy share, where no time is sent               |
+| system.memory.usage      | state             | used; the total is used, free, cached and buffered     |
+| system.memory.limit      |                   | the total, where it is sent; the states add up to 1 % more |
+| system.network.io        | device, direction | per interface                                          |
+| system.disk.io_time      | device            | per disk                                               |
 
-Other metrics are ignored, and so are sums that are not cumulative. ``startTimeUnixNano`` shows that a counter was reset
-even when it is above its old value.
+Attributes have the receiver's names or those of the semantic conventions (`NAMES`). Other metrics are ignored.
+``startTimeUnixNano`` shows that a counter was reset even when it is above its old value. Of a sum of delta temporality
+it is when the rise began. Until June 2026 the receiver sends the time of each core, since then their sum and the number
+of cores (pull requests 49162 and 49325 of opentelemetry-collector-contrib).
 
-Format: OTLP's JSON encoding (numbers of 64 bits are strings) and the documentation of the hostmetrics receiver.
+Format: OTLP's JSON encoding (numbers of 64 bits are strings), its protobuf encoding, and the documentation of the
+hostmetrics receiver.
 """
 
 from __future__ import annotations
 
 import math
+import struct
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from streams.bridge.formats.points import Point, Quantity, UnreadableError
+from streams.bridge.formats.points import COUNTERS, Point, Quantity, UnreadableError
 
-CUMULATIVE = (2, "AGGREGATION_TEMPORALITY_CUMULATIVE")
-IDLE = frozenset(("idle", "wait"))
-WHOLE = frozenset(("used", "free", "cached", "buffered"))
+DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
+IDLE = frozenset(("idle", "wait", "iowait"))
+WHOLE = frozenset(("used", "free", "cached", "buffered", "buffers"))
 """States of memory that add up to the total; slabs are included in ``cached``."""
+NAMES = {
+    "core": ("cpu", "cpu.logical_number", "system.cpu.logical_number"),
+    "state": ("state", "cpu.mode", "system.cpu.state", "system.memory.state"),
+    "device": ("device", "system.device", "network.interface.name"),
+    "direction": ("direction", "network.io.direction", "system.network.io.direction"),
+}
+"""By what is meant: the attribute's names, the receiver's first, then those of the semantic conventions."""
 
 
 class Value(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """A value of an attribute; only text is read."""
+    """A value of an attribute; only text and whole numbers are read."""
 
     string_value: str = ""
+    int_value: str | int = ""
 
 
 class Attribute(msgspec.Struct, frozen=True, gc=False):
@@ -104,13 +118,90 @@ _decoder = msgspec.json.Decoder(Metrics)
 def read_points(raw: bytes, machine_key: str = "host.name") -> list[Point]:
     """Return the points of a message; ``machine_key`` is the resource attribute that names the machine.
 
-    Raises UnreadableError for a message that is not OTLP JSON of metrics.
+    Raises UnreadableError for a message that is not OTLP of metrics, and for one that names no machine at all.
     """
     try:
-        groups = _decoder.decode(raw).resource_metrics
-        return [point for group in groups for point in _of_machine(group, machine_key)]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, OverflowError) as error:
-        raise UnreadableError(f"not OTLP's JSON: {error}") from None
+        # Protobuf begins with a line feed, and its second byte, a length, may be a brace.
+        groups = (_decoder.decode(raw) if raw[:1] == b"{" else _message(Metrics, raw)).resource_metrics
+        found = [point for group in groups for point in _of_machine(group, machine_key)]
+    except (msgspec.DecodeError, RecursionError, ValueError, OverflowError, struct.error, TypeError) as error:
+        raise UnreadableError(f"not OTLP's JSON or protobuf: {error}") from None
+    if groups and not any(_text(group.resource.attributes, machine_key) for group in groups):
+        raise UnreadableError(f"no resource has the attribute {machine_key}, which names the machine: --machine-key")
+    return found
+
+
+def _fields(raw: bytes) -> Iterator[tuple[int, bytes | int]]:
+    """Yield the fields of a message in protobuf: number, and bytes or a whole number."""
+    at = 0
+    while at < len(raw):
+        key, at = _varint(raw, at)
+        wire, value = key & 7, 0
+        if wire == 0:
+            value, at = _varint(raw, at)
+            yield key >> 3, value
+            continue
+        size = {1: 8, 5: 4}.get(wire)
+        if wire == 2:
+            size, at = _varint(raw, at)
+        if size is None or at + size > len(raw):
+            raise ValueError(f"a field of {size} bytes and kind {wire} at byte {at} of {len(raw)}")
+        yield key >> 3, raw[at : at + size]
+        at += size
+
+
+def _varint(raw: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 64, 7):
+        if at >= len(raw):
+            break
+        byte = raw[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ValueError(f"a number without an end at byte {at} of {len(raw)}")
+
+
+def _message(kind: type[Any], raw: bytes) -> Any:
+    """Return a message in protobuf as the type that JSON is read into."""
+    found: dict[str, Any] = {}
+    for number, value in _fields(raw):
+        if number in _PROTOBUF[kind]:
+            name, read = _PROTOBUF[kind][number]
+            if name.endswith("[]"):
+                found.setdefault(name[:-2], []).append(read(value))
+            else:
+                found[name] = read(value)
+    return kind(**found)
+
+
+def _double(value: bytes) -> float:
+    return float(struct.unpack("<d", value)[0])
+
+
+def _fixed(value: bytes) -> int:
+    return int(struct.unpack("<q", value)[0])
+
+
+_PROTOBUF: dict[type, dict[int, tuple[str, Callable[[Any], Any]]]] = {
+    Metrics: {1: ("resource_metrics[]", partial(_message, ResourceMetrics))},
+    ResourceMetrics: {1: ("resource", partial(_message, Resource)), 2: ("scope_metrics[]", partial(_message, Scope))},
+    Resource: {1: ("attributes[]", partial(_message, Attribute))},
+    Scope: {2: ("metrics[]", partial(_message, Metric))},
+    Metric: {1: ("name", bytes.decode), 5: ("gauge", partial(_message, Data)), 7: ("sum", partial(_message, Data))},
+    Data: {1: ("data_points[]", partial(_message, DataPoint)), 2: ("aggregation_temporality", int)},
+    DataPoint: {
+        2: ("start_time_unix_nano", _fixed),
+        3: ("time_unix_nano", _fixed),
+        4: ("as_double", _double),
+        6: ("as_int", _fixed),
+        7: ("attributes[]", partial(_message, Attribute)),
+    },
+    Attribute: {1: ("key", bytes.decode), 2: ("value", partial(_message, Value))},
+    Value: {1: ("string_value", bytes.decode), 3: ("int_value", int)},
+}
+"""By type the fields that are read: number, name with [] where it is repeated, and what reads it."""
 
 
 def _of_machine(group: ResourceMetrics, machine_key: str) -> Iterator[Point]:
@@ -121,16 +212,22 @@ def _of_machine(group: ResourceMetrics, machine_key: str) -> Iterator[Point]:
     for scope in group.scope_metrics:
         for metric in scope.metrics:
             data = metric.sum or metric.gauge
-            if data is None or metric.name not in _READERS or data.aggregation_temporality not in CUMULATIVE:
+            if data is None or metric.name not in _READERS:
                 continue
+            delta = data is metric.sum and data.aggregation_temporality in DELTA
             for point in _READERS[metric.name](machine, data.data_points):
                 summed = point.quantity == "memory_total" and metric.name == "system.memory.usage"
-                if math.isfinite(point.value) and point.value >= 0 and not (told and summed):
-                    yield point
+                unusable = delta and point.quantity not in COUNTERS and point.quantity != "cores"
+                if math.isfinite(point.value) and point.value >= 0 and not (told and summed) and not unusable:
+                    yield point._replace(delta=delta)
 
 
 def _text(attributes: list[Attribute], key: str) -> str:
-    return next((one.value.string_value for one in attributes if one.key == key), "")
+    return next((one.value.string_value or str(one.value.int_value) for one in attributes if one.key == key), "")
+
+
+def _meant(point: DataPoint, what: str) -> str:
+    return next(filter(None, (_text(point.attributes, name) for name in NAMES[what])), "")
 
 
 def _value(point: DataPoint) -> float:
@@ -147,9 +244,9 @@ def _cpu(machine: str, points: list[DataPoint]) -> Iterator[Point]:
     busy: dict[tuple[str, float, float], float] = defaultdict(float)
     total: dict[tuple[str, float, float], float] = defaultdict(float)
     for one in points:
-        key = (_text(one.attributes, "cpu"), *_times(one))
+        key = (_meant(one, "core"), *_times(one))
         total[key] += _value(one)
-        busy[key] += 0.0 if _text(one.attributes, "state") in IDLE else _value(one)
+        busy[key] += 0.0 if _meant(one, "state") in IDLE else _value(one)
     for (core, at, started), value in total.items():
         yield Point(machine, at, "cpu_busy_s", core, busy[core, at, started], started)
         yield Point(machine, at, "cpu_total_s", core, value, started)
@@ -157,10 +254,20 @@ def _cpu(machine: str, points: list[DataPoint]) -> Iterator[Point]:
             yield Point(machine, at, "cores", core, 1.0)
 
 
+def _utilization(machine: str, points: list[DataPoint]) -> Iterator[Point]:
+    busy, total = defaultdict[float, float](float), defaultdict[float, float](float)
+    for one in points:
+        at, _ = _times(one)
+        total[at] += _value(one)
+        busy[at] += 0.0 if _meant(one, "state") in IDLE else _value(one)
+    for at, value in total.items():
+        yield Point(machine, at, "cpu_busy_share", "", busy[at] / value if value else math.nan)
+
+
 def _memory(machine: str, points: list[DataPoint]) -> Iterator[Point]:
     total: dict[float, float] = defaultdict(float)
     for one in points:
-        state, (at, _) = _text(one.attributes, "state"), _times(one)
+        state, (at, _) = _meant(one, "state"), _times(one)
         if state in WHOLE:
             total[at] += _value(one)
         if state == "used":
@@ -172,18 +279,20 @@ def _memory(machine: str, points: list[DataPoint]) -> Iterator[Point]:
 def _each(quantity: Quantity, part: str, machine: str, points: list[DataPoint]) -> Iterator[Point]:
     for one in points:
         at, started = _times(one)
-        yield Point(machine, at, quantity, _text(one.attributes, part) if part else "", _value(one), started)
+        yield Point(machine, at, quantity, _meant(one, part) if part else "", _value(one), started)
 
 
 def _network(machine: str, points: list[DataPoint]) -> Iterator[Point]:
     for direction, quantity in _DIRECTIONS.items():
-        chosen = [one for one in points if _text(one.attributes, "direction") == direction]
+        chosen = [one for one in points if _meant(one, "direction") == direction]
         yield from _each(quantity, "device", machine, chosen)
 
 
 _DIRECTIONS: dict[str, Quantity] = {"receive": "received", "transmit": "sent"}
 _READERS: dict[str, Any] = {
     "system.cpu.time": _cpu,
+    "system.cpu.logical.count": partial(_each, "cores", ""),
+    "system.cpu.utilization": _utilization,
     "system.memory.usage": _memory,
     "system.memory.limit": partial(_each, "memory_total", ""),
     "system.network.io": _network,

@@ -35,6 +35,8 @@ class Point(NamedTuple):
     value: float
     started: float = 0.0
     """When a counter was last reset, epoch s; 0 when its agent does not send it."""
+    delta: bool = False
+    """Of a counter: the value is its rise since ``started``, else since its last point."""
     source: str = ""
     """What was scraped, where that is known: two of them may give themselves one machine's name."""
 

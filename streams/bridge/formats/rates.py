@@ -68,6 +68,9 @@ def rise(machine: Machine, key: Key, point: Point) -> tuple[float, float] | None
         for other in [one for one in machine.before if one[0] == "cpu_idle_s"]:  # of another number of cores
             del machine.before[other]
     machine.before[key] = point
+    if point.delta:
+        seconds = point.at - (point.started or (before.at if before else point.at))
+        return (point.value, seconds) if 0 < seconds <= INTERVAL_S_MAX else None
     if before is None or not 0 < point.at - before.at <= INTERVAL_S_MAX:
         return None
     reset = point.value < before.value or point.started > before.started > 0

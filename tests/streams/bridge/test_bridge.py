@@ -10,6 +10,7 @@ their old values, which only ``startTimeUnixNano`` tells.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable
@@ -118,6 +119,171 @@ def test_telegraf_becomes_samples() -> None:
     assert last.cpu and last.memory and last.nic and last.disk
     assert (last.cpu.capacity, last.memory.capacity, last.nic.capacity, last.disk.capacity) == (4, 16e9, 1.25e8, 1)
     assert {one.n for one in (last.cpu, last.memory, last.nic, last.disk)} == {1}
+
+
+def renamed(names: dict[str, str], states: dict[str, str] | None = None) -> Callable[[dict[str, Any]], None]:
+    """Change the names of attributes, and states; a number of a core is a whole number where its name says so."""
+
+    def change(metric: dict[str, Any]) -> None:
+        for attribute in [one for point in points_of(metric) for one in point.get("attributes", [])]:
+            key, value = names.get(attribute["key"], attribute["key"]), attribute["value"]["stringValue"]
+            attribute["key"] = key
+            attribute["value"] = {"stringValue": (states or {}).get(value, value)}
+            if key.endswith("logical_number"):
+                attribute["value"] = {"intValue": value.removeprefix("cpu")}
+
+    return change
+
+
+def points_of(metric: dict[str, Any]) -> list[dict[str, Any]]:
+    """The points of a metric, as JSON."""
+    return (metric.get("sum") or metric.get("gauge"))["dataPoints"]  # type: ignore[no-any-return]
+
+
+def without_cores(metric: dict[str, Any]) -> None:
+    """Sum the time over the cores, as the receiver does since June 2026."""
+    if metric["name"] == "system.cpu.time":
+        found: dict[str, dict[str, Any]] = {}
+        for point in points_of(metric):
+            (state,) = [one for one in point["attributes"] if one["key"] == "state"]
+            one = found.setdefault(state["value"]["stringValue"], {**point, "attributes": [state], "asDouble": 0.0})
+            one["asDouble"] += point["asDouble"]
+        metric["sum"]["dataPoints"] = [*found.values()]
+
+
+def with_count(metric: dict[str, Any]) -> list[dict[str, Any]]:
+    """Add the number of cores, beside the time of the CPU."""
+    if metric["name"] != "system.cpu.time":
+        return []
+    point = {"timeUnixNano": points_of(metric)[0]["timeUnixNano"], "asInt": "2"}
+    return [{"name": "system.cpu.logical.count", "sum": {"dataPoints": [point], "aggregationTemporality": 2}}]
+
+
+class Deltas:
+    """Make rises of counters, as the processor cumulativetodelta does; ``started``: whether they say since when."""
+
+    def __init__(self, temporality: int | str, started: bool) -> None:
+        self.temporality, self.started = temporality, started
+        self.before: dict[str, dict[str, Any]] = {}
+
+    def __call__(self, metric: dict[str, Any]) -> None:
+        """Change a metric in place."""
+        if not metric.get("sum", {}).get("isMonotonic"):
+            return
+        metric["sum"]["aggregationTemporality"] = self.temporality
+        kept = []
+        for point in points_of(metric):
+            key = json.dumps([metric["name"], point["attributes"]])
+            before, self.before[key] = self.before.get(key), dict(point)
+            if before is None:
+                continue
+            value = "asInt" if "asInt" in point else "asDouble"
+            rise = float(point[value]) - float(before[value])
+            point[value] = str(int(rise)) if value == "asInt" else rise
+            point["startTimeUnixNano"] = before["timeUnixNano"] if self.started else "0"
+            kept.append(point)
+        metric["sum"]["dataPoints"] = kept
+
+
+def utilization(metric: dict[str, Any]) -> None:
+    """Send shares in place of times, each core's of the whole time since the machine began."""
+    if metric["name"] == "system.cpu.time":
+        total = sum(point["asDouble"] for point in points_of(metric))
+        for point in points_of(metric):
+            point["asDouble"] /= total
+        metric["name"], metric["gauge"] = "system.cpu.utilization", metric.pop("sum")
+
+
+Change = Callable[[dict[str, Any]], None]
+SEMCONV = {"cpu": "cpu.logical_number", "device": "network.interface.name", "direction": "network.io.direction"}
+OF_2024 = {"cpu": "system.cpu.logical_number", "device": "system.device", "direction": "network.io.direction"}
+OTEL_AS_IT_IS: dict[str, tuple[list[Callable[[], Change]], bool]] = {
+    "as until June 2026": ([], False),
+    "as since June 2026": ([lambda: without_cores], True),
+    "since June 2026, cores asked for": ([], True),
+    "semantic conventions": (
+        [lambda: renamed({**SEMCONV, "state": "cpu.mode"}, {"wait": "iowait", "buffered": "buffers"})],
+        False,
+    ),
+    "semantic conventions, no cores": (
+        [lambda: without_cores, lambda: renamed({**SEMCONV, "state": "cpu.mode"}, {"wait": "iowait"})],
+        True,
+    ),
+    "semantic conventions of 2024, CPU": ([lambda: renamed({**OF_2024, "state": "system.cpu.state"})], False),
+    "semantic conventions of 2024, memory": ([lambda: renamed({**OF_2024, "state": "system.memory.state"})], False),
+    "deltas": ([lambda: Deltas(1, True)], False),
+    "deltas, no cores": ([lambda: without_cores, lambda: Deltas(1, True)], True),
+    "deltas, named in words": ([lambda: Deltas("AGGREGATION_TEMPORALITY_DELTA", True)], False),
+    "deltas without a start": ([lambda: Deltas(1, False)], False),
+}
+"""Real messages of 0.145.0, changed to what other versions and settings of the collector write. Sources: documentation
+of hostmetricsreceiver's scrapers and pull requests 49162, 49325 (opentelemetry-collector-contrib);
+docs/system/system-metrics.md of semantic-conventions, v1.21 to main; README of cumulativetodeltaprocessor."""
+
+
+@each_row("changes, count", OTEL_AS_IT_IS.values(), OTEL_AS_IT_IS)
+def test_the_collector_of_other_versions_says_the_same(changes: list[Callable[[], Change]], count: bool) -> None:
+    """Each resource of each collection, as from the recording itself."""
+    made = [make() for make in changes]
+    messages = []
+    for raw in recording("otel-0.145.0"):
+        message = json.loads(raw)
+        for scope in [scope for group in message["resourceMetrics"] for scope in group["scopeMetrics"]]:
+            scope["metrics"] += [more for metric in scope["metrics"] for more in with_count(metric) if count]
+            for metric in scope["metrics"]:
+                for change in made:
+                    change(metric)
+        messages.append(json.dumps(message).encode())
+    wanted = samples(bridge("otel", recording("otel-0.145.0"), nic_speed=1.25e9))
+    found = samples(bridge("otel", messages, nic_speed=1.25e9))
+    # Of deltas without a start the first collection with any is the first point of a counter.
+    wanted, found = wanted[1:], found[-len(wanted) + 1 :]
+    for one, other in zip(wanted, found, strict=True):
+        for resource in ("cpu", "memory", "nic", "disk"):
+            a, b = getattr(one, resource), getattr(other, resource)
+            assert b is not None, resource
+            assert (b.capacity, b.mean) == (a.capacity, pytest.approx(a.mean, rel=1e-6, abs=1e-9)), resource
+
+
+def test_a_share_is_the_cpu_where_no_time_is_sent() -> None:
+    """Of `system.cpu.utilization`, which people switch on in place of the time."""
+    messages = []
+    for raw in recording("otel-0.145.0"):
+        message = json.loads(raw)
+        for metric in [
+            m for group in message["resourceMetrics"] for scope in group["scopeMetrics"] for m in scope["metrics"]
+        ]:
+            utilization(metric)
+        messages.append(json.dumps(message).encode())
+    made = samples(bridge("otel", messages, cores=2))
+    assert len(made) == 6
+    assert all(one.cpu and 0.3 < one.cpu.mean < 2 for one in made)
+
+
+def test_protobuf_says_what_json_says() -> None:
+    """One collection, a message a scraper, written by the protobuf library; cut anywhere it is refused."""
+    packed = [bytes.fromhex(line) for line in (HERE / "otel-0.145.0.pb.hex").read_text().split()]
+    plain = recording("otel-0.145.0")[: len(packed)]
+    assert [otel.read_points(raw) for raw in packed] == [otel.read_points(raw) for raw in plain]
+    assert sum(len(otel.read_points(raw)) for raw in packed) == 17
+    for end in range(1, len(packed[1])):
+        with pytest.raises(UnreadableError):
+            otel.read_points(packed[1][:end])
+
+
+def test_a_message_that_names_no_machine_is_told() -> None:
+    """Without the processor resourcedetection there is no host.name: nothing would be read, without a word."""
+    raw = recording("otel-0.145.0")[0].replace(b"host.name", b"service.name")
+    with pytest.raises(UnreadableError, match=r"host\.name.*--machine-key"):
+        otel.read_points(raw)
+    assert otel.read_points(b'{"resourceMetrics":[]}') == []
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_or_read(raw: bytes) -> None:
+    """No other error, whatever comes."""
+    with contextlib.suppress(UnreadableError):
+        otel.read_points(b"\n" + raw)
 
 
 def test_otel_becomes_samples_of_a_minute() -> None:
