@@ -17,7 +17,7 @@ _SUFFIXES = {
     "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60,
 }  # fmt: skip
 _FORM = re.compile(
-    rf"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]+)|({'|'.join(sorted(_SUFFIXES, reverse=True))}))"
+    rf"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+|inf|nan))(?:([eE][+-]?[0-9]+)|({'|'.join(sorted(_SUFFIXES, reverse=True))}))"
 )
 
 
