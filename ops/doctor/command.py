@@ -37,6 +37,7 @@ from ops.doctor.findings import (
     Finding,
     capacity_findings,
     clock_findings,
+    lack_findings,
     ledger_findings,
     machine_findings,
     name_findings,
@@ -357,6 +358,7 @@ class Inspection:
         silent = set(said) - set(ages)
         found += machine_findings(ages, silent, set(said_of) - {DEFAULT}, placed)
         found += capacity_findings(cores)
+        found += lack_findings({name: one.lacks for name, one in agents.items() if name in ages})
         found += name_findings(taken, {name: one.host_id for name, one in agents.items()}, ages, placed)
         return found + clock_findings(offset_s, skews | clocks_off)
 

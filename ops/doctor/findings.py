@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from schemas.messages.process import CLOCK_OFF_S, Process, missing, running
+from schemas.resources import OPTIONAL
 from schemas.tables.learned import CAPACITY_MOST
 from schemas.values.durations import duration
 from schemas.values.hosts import host_id
@@ -185,6 +186,23 @@ def capacity_findings(cores: Mapping[str, float]) -> list[Finding]:
         Finding("machines", "warning", f"{count} over {CAPACITY_MOST:g} times the median cores: {some(beyond)}",
                 "look at that agent; an operator's `capacity` replaces what it says (docs/operating.md)")
     ]  # fmt: skip
+
+
+def lack_findings(lacks: Mapping[str, Mapping[str, str]]) -> list[Finding]:
+    """Return a finding for each reason for which machines lack a resource, or some of its readings."""
+    machines = defaultdict[tuple[str, str], list[str]](list)
+    for machine, said in lacks.items():
+        for resource, why in said.items():
+            machines[resource, why.partition(":")[0]].append(machine)
+    return [
+        Finding(
+            "machines",
+            "note" if resource in OPTIONAL else "warning",
+            f"{resource} is left out, or some readings of it, on {some(names)}: {lacks[names[0]][resource]}",
+            "the log of the agent or bridge has it as resource.lacking",
+        )
+        for (resource, _), names in sorted(machines.items())
+    ]
 
 
 def name_findings(

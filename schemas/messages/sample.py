@@ -22,6 +22,9 @@ from schemas.values.scalars import Amount, Counter, Epoch
 VERSION = 1
 MESSAGE_BYTES_MAX = 16_384
 
+WHY_MAX = 200
+"""The longest reason in `MachineFacts.lacks`."""
+
 _ID_PATTERN = "[!-~]+"
 """Printable ASCII without spaces. It is in the JSON Schema, and checked once for each new machine: as a pattern of the
 type it would be checked for every sample."""
@@ -124,6 +127,7 @@ class MachineFacts(msgspec.Struct, frozen=True, gc=False, tag="machine", omit_de
     labels: Annotated[dict[str, str], Meta(description="labels the agent was given")] = {}
     agent_version: str = ""
     host_id: HostId = ""
+    lacks: Annotated[dict[str, str], Meta(description="by resource without some or all readings: why")] = {}
 
 
 Message = Sample | MachineFacts

@@ -28,6 +28,7 @@ from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
 from streams.agent.quiet import quieten
 from streams.agent.sampling.backlog import Record
+from streams.agent.sampling.rises import NoReadingError
 from streams.agent.sampling.sampler import Sampler
 from streams.agent.sampling.schedule import Schedule, phase_s
 from streams.agent.settings import AgentSettings, check_machine
@@ -65,7 +66,10 @@ class MachineTotals:
     def read(self, elapsed_s: float) -> tuple[float | None, float | None]:
         """Return the cores busy since the last call and the bytes in use; None where not known."""
         now = Cpu().read()
-        cpu = Cpu().parse(self._before, now, elapsed_s)
+        try:
+            cpu = Cpu().parse(self._before, now, elapsed_s)
+        except NoReadingError:
+            cpu = None
         self._before = now
         memory = Memory().parse(None, Memory().read(), elapsed_s)
         return cpu.usage if cpu else None, memory.usage if memory else None

@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 from schemas.process.page_server import PageServer
 from schemas.process.pages import serve_pages
-from schemas.resources import RESOURCES
+from schemas.resources import OPTIONAL, RESOURCES
 from streams.agent.instances.meter import TROUBLES
 from streams.agent.sampling.counts import Counts
 
@@ -37,6 +37,8 @@ class CountsCollector(Collector):
             ("collector_failures", "readings that failed", counts.collector_failures),
         ):
             yield _labelled(name, about, "resource", {each: values[each] for each in sorted({*RESOURCES, *values})})
+        impossible = {each: counts.impossible[each] for each in RESOURCES}
+        yield _labelled("impossible_readings", "readings left out: no time for their rise", "resource", impossible)
         results = {result: getattr(counts, result) for result in ("delivered", "dropped", "refused")}
         yield _labelled("records", "records by result", "result", results)
         yield CounterMetricFamily(f"{PREFIX}_send_failures", "rounds of sending that failed", counts.send_failures)
@@ -78,10 +80,13 @@ def serve(counts: Counts, agent_version: str, host: str, port: int, silent_s: fl
 
 
 def ready(counts: Counts, silent_s: float, clock: Callable[[], float] = time.time) -> tuple[bool, dict[str, Any]]:
-    """Return whether a record was delivered within ``silent_s``, and the number of waiting records."""
+    """Return whether a record was delivered within ``silent_s`` and each required resource is measured; details."""
     delivered_s = counts.last_delivery_s
     age_s = clock() - delivered_s if delivered_s else None
     details = {"last_delivery_age_s": age_s if age_s is None else round(age_s, 1), "backlog_records": counts.waiting}
     if counts.clock_ahead_s is not None:
         details["clock_ahead_s"] = counts.clock_ahead_s
-    return age_s is not None and age_s <= silent_s, details
+    if counts.lacks:
+        details["lacks"] = dict(counts.lacks)
+    required = any(name not in OPTIONAL for name in counts.lacks)
+    return age_s is not None and age_s <= silent_s and not required, details

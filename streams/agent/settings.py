@@ -76,6 +76,10 @@ class AgentSettings(PublishSettings, InstanceSettings):
     )
     nic_include: str | None = setting(None, "regular expression of the interfaces that count (default: physical ones)")
     nic_exclude: str | None = setting(None, "regular expression of interfaces that do not count")
+    disk_exclude: str | None = setting(None, "regular expression of disks that do not count")
+    memory_arc_share: Annotated[float, Meta(ge=0, le=1)] | None = setting(
+        None, "share of ZFS's cache, above its least size, that counts as available (default: 1; 0 in a container)"
+    )
     metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = setting(0, "port of the Prometheus page; 0: none")
     metrics_host: str = setting("127.0.0.1", "address the Prometheus page listens on")
     once: bool = setting(False, "publish one sample, print it, exit")
@@ -87,7 +91,7 @@ class AgentSettings(PublishSettings, InstanceSettings):
         InstanceSettings.__post_init__(self)
         if self.machine is not None:
             check_machine(self.machine)
-        for name in ("nic_include", "nic_exclude"):
+        for name in ("nic_include", "nic_exclude", "disk_exclude"):
             expression(name, getattr(self, name) or "")
         _ = self.capacities, self.nic_speeds
 

@@ -22,6 +22,14 @@ class CollectorSettings(Protocol):
         """Regular expression of interfaces that do not count."""
 
     @property
+    def disk_exclude(self) -> str | None:
+        """Regular expression of disks that do not count."""
+
+    @property
+    def memory_arc_share(self) -> float | None:
+        """Share of ZFS's cache that counts as available; None: all of it, but nothing in a container."""
+
+    @property
     def nic_speeds(self) -> Mapping[str, float]:
         """Link speed in bytes/s by interface; ``*`` is the one for interfaces the kernel does not know."""
 
@@ -48,7 +56,9 @@ class Collector(Protocol):
         """Return the raw counters or gauges now."""
 
     def parse(self, before: Any, now: Any, elapsed_s: float) -> Reading | None:
-        """Return the reading between two reads; None when there is none.
+        """Return the reading between two reads; None at the first of two.
+
+        Raises `streams.agent.sampling.rises.NoReadingError` where there is none: it is told once, with its reason.
 
         ``before`` is None at the first read and after a gap: a gauge can still be read then, a rate cannot.
         """

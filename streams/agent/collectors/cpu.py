@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import psutil
 
 from streams.agent.collectors.base import Collector, Reading
+from streams.agent.sampling.rises import ImpossibleRiseError, NoReadingError, allowed_s
 
 
 class CpuTimes(NamedTuple):
@@ -37,12 +38,18 @@ class Cpu(Collector):
         return cpu_times(psutil.cpu_times(), psutil.cpu_count() or 1)
 
     def parse(self, before: CpuTimes | None, now: CpuTimes, elapsed_s: float) -> Reading | None:
-        """Return the cores busy between two reads; a counter that went back, or stood still, is no reading."""
+        """Return the cores busy between two reads.
+
+        Raises NoReadingError for a counter that fell, stood still, or counted more than the cores had time for.
+        """
         if before is None:
             return None
         busy_s, idle_s = now.busy_s - before.busy_s, now.idle_s - before.idle_s
-        if busy_s < 0 or idle_s < 0 or busy_s + idle_s <= 0:
-            return None
+        cores = max(now.cores, before.cores)
+        if busy_s < 0 or idle_s < 0 or busy_s + idle_s > cores * allowed_s(elapsed_s):
+            raise ImpossibleRiseError(f"{busy_s:.6g} s busy, {idle_s:.6g} s idle of {cores} cores in {elapsed_s:.3g} s")
+        if busy_s + idle_s == 0:
+            raise NoReadingError("the counters of /proc/stat stand still")
         return Reading(now.cores * busy_s / (busy_s + idle_s), float(now.cores))
 
 

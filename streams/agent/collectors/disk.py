@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, Self
 
 import psutil
 
-from streams.agent.collectors.base import Collector, Reading
+from streams.agent.collectors.base import Collector, CollectorSettings, Reading
+from streams.agent.sampling.rises import BITS_32, ImpossibleRiseError, NoReadingError, allowed_s, rise_of
 
 SYSFS = Path("/sys/block")
 _REMOVABLE = ("sr", "fd")
 """Optical and floppy drives have a device, too."""
+_SECTOR_BYTES = 512
+"""The unit of the disks' counters, for any disk."""
 
 BusyTimes = Mapping[str, int]
 """Milliseconds with at least one request in flight since boot, by physical disk."""
@@ -35,28 +39,76 @@ class Disk(Collector):
     """
 
     resource: ClassVar[str] = "disk"
+    exclude: re.Pattern[str] | None = None
+    """Disks that do not count."""
     sysfs: Path = SYSFS
-    _names: frozenset[str] = field(default=frozenset(), repr=False)
+    _names: list[str] = field(default_factory=list, repr=False)
     _physical: frozenset[str] = field(default=frozenset(), repr=False)
+
+    @classmethod
+    def configured(cls, settings: CollectorSettings) -> Self:
+        """Build it from the setting ``disk_exclude``."""
+        return cls(exclude=re.compile(settings.disk_exclude) if settings.disk_exclude else None)
 
     def read(self) -> BusyTimes:
         """Return the counters of ``/proc/diskstats`` for the physical disks; `sysfs` is read when a name is new."""
-        counters = psutil.disk_io_counters(perdisk=True, nowrap=False)
-        if counters.keys() != self._names:
-            self._names = frozenset(counters)
-            self._physical = frozenset(name for name in counters if is_physical(self.sysfs / name))
-        return {name: counters[name].busy_time for name in self._physical}
+        disks = list(parse_disks(Path(psutil.PROCFS_PATH, "diskstats").read_text()))
+        names = [disk.name for disk in disks]
+        if names != self._names:
+            self._names = names
+            excluded = [name for name in names if self.exclude and self.exclude.fullmatch(name)]
+            self._physical = frozenset(name for name in names if name not in excluded and is_physical(self.sysfs, name))
+        return {disk.name: disk.busy_ms for disk in disks if disk.name in self._physical}
 
     def parse(self, before: BusyTimes | None, now: BusyTimes, elapsed_s: float) -> Reading | None:
-        """Return the share between two reads; no disk seen both times, or a counter that went back, is no reading."""
+        """Return the share between two reads; None when no disk was seen both times.
+
+        Raises NoReadingError without a disk, and for one that was busy for longer than the time that passed.
+        """
+        if not now:
+            raise NoReadingError("no physical disk is in /proc/diskstats, or disk_exclude names all")
         if before is None or elapsed_s <= 0:
             return None
-        busy_ms = [count - before[name] for name, count in now.items() if name in before]
-        if not busy_ms or min(busy_ms) < 0:
-            return None
-        return Reading(min(max(busy_ms) / (elapsed_s * 1000), 1.0), 1.0)
+        most = allowed_s(elapsed_s) * 1000
+        busiest = None
+        for name, count in now.items():
+            if name in before:
+                rise = rise_of(before[name], count, most, wraps_at=BITS_32, resets=False)
+                if rise is None:
+                    raise ImpossibleRiseError(f"{name}: {before[name]} ms busy, then {count}, in {elapsed_s:.3g} s")
+                busiest = max(rise, busiest or 0.0)
+        return None if busiest is None else Reading(min(busiest / (elapsed_s * 1000), 1.0), 1.0)
 
 
-def is_physical(path: Path) -> bool:
-    """Tell whether a folder of ``/sys/block`` is a physical disk; a partition has no folder there."""
-    return (path / "device").exists() and not path.name.startswith(_REMOVABLE)
+class DiskLine(NamedTuple):
+    """One line of ``/proc/diskstats``."""
+
+    name: str
+    device: str
+    """``major:minor``."""
+    bytes: int
+    """Read and written since boot."""
+    busy_ms: int
+
+
+def parse_disks(text: str) -> Iterator[DiskLine]:
+    r"""Yield each line of ``/proc/diskstats`` that has a busy time.
+
+    Kernels have added fields at the end: 14, 18, 20; lxcfs writes 17. A line that is torn is passed over.
+
+    >>> [*parse_disks("   8       0 sda 10 0 4 5 20 0 6 7 0 1500 12 0 0 0\n 8 1 sda1 10 0")]
+    [DiskLine(name='sda', device='8:0', bytes=5120, busy_ms=1500)]
+    """
+    for line in text.splitlines():
+        fields = line.split(None, 13)
+        if len(fields) > 12 and fields[5].isdecimal() and fields[9].isdecimal() and fields[12].isdecimal():
+            moved = (int(fields[5]) + int(fields[9])) * _SECTOR_BYTES
+            yield DiskLine(fields[2], f"{fields[0]}:{fields[1]}", moved, int(fields[12]))
+
+
+def is_physical(folder: Path, name: str) -> bool:
+    """Tell whether ``/sys/block`` has a physical disk of this name; a partition has no folder there.
+
+    ``cciss/c0d0`` of ``/proc/diskstats`` is ``cciss!c0d0`` in ``/sys``.
+    """
+    return not name.startswith(_REMOVABLE) and (folder / name.replace("/", "!") / "device").exists()

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from pathlib import Path
+from typing import ClassVar, NamedTuple, Self
 
 import psutil
 
-from streams.agent.collectors.base import Collector, Reading
+from streams.agent.collectors.base import Collector, CollectorSettings, Reading
+from streams.agent.sampling.container import in_container
+from streams.agent.sampling.rises import NoReadingError
+
+ARC = "spl/kstat/zfs/arcstats"
+"""ZFS's account of its cache, below ``/proc``."""
 
 
 class MemoryBytes(NamedTuple):
@@ -19,17 +25,53 @@ class MemoryBytes(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory(Collector):
-    """Total less available: page cache that the kernel can free counts as available."""
+    """Total less available: page cache that the kernel can free counts as available.
+
+    The kernel does not count ZFS's cache (ARC) as such, though it shrinks on demand: ``arc_share`` of what it has above
+    its least size is added. A container of LXC sees the cache of its host, but a total of its own.
+    """
 
     resource: ClassVar[str] = "memory"
+    arc_share: float = 0.0
+
+    @classmethod
+    def configured(cls, settings: CollectorSettings) -> Self:
+        """Build it from the setting ``memory_arc_share``."""
+        share = settings.memory_arc_share
+        if share is None:
+            process = Path(psutil.PROCFS_PATH, "self")
+            mounts, group = (_text(process / name) for name in ("mountinfo", "cgroup"))
+            share = 0.0 if in_container(mounts, group) or " fuse.lxcfs " in mounts else 1.0
+        return cls(share)
 
     def read(self) -> MemoryBytes:
-        """Return the kernel's own estimate."""
+        """Return the kernel's own estimate, and what ZFS can free."""
         memory = psutil.virtual_memory()
-        return MemoryBytes(float(memory.total), float(memory.available))
+        freed = self.arc_share * arc_bytes(_text(Path(psutil.PROCFS_PATH, ARC))) if self.arc_share else 0.0
+        return MemoryBytes(float(memory.total), memory.available + freed)
 
     def parse(self, before: MemoryBytes | None, now: MemoryBytes, elapsed_s: float) -> Reading | None:
-        """Return the bytes in use; None when the total is 0."""
+        """Return the bytes in use; raises NoReadingError when the total is 0."""
         if now.total <= 0:
-            return None
+            raise NoReadingError("/proc/meminfo has no MemTotal")
         return Reading(min(max(now.total - now.available, 0.0), now.total), now.total)
+
+
+def arc_bytes(text: str) -> float:
+    r"""Return by how much ZFS's cache can shrink: ``size`` less ``c_min`` of ``arcstats``; 0 without them.
+
+    >>> arc_bytes("13 1 0x01\nname type data\nc_min 4 1000\nsize 4 5000\n"), arc_bytes("")
+    (4000.0, 0.0)
+    """
+    lines = (line.split() for line in text.splitlines())
+    values = {fields[0]: fields[2] for fields in lines if len(fields) == 3}
+    size, least = values.get("size", ""), values.get("c_min", "")
+    return max(float(size) - float(least), 0.0) if size.isdecimal() and least.isdecimal() else 0.0
+
+
+def _text(path: Path) -> str:
+    """Return a file's text; "" where it is not there, or may not be read."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple, Self
 import psutil
 
 from streams.agent.collectors.base import Collector, CollectorSettings, Reading
+from streams.agent.sampling.rises import BITS_32, LINK_MAX, ImpossibleRiseError, NoReadingError, allowed_s, rise_of
 
 SYSFS = Path("/sys/class/net")
 LINKS_TTL_S = 60.0
@@ -96,19 +97,31 @@ class Nic(Collector):
         )
 
     def parse(self, before: Traffic | None, now: Traffic, elapsed_s: float) -> Reading | None:
-        """Return the rate between two reads; a counter that went back is no reading."""
+        """Return the rate between two reads.
+
+        Raises NoReadingError without an interface that counts, and for bytes that its links cannot carry.
+        """
+        if not now.received:
+            raise NoReadingError("no interface that is up counts and has a known speed: set nic_speed, or nic_include")
         if before is None or elapsed_s <= 0:
             return None
-        received = _deltas(before.received, now.received)
-        sent = _deltas(before.sent, now.sent)
-        if min(received + sent, default=0) < 0:
-            return None
-        return Reading(max(sum(received), sum(sent)) / elapsed_s, now.capacity)
+        most = (now.capacity or LINK_MAX) * allowed_s(elapsed_s)
+        ways = [_risen(before.received, now.received, most), _risen(before.sent, now.sent, most)]
+        if max(ways) > most:
+            raise ImpossibleRiseError(f"{max(ways):.6g} bytes in {elapsed_s:.3g} s over {now.capacity:.6g} bytes/s")
+        return Reading(max(ways) / elapsed_s, now.capacity)
 
 
-def _deltas(before: Mapping[str, int], now: Mapping[str, int]) -> list[int]:
-    """Return the increase of each interface that was read both times."""
-    return [count - before[name] for name, count in now.items() if name in before]
+def _risen(before: Mapping[str, int], now: Mapping[str, int], most: float) -> float:
+    """Return the sum of the rises of the interfaces that were read both times; raises ImpossibleRiseError."""
+    total = 0.0
+    for name, count in now.items():
+        if name in before:
+            rise = rise_of(before[name], count, most, wraps_at=BITS_32, resets=False)
+            if rise is None:
+                raise ImpossibleRiseError(f"{name}: {before[name]} bytes, then {count}; at most {most:.6g} more")
+            total += rise
+    return total
 
 
 def choose(links: Iterable[Link], include: re.Pattern[str] | None, exclude: re.Pattern[str] | None) -> list[Link]:

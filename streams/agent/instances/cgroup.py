@@ -18,12 +18,15 @@ def find_root(root: Path) -> Path | None:
 
 
 def read_cgroup(path: Path) -> Counters:
-    """Return the counters of one control group; those of a controller that is not switched on are None.
+    """Return the counters of one control group; what is not switched on, or cannot be read, is None.
 
-    Raises OSError when the group is gone or may not be read.
+    Raises FileNotFoundError when the group is gone.
     """
-    cpu = cpu_seconds((path / "cpu.stat").read_text())  # there in every group, whatever is switched on
-    current, stat, io = (_read(path / name) for name in ("memory.current", "memory.stat", "io.stat"))
+    files = ("cpu.stat", "memory.current", "memory.stat", "io.stat")
+    used, current, stat, io = (_read(path / name) for name in files)
+    if used is None and current is None and not path.is_dir():
+        raise FileNotFoundError(f"{path} is gone")
+    cpu = None if used is None else cpu_seconds(used)
     return Counters(
         cpu_s=None if cpu is None else {NO_PROCESS: cpu},
         memory=working_set(current, stat),
@@ -34,7 +37,7 @@ def read_cgroup(path: Path) -> Counters:
 def _read(path: Path) -> str | None:
     try:
         return path.read_text()
-    except FileNotFoundError:
+    except (OSError, UnicodeDecodeError):
         return None
 
 
@@ -56,23 +59,34 @@ def working_set(current: str | None, stat: str | None) -> float | None:
     >>> working_set("4096\n", "anon 1024\ninactive_file 1000\n")
     3096.0
     """
-    if current is None:
+    if current is None or not current.strip().isdecimal():
         return None
     return max(0.0, float(current) - ((_field(stat, "inactive_file") or 0) if stat else 0))
 
 
-def io_bytes(text: str) -> dict[str, int]:
-    r"""Return the bytes read and written by device, of ``io.stat``.
+def io_bytes(text: str) -> dict[str, int | None] | None:
+    r"""Return the bytes read and written by device, of ``io.stat``; None when it ends within a figure.
 
-    >>> io_bytes("8:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n")
-    {'8:0': 4608}
+    Some kernels write a device without figures, and the next one on the same line: a figure is that of the device
+    before it. A device at the end of a text that has no end of line may have had figures: it has None.
+
+    >>> io_bytes("8:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n7:0 8:16 wbytes=1\n252:1 ")
+    {'8:0': 4608, '8:16': 1, '252:1': None}
     """
-    found: dict[str, int] = {}
-    for line in text.splitlines():
-        device, *pairs = line.split()
-        values = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
-        if "rbytes" in values:
-            found[device] = int(values["rbytes"]) + int(values.get("wbytes", 0))
+    words = text.split()
+    found: dict[str, int | None] = {}
+    device, moved = "", 0
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            device, moved = word, 0
+        elif name in ("rbytes", "wbytes") and value.isdecimal():
+            moved += int(value)
+            found[device] = moved
+    if words and not text.endswith("\n"):
+        if "=" in words[-1]:
+            return None
+        found[device] = None
     return found
 
 
@@ -96,6 +110,6 @@ def pids(path: Path) -> list[int]:
 def _field(text: str, name: str) -> int | None:
     for line in text.splitlines():
         key, _, value = line.partition(" ")
-        if key == name:
+        if key == name and value.strip().isdecimal():
             return int(value)
     return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from schemas.messages.instance_report import InstanceMeans
@@ -19,8 +20,8 @@ class Counters:
     """CPU seconds by process (its id and start, so that a reused id is another process), or of `NO_PROCESS`."""
     memory: float | None = None
     """Bytes now."""
-    io: Mapping[str, int] | None = None
-    """Bytes read and written by device (``major:minor``)."""
+    io: Mapping[str, int | None] | None = None
+    """Bytes read and written by device (``major:minor``); None for one that could not be read."""
     net: tuple[int, int] | None = None
     """Bytes received and sent, where the instance has a network of its own."""
 
@@ -111,24 +112,48 @@ def disk_mean(before: Counters, now: Counters, disk: BusiestDisk | None) -> floa
     """
     if disk is None or before.io is None or now.io is None:
         return None
-    moved = now.io.get(disk.device, 0) - before.io.get(disk.device, 0)
+    earlier = before.io.get(disk.device, 0)
+    after = now.io.get(disk.device, 0 if not earlier else None)
+    if earlier is None or after is None:
+        return None
+    moved = after - earlier
     if moved < 0:
         raise WentBackError(f"{before.io} bytes of a disk, then {now.io}")
     return disk.share * min(moved / disk.bytes, 1.0) if disk.bytes else 0.0
 
 
-def means_of(before: Counters | None, now: Counters, elapsed_s: float, disk: BusiestDisk | None) -> InstanceMeans:
-    """Return the mean usage of an instance between two moments; only memory when there is no earlier one.
+def means_of(
+    before: Counters | None, now: Counters, elapsed_s: float, disk: BusiestDisk | None
+) -> tuple[InstanceMeans, bool]:
+    """Return the mean usage of an instance between two moments, and whether a counter went back.
 
-    Raises WentBackError when a counter went back.
+    Only memory is known when there is no earlier moment. A counter that went back costs its own figure.
     """
     if before is None:
-        return InstanceMeans(memory=now.memory)
-    return InstanceMeans(
-        cpu=cpu_mean(before, now, elapsed_s),
-        memory=now.memory,
-        nic=net_mean(before, now, elapsed_s),
-        disk=disk_mean(before, now, disk),
+        return InstanceMeans(memory=now.memory), False
+    means: dict[str, float | None] = {}
+    for name, mean in (("cpu", cpu_mean), ("nic", net_mean)):
+        with suppress(WentBackError):
+            means[name] = mean(before, now, elapsed_s)
+    with suppress(WentBackError):
+        means["disk"] = disk_mean(before, now, disk)
+    return InstanceMeans(memory=now.memory, **means), len(means) < 3
+
+
+def together(parts: Sequence[Counters]) -> Counters:
+    """Return the counters of several control groups that are one instance; a network is the same in all."""
+    if len(parts) == 1:
+        return parts[0]
+    seconds = [sum(one.cpu_s.values()) for one in parts if one.cpu_s is not None]
+    memory = [one.memory for one in parts if one.memory is not None]
+    io: dict[str, int | None] = {}
+    for device, moved in (pair for one in parts for pair in (one.io or {}).items()):
+        io[device] = (io.get(device) or 0) + (moved or 0)
+    return Counters(
+        cpu_s={NO_PROCESS: sum(seconds)} if seconds else None,
+        memory=sum(memory) if memory else None,
+        io=io if any(one.io is not None for one in parts) else None,
+        net=next((one.net for one in parts if one.net is not None), None),
     )
 
 

@@ -13,14 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schemas.messages.instance_report import InstanceMeans
+from streams.agent.collectors.disk import is_physical, parse_disks
 from streams.agent.instances.cgroup import find_root, pids, read_cgroup
-from streams.agent.instances.counters import Counters, DiskTraffic, Totals, WentBackError, busiest_disk, means_of, rest
+from streams.agent.instances.counters import Counters, DiskTraffic, Totals, busiest_disk, means_of, rest, together
 from streams.agent.instances.finders import Command, Environment, PidFile, Port, main_processes
 from streams.agent.instances.processes import counters_of, groups_of, read_processes, with_children
 from streams.agent.instances.units import find_instances, vendor_units
-
-SECTOR_BYTES = 512
-"""The unit of the disks' counters, for any disk."""
 
 
 def own_network(root: Path, pid: int) -> tuple[int, int] | None:
@@ -62,25 +60,10 @@ def read_disks(root: Path) -> dict[str, DiskTraffic]:
     except OSError:
         return {}
     return {
-        device: traffic
-        for name, device, traffic in parse_disks(text)
-        if (root / "sys/block" / name / "device").exists() and not name.startswith(("sr", "fd"))
+        disk.device: DiskTraffic(disk.bytes, disk.busy_ms)
+        for disk in parse_disks(text)
+        if is_physical(root / "sys/block", disk.name)
     }
-
-
-def parse_disks(text: str) -> list[tuple[str, str, DiskTraffic]]:
-    r"""Return name, ``major:minor`` and traffic of each line.
-
-    >>> parse_disks("   8       0 sda 10 0 4 5 20 0 6 7 0 1500 12\n")
-    [('sda', '8:0', DiskTraffic(bytes=5120, busy_ms=1500))]
-    """
-    found = []
-    for line in text.splitlines():
-        parts = line.split()
-        if len(parts) >= 13:
-            moved = (int(parts[5]) + int(parts[9])) * SECTOR_BYTES
-            found.append((parts[2], f"{parts[0]}:{parts[1]}", DiskTraffic(moved, int(parts[12]))))
-    return found
 
 
 TROUBLES = ("vanished", "reset", "unreadable", "left-out")
@@ -136,9 +119,9 @@ class Meter:
         groups = self._groups()
         instances: dict[str, Counters] = {}
         processes = self._processes(groups)
-        for instance_id, path in groups.items():
-            if instance_id not in processes and (counters := self._read_group(path)) is not None:
-                instances[instance_id] = counters
+        for instance_id, paths in groups.items():
+            if instance_id not in processes and (parts := [each for path in paths if (each := self._read_group(path))]):
+                instances[instance_id] = together(parts)
         instances |= processes
         if over := list(instances)[INSTANCES_MAX:]:
             self._troubles["left-out"] += len(over)
@@ -151,11 +134,9 @@ class Meter:
         disk = busiest_disk(before.totals.disks, now.totals.disks, elapsed_s)
         entries: dict[str, InstanceMeans] = {}
         for instance_id, counters in now.instances.items():
-            try:
-                entries[instance_id] = means_of(before.instances.get(instance_id), counters, elapsed_s, disk)
-            except WentBackError:
-                self._troubles["reset"] += 1
-                entries[instance_id] = means_of(None, counters, elapsed_s, disk)
+            earlier = before.instances.get(instance_id)
+            entries[instance_id], went_back = means_of(earlier, counters, elapsed_s, disk)
+            self._troubles["reset"] += went_back
         self._troubles["vanished"] += len(before.instances.keys() - now.instances.keys())
         used = list(entries.values())
         system = InstanceMeans(
@@ -168,18 +149,20 @@ class Meter:
     def _root(self) -> Path | None:
         return self._found.cgroup_root or find_root(self._found.root)
 
-    def _groups(self) -> dict[str, Path]:
-        """Return the control groups that are instances, by id; the first of two with one id."""
+    def _groups(self) -> dict[str, list[Path]]:
+        """Return the control groups that are instances, by id; the first of two with one id, and parts of a pod."""
         root = self._root()
         if root is None:
             return {}
         if self._vendor is None:
             self._vendor = vendor_units(self._found.root)
-        found: dict[str, Path] = {}
+        found: dict[str, list[Path]] = {}
         try:
             own = find_instances(root, self._vendor, self._found.patterns, pods_only=self._found.pods_only)
             for instance_id, path in own:
-                found.setdefault(instance_id, path)
+                paths = found.setdefault(instance_id, [])
+                if not paths or ":" in paths[0].name + path.name:
+                    paths.append(path)
         except OSError:
             self._troubles["unreadable"] += 1
         return found
@@ -187,19 +170,21 @@ class Meter:
     def _read_group(self, path: Path) -> Counters | None:
         try:
             counters = read_cgroup(path)
-            members = pids(path)
-        except (FileNotFoundError, ProcessLookupError):
+        except FileNotFoundError:
             return None  # it vanished between finding and reading
+        self._troubles["unreadable"] += counters.cpu_s is None  # every group has it, whatever is switched on
+        try:
+            members = pids(path)
         except (OSError, ValueError):
+            members = []
             self._troubles["unreadable"] += 1
-            return None
         try:
             net = own_network(self._found.root, members[0]) if members else None
         except (OSError, ValueError):
             net = None
         return Counters(counters.cpu_s, counters.memory, counters.io, net)
 
-    def _processes(self, groups: dict[str, Path]) -> dict[str, Counters]:
+    def _processes(self, groups: dict[str, list[Path]]) -> dict[str, Counters]:
         """Return the instances found by their processes; remove the control groups that they are in from ``groups``."""
         found = self._found
         if not found.pid_files and not found.others:
@@ -212,8 +197,8 @@ class Meter:
         mains = main_processes(found.root, processes.values(), found.pid_files, found.others)
         members = with_children(mains, processes)
         inside, root = groups_of(found.root, mains), self._root() or found.root
-        for instance_id, path in list(groups.items()):
-            own = f"{path.relative_to(root)}/"
+        for instance_id, paths in list(groups.items()):
+            own = tuple(f"{path.relative_to(root)}/" for path in paths)
             if any(f"{group}/".startswith(own) for group in inside):
                 del groups[instance_id]
         return {instance_id: counters_of(own) for instance_id, own in members.items()}

@@ -5,9 +5,10 @@
 | ``redis-7001.service`` | yes, unless the unit came with the system | ``redis-7001`` |
 | ``redis@7001.service`` | yes, unless the template is one of systemd's own | ``redis@7001`` |
 | ``redis-7001.scope`` | yes; not ``init.scope``, nor a login's | ``redis-7001`` |
-| ``docker-ID.scope``, ``libpod-``, ``cri-containerd-``, ``crio-``; ``docker/ID`` | yes | the container's id |
+| ``docker-ID.scope``, ``libpod-``, ``cri-containerd-``, ``crio-``; ``PARENT/ID`` | yes | the container's id |
 | ``kubepods-burstable-podUID.slice``, ``kubelet-kubepods-podUID.slice`` | yes, with its containers | the pod's uid |
 | ``kubepods/podUID``, ``kubepods/besteffort/podUID`` | yes, with its containers | the pod's uid |
+| ``kubepods-podUID.slice:cri-containerd:ID`` | added to its pod; kubelet and runtime differ | the pod's uid |
 
 A unit came with the system when its file is in one of the folders of distributions: units of a deployer or an
 administrator are elsewhere (``/etc``, ``/run``). Chosen over a list of names of system services, which would be long
@@ -36,8 +37,10 @@ GROUPS_MAX = 20_000
 """The most control groups read: more are a misconfiguration and would take long."""
 DEPTH_MAX = 10
 
-_CONTAINER = re.compile(r"(?:docker|libpod|cri-containerd|crio)-([0-9a-f]{12,64})\.scope|(?:.*/)?docker/([0-9a-f]{64})")
-_POD = re.compile(r"(?:(?:.+-)?kubepods(?:-burstable|-besteffort)?-)?pod([0-9a-f]{8}[0-9a-f_-]{20,40})(?:\.slice)?")
+_CONTAINER = re.compile(r"(?:docker|libpod|cri-containerd|crio)-([0-9a-f]{12,64})(?:\.scope)?|(?:.*/)?([0-9a-f]{64})")
+_POD = re.compile(
+    r"(?:(?:.+-)?kubepods(?:-burstable|-besteffort)?-)?pod([0-9a-f]{8}[0-9a-f_-]{20,40})(?:\.slice)?(?::.*)?"
+)
 _NO_SCOPE = re.compile(r"init\.scope|session-.*\.scope|.*\.(?:socket|mount|swap)")
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 _ID = re.compile(INSTANCE_ID_PATTERN)

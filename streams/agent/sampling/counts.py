@@ -16,6 +16,10 @@ class Counts:
     """Readings taken, by resource."""
     collector_failures: Counter[str] = field(default_factory=Counter)
     """Readings that raised, by resource."""
+    impossible: Counter[str] = field(default_factory=Counter)
+    """Readings left out since a counter rose by more than the elapsed time allows, by resource."""
+    lacks: dict[str, str] = field(default_factory=dict)
+    """By resource without a reading now: why."""
     delivered: int = 0
     """Records the broker acknowledged."""
     dropped: int = 0

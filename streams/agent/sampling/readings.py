@@ -30,7 +30,9 @@ class Readings:
         self.capacity = 0.0
 
     def add(self, usage: float, capacity: float) -> None:
-        """Add one reading."""
+        """Add one reading. Those of a machine that was larger are dropped where they exceed what it has now."""
+        if self.max > capacity and capacity < self.capacity:
+            self.__init__()  # type: ignore[misc]
         self.n += 1
         distance = usage - self.mean
         self.mean += distance / self.n

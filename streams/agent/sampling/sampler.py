@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.messages.sample import VERSION, MachineFacts, Sample
+from schemas.messages.sample import VERSION, WHY_MAX, MachineFacts, Sample
 from streams.agent.collectors.base import Collector, Reading
 from streams.agent.sampling.counts import Counts
 from streams.agent.sampling.readings import Readings
+from streams.agent.sampling.rises import ImpossibleRiseError, NoReadingError
 from streams.agent.sampling.schedule import Schedule
 
 log = logging.getLogger("windward.agent")
@@ -38,6 +39,8 @@ class Sampler:
     def __post_init__(self) -> None:
         self._before: dict[str, Any] = {}
         self._failing: set[str] = set()
+        self._told: set[tuple[str, type[Exception]]] = set()
+        self._since_facts: dict[str, str] = {}
         self._known_capacities: dict[str, float] = dict(self.capacities)
         self._readings: dict[str, Readings] = {}
         self._interval: int | None = None
@@ -65,7 +68,8 @@ class Sampler:
         return finished + (self._close() if self.schedule.ends(tick) else [])
 
     def facts(self, epoch_s: float) -> MachineFacts:
-        """Return the facts of the machine known so far."""
+        """Return the facts of the machine known so far, with what had no reading since the last ones, and why."""
+        lacks, self._since_facts = {name: why[:WHY_MAX] for name, why in self._since_facts.items()}, {}
         return MachineFacts(
             v=VERSION,
             machine=self.machine,
@@ -75,23 +79,35 @@ class Sampler:
             labels=dict(self.labels),
             agent_version=self.agent_version,
             host_id=self.host_id,
+            lacks=lacks,
         )
+
+    def _lacks(self, resource: str, why: str, kind: type[Exception] = NoReadingError) -> None:
+        """Note that a resource has no reading; tell it once."""
+        self.counts.lacks[resource] = self._since_facts[resource] = why
+        if (resource, kind) not in self._told:
+            self._told.add((resource, kind))
+            log.warning("agent.resource.lacking", extra={"values": {"resource": resource, "why": why}})
 
     def _read_one(self, collector: Collector, elapsed_s: float) -> Reading | None:
         """Return one resource's reading; None when it fails, which is counted and logged."""
         resource = collector.resource
         before = self._before.pop(resource, None)
         try:
-            now = collector.read()
+            now = self._before[resource] = collector.read()
             reading = collector.parse(before, now, elapsed_s)
+        except NoReadingError as error:
+            self.counts.impossible[resource] += isinstance(error, ImpossibleRiseError)
+            self._lacks(resource, str(error), type(error))
+            return None
         except Exception as error:
             self.counts.collector_failures[resource] += 1
             if resource not in self._failing:
                 self._failing.add(resource)
                 values = {"resource": resource, "error": f"{type(error).__name__}: {error}"}
                 log.warning("agent.collector.failed", extra={"values": values})
+            self.counts.lacks[resource] = self._since_facts[resource] = f"{type(error).__name__}: {error}"
             return None
-        self._before[resource] = now
         if resource in self._failing:
             self._failing.remove(resource)
             log.info("agent.collector.recovered", extra={"values": {"resource": resource}})
@@ -103,9 +119,12 @@ class Sampler:
         self.counts.readings[resource] += 1
         capacity = self.capacities.get(resource, reading.capacity)
         if capacity is None:
+            self._lacks(resource, f"its capacity is not known: set capacity {resource}=AMOUNT")
             return
+        self.counts.lacks.pop(resource, None)
         self._known_capacities[resource] = capacity
-        self._readings.setdefault(resource, Readings()).add(reading.usage, capacity)
+        usage = min(reading.usage, capacity) if resource in self.capacities else reading.usage
+        self._readings.setdefault(resource, Readings()).add(usage, capacity)
 
     def _close(self) -> list[Sample]:
         """Return the sample of the current interval, if it has a reading."""

@@ -45,5 +45,13 @@ def test_an_agent_is_ready_while_records_are_delivered() -> None:
     counts.last_delivery_s = 1000.0
     assert ready(counts, 30.0, lambda: 1030.0) == (True, {"last_delivery_age_s": 30.0, "backlog_records": 2})
     assert not ready(counts, 30.0, lambda: 1031.0)[0]
+    counts.lacks["nic"] = "no cable"
+    assert ready(counts, 30.0, lambda: 1030.0)[0]
+    counts.lacks["cpu"] = "it fell"
+    assert ready(counts, 30.0, lambda: 1030.0) == (
+        False,
+        {"last_delivery_age_s": 30.0, "backlog_records": 2, "lacks": {"nic": "no cable", "cpu": "it fell"}},
+    )
+    counts.lacks.clear()
     counts.clock_ahead_s = 60.5
     assert ready(counts, 30.0, lambda: 1030.0)[1]["clock_ahead_s"] == 60.5

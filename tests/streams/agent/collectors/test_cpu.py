@@ -9,6 +9,7 @@ import pytest
 
 from streams.agent.collectors import Cpu
 from streams.agent.collectors.cpu import CpuTimes
+from streams.agent.sampling.rises import NoReadingError
 
 
 def test_cpu_is_the_busy_share_of_the_time_counted_times_the_cores(
@@ -26,12 +27,15 @@ def test_cpu_is_the_busy_share_of_the_time_counted_times_the_cores(
 @pytest.mark.parametrize(
     ("before", "now"),
     [
-        pytest.param(None, CpuTimes(10, 10, 4), id="first read"),
         pytest.param(CpuTimes(10, 10, 4), CpuTimes(9, 20, 4), id="busy went back"),
         pytest.param(CpuTimes(10, 10, 4), CpuTimes(20, 9, 4), id="idle went back"),
         pytest.param(CpuTimes(10, 10, 4), CpuTimes(10, 10, 4), id="no time counted"),
+        pytest.param(CpuTimes(10, 10, 1), CpuTimes(8e6, 10.5, 1), id="stolen time by millions of seconds"),
+        pytest.param(CpuTimes(10, 10, 4), CpuTimes(10.5, 19, 4), id="more than the cores had time for"),
     ],
 )
-def test_cpu_has_no_reading(before: CpuTimes | None, now: CpuTimes):
-    """A first read, counters that went back and counters that stood still give no reading."""
-    assert Cpu().parse(before, now, elapsed_s=1.0) is None
+def test_cpu_has_no_reading(before: CpuTimes, now: CpuTimes):
+    """Counters that went back, stood still, or counted more than the time allows."""
+    assert Cpu().parse(None, now, elapsed_s=1.0) is None
+    with pytest.raises(NoReadingError):
+        Cpu().parse(before, now, elapsed_s=1.0)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from streams.agent.collectors import Memory, Reading
 from streams.agent.collectors.memory import MemoryBytes
+from streams.agent.settings import AgentSettings
+from tests.rows import each_row
 
 
 def test_memory_is_total_less_available(use_proc: Callable[[str], None]):
@@ -19,11 +22,42 @@ def test_memory_is_total_less_available(use_proc: Callable[[str], None]):
 @pytest.mark.parametrize(
     ("now", "reading"),
     [
-        pytest.param(MemoryBytes(0, 0), None, id="no memory"),
         pytest.param(MemoryBytes(100, 120), Reading(0, 100), id="more available than there is"),
         pytest.param(MemoryBytes(100, -5), Reading(100, 100), id="less than nothing available"),
     ],
 )
-def test_memory_is_never_negative_nor_more_than_there_is(now: MemoryBytes, reading: Reading | None):
+def test_memory_is_never_negative_nor_more_than_there_is(now: MemoryBytes, reading: Reading):
     """What the kernel estimates badly is kept within the machine."""
     assert Memory().parse(None, now, elapsed_s=1.0) == reading
+
+
+@each_row(
+    ("name", "share", "mounts", "used"),
+    [
+        ("a host", None, "", 5_120),
+        ("half of it", 0.5, "", 7_680),
+        ("none of it", 0.0, "", 10_240),
+        ("a container of LXC", None, "50 49 0:40 /proc/meminfo /proc/meminfo rw - fuse.lxcfs lxcfs rw", 10_240),
+        ("a container of an engine", None, "5 4 0:3 /x /etc/hostname rw - ext4 /dev/sda rw", 10_240),
+        ("a container, set", 1.0, "5 4 0:3 /x /etc/hostname rw - ext4 /dev/sda rw", 5_120),
+    ],
+)
+def test_the_cache_of_zfs_counts_as_available(
+    name: str, share: float | None, mounts: str, used: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What it has above its least size; in a container it is the host's, and counts only when it is set."""
+    proc = tmp_path / name
+    (proc / "spl/kstat/zfs").mkdir(parents=True)
+    (proc / "self").mkdir()
+    (proc / "self/mountinfo").write_text(mounts)
+    (proc / "meminfo").write_text(
+        "MemTotal: 20 kB\nMemFree: 10 kB\nMemAvailable: 10 kB\nBuffers: 0 kB\nCached: 0 kB\nShmem: 0 kB\n"
+        "Active: 0 kB\nInactive: 0 kB\n"
+    )
+    (proc / "spl/kstat/zfs/arcstats").write_text("13 1 0x01 147\nname type data\nc_min 4 1000\nsize 4 6120\n")
+    monkeypatch.setattr("psutil.PROCFS_PATH", str(proc))
+    settings = AgentSettings(memory_arc_share=share)
+    memory = Memory.configured(settings)
+    reading = memory.parse(None, memory.read(), 1.0)
+    assert reading is not None
+    assert reading.usage == used

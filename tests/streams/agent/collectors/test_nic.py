@@ -9,6 +9,8 @@ import pytest
 
 from streams.agent.collectors import Nic, Reading
 from streams.agent.collectors.nic import Traffic
+from streams.agent.sampling.rises import NoReadingError
+from tests.rows import each_row
 from tests.streams.agent.conftest import Sysfs
 
 GIGABIT = 1e9 / 8
@@ -58,9 +60,8 @@ def test_nic_speed(
 def test_nic_without_any_speed_has_no_capacity(use_proc: Callable[[str], None], sysfs: Sysfs):
     """Nobody knows the speed: the capacity is None, so the resource is left out and not idle."""
     sysfs.add("eth0", speed="-1")
-    reading = read_nic(Nic(sysfs=sysfs.folder), use_proc)
-    assert reading is not None
-    assert reading.capacity is None
+    with pytest.raises(NoReadingError, match="set nic_speed"):
+        read_nic(Nic(sysfs=sysfs.folder), use_proc)
 
 
 def test_nic_leaves_an_interface_of_unknown_speed_out(use_proc: Callable[[str], None], sysfs: Sysfs):
@@ -103,18 +104,35 @@ def test_nic_choice(
     ("before", "now", "usage"),
     [
         pytest.param(None, Traffic({"a": 5}, {"a": 5}, 9.0), None, id="first read"),
-        pytest.param(Traffic({"a": 5}, {"a": 5}, 9.0), Traffic({"a": 4}, {"a": 50}, 9.0), None, id="received reset"),
-        pytest.param(Traffic({"a": 5}, {"a": 5}, 9.0), Traffic({"a": 50}, {"a": 4}, 9.0), None, id="sent reset"),
         pytest.param(
             Traffic({"a": 5}, {"a": 5}, 9.0), Traffic({"a": 7, "b": 999}, {"a": 6, "b": 999}, 9.0), 1.0, id="one new"
         ),
         pytest.param(
             Traffic({"a": 5, "b": 9}, {"a": 5, "b": 9}, 9.0), Traffic({"a": 7}, {"a": 9}, 9.0), 2.0, id="one gone"
         ),
-        pytest.param(Traffic({}, {}, None), Traffic({}, {}, None), 0.0, id="no interface"),
+        pytest.param(
+            Traffic({"a": 2**32 - 6}, {"a": 0}, 9.0), Traffic({"a": 4}, {"a": 0}, 9.0), 5.0, id="a counter of 32 bits"
+        ),
     ],
 )
 def test_nic_counters(before: Traffic | None, now: Traffic, usage: float | None):
-    """A counter that went back is no reading; an interface that came or went is not counted across its change."""
+    """A counter of 32 bits that wraps is exact; an interface that came or went is not counted across its change."""
     reading = Nic().parse(before, now, elapsed_s=2.0)
     assert (reading and reading.usage) == usage
+
+
+@each_row(
+    ("name", "before", "now"),
+    [
+        ("received reset", Traffic({"a": 5}, {"a": 5}, 9.0), Traffic({"a": 4}, {"a": 6}, 9.0)),
+        ("sent reset", Traffic({"a": 5}, {"a": 5}, 9.0), Traffic({"a": 6}, {"a": 4}, 9.0)),
+        ("a leap", Traffic({"a": 5}, {"a": 5}, 9.0), Traffic({"a": 9_000}, {"a": 5}, 9.0)),
+        ("a leap of one of two", Traffic({"a": 5, "b": 5}, {}, 18.0), Traffic({"a": 90, "b": 5}, {}, 18.0)),
+        ("a leap, speed unknown", Traffic({"a": 5}, {"a": 5}, None), Traffic({"a": 10**13}, {"a": 5}, None)),
+        ("no interface", Traffic({}, {}, None), Traffic({}, {}, None)),
+    ],
+)
+def test_nic_has_no_reading(name: str, before: Traffic, now: Traffic):
+    """A counter that went back, or rose by more than its link carries; nothing that counts."""
+    with pytest.raises(NoReadingError):
+        Nic().parse(before, now, elapsed_s=2.0)

@@ -8,6 +8,7 @@ import pytest
 
 from streams.agent.instances.cgroup import find_root, io_bytes, pids, read_cgroup, working_set
 from streams.agent.instances.counters import NO_PROCESS, Counters
+from tests.rows import each_row
 from tests.streams.agent.instances.tree import MIB, Tree
 
 
@@ -66,3 +67,34 @@ def test_the_root_group_of_this_machine_is_read() -> None:
         read = read_cgroup(path)
         assert read.cpu_s is not None
         assert read.cpu_s[NO_PROCESS] >= 0
+
+
+@each_row(
+    ("name", "text", "found"),
+    [
+        ("two devices on a line", "8:0 8:16 wbytes=1000000\n", {"8:16": 1_000_000}),
+        ("two devices, figures of both", "8:0 rbytes=1 8:16 rbytes=2\n", {"8:0": 1, "8:16": 2}),
+        ("written alone", "8:0 wbytes=5 wios=1\n", {"8:0": 5}),
+        ("a device at the end", "8:0 rbytes=1 wbytes=2\n252:0 ", {"8:0": 3, "252:0": None}),
+        ("torn in a figure", "8:0 rbytes=1 wbytes=2\n252:0 rbytes=40", None),
+        ("torn after =", "8:0 rbytes=", None),
+        ("a word for a figure", "8:0 rbytes=x wbytes=2\n", {"8:0": 2}),
+        ("costs of a controller", "8:0 rbytes=1 wbytes=2 cost.vrate=100.00 cost.usage=5\n", {"8:0": 3}),
+        ("nothing", "", {}),
+    ],
+)
+def test_a_figure_is_that_of_the_device_before_it(name: str, text: str, found: dict[str, int | None] | None) -> None:
+    """The texts of ``io.stat`` that kernels 5.4 to 6.1 write; what is torn is not known, never 0."""
+    assert io_bytes(text) == found, name
+
+
+def test_a_file_that_cannot_be_read_costs_its_own_figure(tree: Tree) -> None:
+    """The others of the group are there."""
+    for file, read in (
+        ("cpu.stat", Counters(None, 1.0 * MIB, {"8:0": 3})),
+        ("memory.current", Counters({NO_PROCESS: 1.5}, None, {"8:0": 3})),
+        ("io.stat", Counters({NO_PROCESS: 1.5}, 1.0 * MIB, {})),
+    ):
+        tree.group(file, cpu_s=1.5, memory=MIB, io="8:0 rbytes=1 wbytes=2\n")
+        (tree.groups / file / file).write_text("")
+        assert read_cgroup(tree.groups / file) == read, file

@@ -12,7 +12,6 @@ from streams.agent.instances.counters import (
     BusiestDisk,
     Counters,
     DiskTraffic,
-    WentBackError,
     busiest_disk,
     means_of,
 )
@@ -33,6 +32,9 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ("the busier direction", {"net": (0, 0)}, {"net": (100, 250)}, {"nic": 25.0}),
     ("a disk by its bytes", {"io": {"8:0": 100}}, {"io": {"8:0": 300}}, {"disk": 0.1}),
     ("a disk first touched", {"io": {}}, {"io": {"8:0": 1000}}, {"disk": 0.5}),
+    ("a disk torn off before", {"io": {"8:0": None}}, {"io": {"8:0": 300}}, {}),
+    ("a disk torn off now", {"io": {"8:0": 100}}, {"io": {"8:0": None}}, {}),
+    ("a disk that is gone", {"io": {"8:0": 100}}, {"io": {}}, {}),
     ("another disk", {"io": {"8:1": 0}}, {"io": {"8:1": 500}}, {"disk": 0.0}),
     ("more than the disk moved", {"io": {"8:0": 0}}, {"io": {"8:0": 5000}}, {"disk": 0.5}),
 ]
@@ -41,7 +43,7 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
 @each_row(("name", "before", "now", "means"), ROWS)
 def test_means(name: str, before: dict[str, Any], now: dict[str, Any], means: dict[str, float]) -> None:
     """By resource; what the row does not say is None."""
-    assert means_of(Counters(**before), Counters(**now), 10.0, DISK) == InstanceMeans(**means), name
+    assert means_of(Counters(**before), Counters(**now), 10.0, DISK) == (InstanceMeans(**means), False), name
 
 
 @pytest.mark.parametrize(
@@ -55,13 +57,22 @@ def test_means(name: str, before: dict[str, Any], now: dict[str, Any], means: di
 )
 def test_a_counter_that_went_back_is_said(name: str, before: dict[str, Any], now: dict[str, Any]) -> None:
     """It is never a negative mean, nor a mean of what was counted since."""
-    with pytest.raises(WentBackError):
-        means_of(Counters(**before), Counters(**now), 10.0, DISK)
+    found, went_back = means_of(Counters(**before), Counters(**now), 10.0, DISK)
+    assert (found, went_back) == (InstanceMeans(), True)
+
+
+def test_a_counter_that_went_back_costs_its_own_figure() -> None:
+    """The CPU of an instance is known, though its traffic was reset."""
+    before, now = Counters({NO_PROCESS: 1.0}, 7.0, {"8:0": 0}, (9, 9)), Counters({NO_PROCESS: 3.0}, 7.0, {}, (9, 1))
+    assert means_of(before, now, 10.0, DISK) == (InstanceMeans(cpu=0.2, memory=7.0, disk=0.0), True)
 
 
 def test_an_instance_seen_first_has_memory_alone() -> None:
     """Since when its counters count is not known."""
-    assert means_of(None, Counters({NO_PROCESS: 9.0}, 7.0, {"8:0": 5}, (1, 1)), 10.0, DISK) == InstanceMeans(memory=7.0)
+    assert means_of(None, Counters({NO_PROCESS: 9.0}, 7.0, {"8:0": 5}, (1, 1)), 10.0, DISK) == (
+        InstanceMeans(memory=7.0),
+        False,
+    )
 
 
 def test_the_busiest_disk() -> None:

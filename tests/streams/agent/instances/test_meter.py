@@ -87,6 +87,7 @@ def test_what_vanishes_counts_again_or_cannot_be_read_is_counted(tree: Tree) -> 
     measured = machine.after()
     assert measured.entries == {
         "redis-a": InstanceMeans(cpu=1.0, memory=float(MIB)), "redis-b": InstanceMeans(memory=float(MIB)),
+        "d": InstanceMeans(memory=float(MIB)),
     }  # fmt: skip
     assert machine.troubles == Counter(vanished=1, reset=1, unreadable=1)
 
@@ -172,7 +173,7 @@ def test_a_machine_without_disks_has_none(tmp_path: Path) -> None:
 def test_recorded_disks_are_read() -> None:
     """The two moments of tests/proc are five seconds apart: sda was busy for 3.5 s."""
     before, after = (
-        {n: t for n, _, t in parse_disks((RECORDED / m / "diskstats").read_text())} for m in ("before", "after")
+        {one.name: one for one in parse_disks((RECORDED / m / "diskstats").read_text())} for m in ("before", "after")
     )
     assert after["sda"].busy_ms - before["sda"].busy_ms == 3500
 
@@ -200,3 +201,30 @@ def test_this_process_has_the_machines_network() -> None:
     """On the real ``/proc``: the inode tells that this process and the first one see the same."""
     same = Path("/proc/1/net/dev").stat().st_ino == Path("/proc/self/net/dev").stat().st_ino
     assert (own_network(Path("/"), os.getpid()) is None) == same
+
+
+def test_processes_that_cannot_be_listed_cost_the_network_alone(tree: Tree) -> None:
+    """CPU and memory of the group are known; it is counted."""
+    tree.group(A, cpu_s=5)
+    machine = Machine(tree)
+    tree.group(A, cpu_s=15)
+    (tree.groups / A / "cgroup.procs").unlink(missing_ok=True)
+    (tree.groups / A / "cgroup.procs").write_text("what\n")
+    assert machine.after().entries == {"redis-a": InstanceMeans(cpu=1.0, memory=float(MIB))}
+    assert machine.troubles["unreadable"] == 1
+
+
+def test_a_pod_whose_containers_are_beside_it_is_measured_whole(tree: Tree) -> None:
+    """Kubelet and runtime have other drivers: the pod's own slice stands still."""
+    uid = "0d1c2b3a_1111_2222_3333_444455556666"
+    slice_name = f"kubepods-burstable-pod{uid}.slice"
+    groups = [
+        f"kubepods.slice/{slice_name}",
+        *(f"system.slice/{slice_name}:cri-containerd:{n * 32}" for n in ("ab", "cd")),
+    ]
+    for group in groups:
+        tree.group(group, cpu_s=1)
+    machine = Machine(tree, pods_only=True)
+    for group in groups[1:]:
+        tree.group(group, cpu_s=21)
+    assert machine.after().entries == {uid.replace("_", "-"): InstanceMeans(cpu=4.0, memory=3.0 * MIB)}

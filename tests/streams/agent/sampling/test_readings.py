@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.messages.sample import Moments
 from streams.agent.sampling.readings import Readings
 
 
@@ -32,3 +33,11 @@ def test_moments_are_numpys(values: list[float], offset: float):
 def test_nothing_read_is_no_moments():
     """An interval without a reading has no moments; it is not idle."""
     assert Readings().moments() is None
+
+
+def test_readings_of_a_larger_machine_are_dropped():
+    """Four busy cores, of which two are switched off: no mean above what there is."""
+    readings = Readings()
+    readings.add(4.0, capacity=4.0)
+    readings.add(1.5, capacity=2.0)
+    assert readings.moments() == Moments(n=1, mean=1.5, m2=0.0, max=1.5, capacity=2.0)

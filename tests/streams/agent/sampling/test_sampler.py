@@ -10,6 +10,7 @@ import pytest
 from schemas.messages.sample import MachineFacts, Message, Moments, Sample, decode, encode
 from streams.agent.collectors.base import Collector, Reading
 from streams.agent.loop import run
+from streams.agent.sampling.rises import ImpossibleRiseError
 from streams.agent.sampling.sampler import Sampler
 from streams.agent.sampling.schedule import Schedule
 
@@ -134,6 +135,42 @@ def test_a_failing_collector_is_counted_and_its_neighbours_go_on():
     assert sample.memory is not None
     assert (sample.cpu.n, sample.memory.n) == (7, 10)
     assert sampler.counts.collector_failures == {"cpu": 2}
+
+
+class Odd(Rate):
+    """A counter that rises by at most 10 a second."""
+
+    def parse(self, before: float | None, now: float, elapsed_s: float) -> Reading | None:
+        """Return the difference."""
+        if before is not None and not 0 <= now - before <= 10 * elapsed_s:
+            raise ImpossibleRiseError(f"{before}, then {now}")
+        return super().parse(before, now, elapsed_s)
+
+
+def test_an_impossible_rise_costs_one_reading(caplog: pytest.LogCaptureFixture):
+    """It is counted, told once, and in the facts until the next ones; the read after it is compared with it."""
+    sampler = sampler_of(Odd(script=[0, 5, 10**9, 10**9 + 5, 7, 12, 17, 22, 27, 32, 37]), Gauge())
+    (sample,) = samples(sampler, FakeClock(BOOT + 3.5, ticks=10))
+    assert sample.cpu == Moments(8, 5.0, 0.0, 5.0, 100.0)
+    assert (sampler.counts.impossible, sampler.counts.lacks) == ({"cpu": 2}, {})
+    assert [one.message for one in caplog.records] == ["agent.resource.lacking"]
+    assert sampler.facts(0.0).lacks == {"cpu": "1000000005.0, then 7.0"}
+    assert sampler.facts(0.0).lacks == {}
+
+
+def test_a_resource_without_any_reading_is_told_once(caplog: pytest.LogCaptureFixture):
+    """A counter that falls at each read: no CPU, and every message of facts says why."""
+    sampler = sampler_of(Odd(script=list(range(90, 0, -1))), Gauge(capacity=None))
+    published(sampler, FakeClock(BOOT + 3.5, ticks=20))
+    assert sampler.counts.lacks.keys() == {"cpu", "memory"}
+    assert sorted(one.values["resource"] for one in caplog.records) == ["cpu", "memory"]
+    assert sampler.facts(0.0).lacks["memory"] == "its capacity is not known: set capacity memory=AMOUNT"
+
+
+def test_usage_is_at_most_a_capacity_that_is_set():
+    """A machine of 100, of which it is said that 50 are there."""
+    (sample,) = samples(sampler_of(Gauge(default=80.0), capacities={"memory": 50.0}), FakeClock(BOOT + 3.5, ticks=10))
+    assert sample.memory == Moments(10, 50.0, 0.0, 50.0, 50.0)
 
 
 def test_a_resource_of_unknown_capacity_is_left_out():
