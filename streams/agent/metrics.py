@@ -83,7 +83,10 @@ def ready(counts: Counts, silent_s: float, clock: Callable[[], float] = time.tim
     """Return whether a record was delivered within ``silent_s`` and each required resource is measured; details."""
     delivered_s = counts.last_delivery_s
     age_s = clock() - delivered_s if delivered_s else None
-    details = {"last_delivery_age_s": age_s if age_s is None else round(age_s, 1), "backlog_records": counts.waiting}
+    details: dict[str, Any] = {
+        "last_delivery_age_s": age_s if age_s is None else round(age_s, 1),
+        "backlog_records": counts.waiting,
+    }
     if counts.clock_ahead_s is not None:
         details["clock_ahead_s"] = counts.clock_ahead_s
     if counts.lacks:
