@@ -27,8 +27,8 @@ from streams.agent.loop import Clock, run
 from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
 from streams.agent.quiet import quieten
+from streams.agent.rises import NoReadingError
 from streams.agent.sampling.backlog import Record
-from streams.agent.sampling.rises import NoReadingError
 from streams.agent.sampling.sampler import Sampler
 from streams.agent.sampling.schedule import Schedule, phase_s
 from streams.agent.settings import AgentSettings, check_machine

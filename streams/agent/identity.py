@@ -12,7 +12,7 @@ another host and gets its own name. After the file is deleted the host's name is
 of a known host, ``windward doctor`` reports it with the command that joins the two.
 
 In a container without the host's network the host name is random: without ``machine`` it is refused
-(`streams.agent.sampling.container`).
+(`streams.agent.container`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import NamedTuple
 import msgspec
 
 from schemas.values.hosts import host_id
-from streams.agent.sampling.container import has_random_name
+from streams.agent.container import has_random_name
 
 MACHINE_ID_FILE = Path("/etc/machine-id")
 STATE_FILE = "machine.json"

@@ -58,7 +58,7 @@ class Collector(Protocol):
     def parse(self, before: Any, now: Any, elapsed_s: float) -> Reading | None:
         """Return the reading between two reads; None at the first of two.
 
-        Raises `streams.agent.sampling.rises.NoReadingError` where there is none: it is told once, with its reason.
+        Raises `streams.agent.rises.NoReadingError` where there is none: it is told once, with its reason.
 
         ``before`` is None at the first read and after a gap: a gauge can still be read then, a rate cannot.
         """

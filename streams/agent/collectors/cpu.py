@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import psutil
 
 from streams.agent.collectors.base import Collector, Reading
-from streams.agent.sampling.rises import ImpossibleRiseError, NoReadingError, allowed_s
+from streams.agent.rises import ImpossibleRiseError, NoReadingError, allowed_s
 
 
 class CpuTimes(NamedTuple):

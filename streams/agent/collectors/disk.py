@@ -11,7 +11,7 @@ from typing import ClassVar, NamedTuple, Self
 import psutil
 
 from streams.agent.collectors.base import Collector, CollectorSettings, Reading
-from streams.agent.sampling.rises import BITS_32, ImpossibleRiseError, NoReadingError, allowed_s, rise_of
+from streams.agent.rises import BITS_32, ImpossibleRiseError, NoReadingError, allowed_s, rise_of
 
 SYSFS = Path("/sys/block")
 _REMOVABLE = ("sr", "fd")

@@ -9,8 +9,8 @@ from typing import ClassVar, NamedTuple, Self
 import psutil
 
 from streams.agent.collectors.base import Collector, CollectorSettings, Reading
-from streams.agent.sampling.container import in_container
-from streams.agent.sampling.rises import NoReadingError
+from streams.agent.container import in_container
+from streams.agent.rises import NoReadingError
 
 ARC = "spl/kstat/zfs/arcstats"
 """ZFS's account of its cache, below ``/proc``."""

@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple, Self
 import psutil
 
 from streams.agent.collectors.base import Collector, CollectorSettings, Reading
-from streams.agent.sampling.rises import BITS_32, LINK_MAX, ImpossibleRiseError, NoReadingError, allowed_s, rise_of
+from streams.agent.rises import BITS_32, LINK_MAX, ImpossibleRiseError, NoReadingError, allowed_s, rise_of
 
 SYSFS = Path("/sys/class/net")
 LINKS_TTL_S = 60.0

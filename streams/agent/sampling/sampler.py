@@ -9,9 +9,9 @@ from typing import Any
 
 from schemas.messages.sample import VERSION, WHY_MAX, MachineFacts, Sample
 from streams.agent.collectors.base import Collector, Reading
+from streams.agent.rises import ImpossibleRiseError, NoReadingError
 from streams.agent.sampling.counts import Counts
 from streams.agent.sampling.readings import Readings
-from streams.agent.sampling.rises import ImpossibleRiseError, NoReadingError
 from streams.agent.sampling.schedule import Schedule
 
 log = logging.getLogger("windward.agent")

@@ -9,7 +9,7 @@ import pytest
 
 from streams.agent.collectors import Cpu
 from streams.agent.collectors.cpu import CpuTimes
-from streams.agent.sampling.rises import NoReadingError
+from streams.agent.rises import NoReadingError
 
 
 def test_cpu_is_the_busy_share_of_the_time_counted_times_the_cores(

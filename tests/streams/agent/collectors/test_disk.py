@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streams.agent.collectors import Disk, Reading
-from streams.agent.sampling.rises import ImpossibleRiseError, NoReadingError
+from streams.agent.rises import ImpossibleRiseError, NoReadingError
 from tests.rows import each_row
 
 

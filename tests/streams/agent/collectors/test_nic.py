@@ -9,7 +9,7 @@ import pytest
 
 from streams.agent.collectors import Nic, Reading
 from streams.agent.collectors.nic import Traffic
-from streams.agent.sampling.rises import NoReadingError
+from streams.agent.rises import NoReadingError
 from tests.rows import each_row
 from tests.streams.agent.conftest import Sysfs
 

@@ -10,7 +10,7 @@ import pytest
 from schemas.messages.sample import MachineFacts, Message, Moments, Sample, decode, encode
 from streams.agent.collectors.base import Collector, Reading
 from streams.agent.loop import run
-from streams.agent.sampling.rises import ImpossibleRiseError
+from streams.agent.rises import ImpossibleRiseError
 from streams.agent.sampling.sampler import Sampler
 from streams.agent.sampling.schedule import Schedule
 

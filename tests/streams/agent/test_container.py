@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streams.agent.sampling.container import has_random_name, in_container
+from streams.agent.container import has_random_name, in_container
 from tests.rows import each_row
 
 ID = "0af3" * 16
