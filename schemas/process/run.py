@@ -36,8 +36,6 @@ class Process:
     ready: Ready = always_ready
     name: str = ""
     """Its name among processes of its kind; "": host and process id."""
-    event: str = ""
-    """The first word of its log lines; "": the command."""
     first: Mapping[str, Any] = field(default_factory=dict)
     """The values of its first line."""
     read_again: Callable[[], object] | None = None
@@ -49,13 +47,14 @@ class Process:
 Build = Callable[[Any, Mapping[str, str]], Process]
 
 
-def run(command: str, kind: type[Any], build: Build, argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run a command's process until a signal. Raises SettingsError."""
+def run(
+    command: str, kind: type[Any], build: Build, argv: list[str], environ: Mapping[str, str], event: str = ""
+) -> int:
+    """Run a command's process until a signal; ``event``: the first word of its log lines. Raises SettingsError."""
     settings = load_settings(kind, command, argv, environ)
     configure_logs(settings.log_level, settings.log_format)
-    process = build(settings, environ)
-    log, event = logging.getLogger(f"windward.{command.replace('-', '_')}"), process.event or command
-    stop, host, port = Stop(), settings.metrics_host, settings.metrics_port
+    log, event = logging.getLogger(f"windward.{command.replace('-', '_')}"), event or command
+    stop, host, port, process = Stop(), settings.metrics_host, settings.metrics_port, Process(work=Stop.wait)
 
     def read_again() -> None:
         if process.read_again is not None:
@@ -65,7 +64,8 @@ def run(command: str, kind: type[Any], build: Build, argv: list[str], environ: M
     def refused(error: Exception) -> None:
         log.warning(f"{event}.profiles.refused", extra={"values": {"error": str(error)}})
 
-    handle_signals(stop, read_again, refused)
+    handle_signals(stop, read_again, refused)  # first: what is built may listen already
+    process = build(settings, environ)
     page = process.page or page_of(host, port)
     named = {"name": process.name} if process.name else {}
     about: dict[str, Any] = {"name": process.name, "ready": process.ready, "tell_clock": process.tell_clock}

@@ -108,14 +108,14 @@ def fleet(valkey: Valkey, answered: Names, tmp_path: Path) -> Iterator[Fleet]:
 
 def before_call(monkeypatch: pytest.MonkeyPatch, method: str, act: Callable[[], object]) -> None:
     """Do something just before the command's first call of a method."""
-    once, real = iter([act]), DirectClient._result
+    once, real = iter([act]), DirectClient._ask
 
-    def call(self: DirectClient, asked: str, *how: Any) -> Any:
+    def call(self: DirectClient, kind: type, asked: str, *how: Any) -> Any:
         if asked == method:
             next(once, lambda: None)()
-        return real(self, asked, *how)
+        return real(self, kind, asked, *how)
 
-    monkeypatch.setattr(DirectClient, "_result", call)
+    monkeypatch.setattr(DirectClient, "_ask", call)
 
 
 def test_one_run_moves_and_resizes(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
@@ -152,16 +152,16 @@ def test_a_run_that_broke_off_is_finished_by_another(
     def killed() -> None:
         raise Killed
 
-    calls, real = count(), DirectClient._result
+    calls, real = count(), DirectClient._ask
     at = {"release": 0, "update": 4, "place": 6}[stop]
 
-    def call(self: DirectClient, method: str, *how: Any) -> Any:
+    def call(self: DirectClient, kind: type, method: str, *how: Any) -> Any:
         if method != "plan" and next(calls) == at:
             assert method == stop
             killed()
-        return real(self, method, *how)
+        return real(self, kind, method, *how)
 
-    monkeypatch.setattr(DirectClient, "_result", call)
+    monkeypatch.setattr(DirectClient, "_ask", call)
     with pytest.raises(Killed):
         fleet.plan("--apply")
     assert fleet.plan("--apply") == 0

@@ -22,7 +22,8 @@ from schemas.messages.sample import MachineFacts
 from schemas.names import Names
 from schemas.process.connections import RedisSettings
 from schemas.process.presence import Presence
-from scorer.client import Client, WindwardError, drive
+from scorer.client import Client, WindwardError
+from scorer.client.call import drive
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.live.loader import Loader

@@ -24,7 +24,7 @@ SETTINGS = LoadWatcherSettings
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run a load watcher."""
-    return run("load-watcher", LoadWatcherSettings, build, argv, environ)
+    return run("load-watcher", LoadWatcherSettings, build, argv, environ, event="watcher")
 
 
 def build(settings: LoadWatcherSettings, _environ: Mapping[str, str]) -> Process:
@@ -44,7 +44,7 @@ def build(settings: LoadWatcherSettings, _environ: Mapping[str, str]) -> Process
     watcher.refresh()
     page = page_of(settings.metrics_host, server.port)
     first = {"page": f"{page}/watcher", "window_s": settings.window}
-    found = Process(work=work, page=page, ready=while_accepting(server, watcher.ready), event="watcher", first=first)
+    found = Process(work=work, page=page, ready=while_accepting(server, watcher.ready), first=first)
     for close in (loader.close, server.stop):
         found.closing.callback(close)
     return found

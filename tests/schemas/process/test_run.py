@@ -38,6 +38,7 @@ def test_a_process_begins_works_and_ends(valkey: Valkey, capsys: pytest.CaptureF
 
     def build(settings: Settings, environ: Any) -> Process:
         assert environ == {"A": "b"}
+        os.kill(os.getpid(), signal.SIGHUP)  # what is built may listen already: no signal ends it
         registry = CollectorRegistry()
         Gauge("windward_try_up", "1", registry=registry).set(1)
 
@@ -51,7 +52,7 @@ def test_a_process_begins_works_and_ends(valkey: Valkey, capsys: pytest.CaptureF
             seen.append(stop.wait(10))
 
         found = Process(
-            work=work, registry=registry, ready=lambda: (True, {}), name="one", event="watcher", first={"x": 1},
+            work=work, registry=registry, ready=lambda: (True, {}), name="one", first={"x": 1},
             read_again=lambda: seen.append("again"), tell_clock=clock.append,
         )  # fmt: skip
         found.closing.callback(seen.append, "closed last")
@@ -61,7 +62,7 @@ def test_a_process_begins_works_and_ends(valkey: Valkey, capsys: pytest.CaptureF
     argv = ["--redis-url", valkey.url, "--prefix", names.prefix, "--metrics-port", str(port)]
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     try:
-        assert run("load-watcher", Settings, build, argv, {"A": "b"}) == 0
+        assert run("load-watcher", Settings, build, argv, {"A": "b"}, event="watcher") == 0
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
