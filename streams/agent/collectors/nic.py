@@ -24,7 +24,7 @@ class Link(NamedTuple):
 
     name: str
     physical: bool
-    """It has a device that is not a virtual function of another interface seen here."""
+    """It has a device, and its traffic is counted by no other interface that has one."""
     bond: bool
     """It joins others into one."""
     master: str | None
@@ -49,8 +49,10 @@ class Nic(Collector):
         usage = max(Σ Δreceived, Σ Δsent) / elapsed,   capacity = Σ speed
 
     Those are the physical interfaces that are up. A bond counts in place of its slaves, with the speed that the kernel
-    gives for its mode. Never counted are loopback, bridges, tunnels, VLANs and the host's end of a container's link:
-    their traffic passes a physical interface as well. ``include`` replaces that choice, ``exclude`` removes from it.
+    gives for its mode; so does a cloud's own interface in place of the virtual function that carries its traffic. Never
+    counted are loopback, bridges, tunnels, VLANs and the host's end of a container's link: their traffic passes a
+    physical interface as well. Nor are some that have a device (`is_physical`). The kernel is asked for all of this, so
+    names mean nothing. ``include`` replaces that choice, ``exclude`` removes from it.
 
     The speed of an interface is the configured one of its name, else the kernel's, else the configured one for all. An
     interface of unknown speed is left out, and with none left so is the resource.
@@ -133,16 +135,34 @@ def choose(links: Iterable[Link], include: re.Pattern[str] | None, exclude: re.P
         and (include.fullmatch(link.name) if include else link.physical or link.bond)
         and not (exclude and exclude.fullmatch(link.name))
     }
-    bonds = {name for name, link in wanted.items() if link.bond}
-    return [link for link in wanted.values() if link.up and link.master not in bonds]
+    return [link for link in wanted.values() if link.up and link.master not in wanted]
+
+
+_OF_GUEST = re.compile(r"(c\d+)?pf\d+(vf|sf)\d+")
+"""The port name of a representor: the host's end of a virtual function in switchdev mode."""
+
+
+def is_physical(path: Path) -> bool:
+    """Return whether traffic of an interface leaves the machine there, and is counted nowhere else.
+
+    Not so, though each has a device: a virtual or subfunction whose parent is here; its representor; the back end of a
+    Xen guest; a port of a switch behind another interface, and a child of InfiniBand (``iflink`` is that interface).
+    """
+    device = path / "device"
+    if not device.exists() or (device / "sfnum").exists() or _text(path / "iflink") != _text(path / "ifindex"):
+        return False
+    parent = device / "physfn"
+    if parent.exists() and (not (parent / "net").is_dir() or any((parent / "net").iterdir())):
+        return False
+    of_xen_guest = (device / "subsystem").resolve().name == "xen-backend"
+    return not of_xen_guest and not _OF_GUEST.fullmatch(_text(path / "phys_port_name"))
 
 
 def read_link(path: Path) -> Link:
     """Return one interface, from its folder under ``/sys/class/net``."""
-    device = path / "device"
     return Link(
         name=path.name,
-        physical=device.exists() and not (device / "physfn").exists(),
+        physical=is_physical(path),
         bond=(path / "bonding").exists(),
         master=(path / "master").resolve().name if (path / "master").exists() else None,
         up=_text(path / "operstate") not in ("down", "lowerlayerdown", "notpresent"),

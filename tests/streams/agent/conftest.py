@@ -33,8 +33,9 @@ class Sysfs:
         master: str | None = None,
         bond: bool = False,
         virtual_function: bool = False,
+        **more: str,
     ) -> Sysfs:
-        """Add one interface; its master must be there already."""
+        """Add one interface; its master must be there already. ``more``: further files, as the kernel writes them."""
         interface = self.folder / name
         interface.mkdir(parents=True)
         (interface / "operstate").write_text(state + "\n")
@@ -44,6 +45,12 @@ class Sysfs:
             (interface / "device").mkdir()
         if virtual_function:
             (interface / "device" / "physfn").mkdir()
+        for file, content in more.items():
+            if file == "subsystem":
+                (self.folder.parent / "bus" / content).mkdir(parents=True, exist_ok=True)
+                (interface / "device" / file).symlink_to(self.folder.parent / "bus" / content)
+            else:
+                (interface / ("device/sfnum" if file == "sfnum" else file)).write_text(content + "\n")
         if bond:
             (interface / "bonding").mkdir()
         if master:

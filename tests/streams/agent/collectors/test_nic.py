@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streams.agent.collectors import Nic, Reading
-from streams.agent.collectors.nic import Traffic
+from streams.agent.collectors.nic import Traffic, choose, read_link
 from streams.agent.rises import NoReadingError
 from tests.rows import each_row
 from tests.streams.agent.conftest import Sysfs
@@ -136,3 +138,88 @@ def test_nic_has_no_reading(name: str, before: Traffic, now: Traffic):
     """A counter that went back, or rose by more than its link carries; nothing that counts."""
     with pytest.raises(NoReadingError):
         Nic().parse(before, now, elapsed_s=2.0)
+
+
+VIRTUAL: dict[str, Any] = {"physical": False}
+HOSTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
+    "Azure: the virtual function is under the synthetic interface": (
+        [("eth0", {"ifindex": "2", "iflink": "2"}), ("enP30832s1", {"master": "eth0", "virtual_function": False})],
+        ["eth0"],
+    ),
+    "net_failover: standby and primary are under one": (
+        [("ens3", {}), ("ens3nsby", {"master": "ens3"}), ("ens4", {"master": "ens3"})],
+        ["ens3"],
+    ),
+    "switchdev: representors of functions beside the uplink": (
+        [
+            ("ens1f0np0", {"phys_port_name": "p0"}),
+            ("ens1f0npf0vf0", {"phys_port_name": "pf0vf0"}),
+            ("ens1f0npf0sf88", {"phys_port_name": "pf0sf88"}),
+            ("eth5", {"phys_port_name": "c1pf0vf3"}),
+        ],
+        ["ens1f0np0"],
+    ),
+    "two ports of one card have port names, too": (
+        [("ens1f0np0", {"phys_port_name": "p0"}), ("ens1f1np1", {"phys_port_name": "p1"})],
+        ["ens1f0np0", "ens1f1np1"],
+    ),
+    "a subfunction of a card": ([("ens1np0", {}), ("enp8s0f0s88", {"sfnum": "88"})], ["ens1np0"]),
+    "a virtual function of a parent that is here": ([("eno1", {}), ("eno1v0", {"virtual_function": True})], ["eno1"]),
+    "a Xen host: back ends of guests have a device": (
+        [("eth0", {"subsystem": "pci"}), ("vif7.0", {"subsystem": "xen-backend"}), ("xenbr0", VIRTUAL)],
+        ["eth0"],
+    ),
+    "a Xen guest": ([("eth0", {"subsystem": "xen"})], ["eth0"]),
+    "ports of a switch (DSA) behind an interface": (
+        [
+            ("eth0", {"ifindex": "2", "iflink": "2"}),
+            ("lan1", {"ifindex": "3", "iflink": "2"}),
+            ("wan", {"ifindex": "4", "iflink": "2"}),
+        ],
+        ["eth0"],
+    ),
+    "InfiniBand with a child": (
+        [("ib0", {"ifindex": "5", "iflink": "5"}), ("ib0.8001", {"ifindex": "6", "iflink": "5"})],
+        ["ib0"],
+    ),
+    "a bond under a bridge, with a VLAN": (
+        [
+            ("vmbr0", VIRTUAL),
+            ("bond0", {"physical": False, "bond": True, "master": "vmbr0"}),
+            ("eno1", {"master": "bond0"}),
+            ("eno2", {"master": "bond0"}),
+            ("bond0.100", VIRTUAL),
+        ],
+        ["bond0"],
+    ),
+    "a team is no bond: its ports count": (
+        [("team0", VIRTUAL), ("eno1", {"master": "team0"}), ("eno2", {"master": "team0"})],
+        ["eno1", "eno2"],
+    ),
+    "Open vSwitch over a port": (
+        [("ovs-system", VIRTUAL), ("br-ex", VIRTUAL), ("ens3", {"master": "ovs-system"})],
+        ["ens3"],
+    ),
+    "names mean nothing": ([("br-lan", {}), ("veth-uplink", {}), ("eth0", VIRTUAL)], ["br-lan", "veth-uplink"]),
+}
+"""By host: its interfaces, and those that count. Sources: the kernel's drivers netvsc_drv.c (netvsc_vf_join),
+failover.c, Documentation/networking/{switchdev,representors,dsa}, mlx5 devlink port naming, xen-netback, ipoib."""
+
+
+@each_row("number, links, names", [(n, *row) for n, row in enumerate(HOSTS.values())], HOSTS)
+def test_the_kernel_says_which_interfaces_are_the_same_traffic(
+    tmp_path: Path, number: int, links: list[tuple[str, dict[str, Any]]], names: list[str]
+) -> None:
+    """By master, link, port name, bus and parent; never by name."""
+    sysfs = Sysfs(tmp_path / str(number) / "net")
+    for name, more in links:
+        sysfs.add(name, **more)
+    found = choose([read_link(path) for path in sorted(sysfs.folder.iterdir())], None, None)
+    assert sorted(link.name for link in found) == names
+
+
+def test_a_virtual_function_whose_parent_has_no_interface_counts(sysfs: Sysfs) -> None:
+    """Its parent is given to another driver, so nothing else here counts the traffic."""
+    sysfs.add("eth0", virtual_function=True)
+    (sysfs.folder / "eth0/device/physfn/net").mkdir()
+    assert read_link(sysfs.folder / "eth0").physical
