@@ -60,8 +60,8 @@ def parse_amount(resource: str, value: float | str) -> float:
 
     Raises ValueError for an invalid amount of this resource; a name that is no resource has no bounds.
     """
-    amount = parse_quantity(value)
     about = ABOUT.get(resource)
-    if about and about.is_share and (amount > 1 or (isinstance(value, str) and value[-1] in "kKMGTPi")):
+    is_space = isinstance(value, str) and value.strip().endswith(("k", "K", "M", "G", "T", "P", "i"))
+    if about is not None and about.is_share and (is_space or parse_quantity(value) > 1):
         raise ValueError(f"{value!r} is not a share of time: {about.refused}")
-    return amount
+    return parse_quantity(value)
