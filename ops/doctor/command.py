@@ -26,10 +26,12 @@ from redis.retry import Retry
 from ops.doctor.bundle import (
     as_json,
     logs_of,
+    numbered,
+    numbers_of,
+    own_words,
     pages_of,
     plain_environ,
     plain_settings,
-    secrets_of,
     versions,
     write_bundle,
 )
@@ -116,7 +118,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         print(report(found, screen(wide=settings.wide).width))  # noqa: T201
     if settings.bundle is not None:
         try:
-            size = write_bundle(settings.bundle, inspection.texts(found, environ), secrets_of(settings, environ))
+            size = write_bundle(settings.bundle, inspection.texts(found, environ))
         except OSError as error:
             print(f"windward doctor: bundle: {error}", file=sys.stderr)  # noqa: T201
             return 1
@@ -136,6 +138,11 @@ def report(found: list[Finding], width: int | None) -> str:
             lines += _wrapped(" " * len(head) + "-> ", one.do, width)
     counts = Counter(one.level for one in found)
     return "\n".join([*lines, "", ", ".join(counted(counts[kind], kind) for kind in ("error", "warning", "note"))])
+
+
+def _of_info(info: Any) -> Any:
+    """Return the numbers and versions of INFO; a script can name the errors that the server counts."""
+    return numbers_of(info, {"keys", "expires", *(name for name in info if not name.startswith("errorstat_"))})
 
 
 def _wrapped(head: str, text: str, width: int | None) -> list[str]:
@@ -168,15 +175,19 @@ class Inspection:
     def texts(self, found: list[Finding], environ: Mapping[str, str]) -> dict[str, str]:
         """Return the files of a bundle by name, after `findings`."""
         settings = {"settings": plain_settings(self._settings), "environment": plain_environ(environ)}
+        said = [Finding(own_words(one.area), one.level, own_words(one.found), own_words(one.do)) for one in found]
+        names = {*HealthResult.__struct_fields__, *Process.__struct_fields__} - {"page", "host"}
+        processes = numbered(self.processes)
+        health = [self.health[name] for name in sorted(self.health)]
         return {
-            "report.txt": report(found, None) + "\n",
-            "findings.json": as_json([dataclasses.asdict(one) for one in found]),
+            "report.txt": report(said, None) + "\n",
+            "findings.json": as_json([dataclasses.asdict(one) for one in said]),
             "settings.json": as_json(settings),
-            "versions.json": as_json(versions() | {kind: ", ".join(set(of)) for kind, of in self._versions.items()}),
-            "processes.json": as_json(msgspec.to_builtins(self.processes)),
-            "health.json": as_json({name: msgspec.to_builtins(one) for name, one in self.health.items()}),
-            "redis.json": as_json(self.redis_info),
-            **pages_of(self.processes),
+            "versions.json": as_json(versions()),
+            "processes.json": as_json({k: numbers_of(msgspec.to_builtins(one), names) for k, one in processes.items()}),
+            "health.json": as_json([numbers_of(msgspec.to_builtins(one), names) for one in health]),
+            "redis.json": as_json({own_words(area): _of_info(info) for area, info in self.redis_info.items()}),
+            **pages_of(self.processes, names),
             **logs_of(self._settings.log_dir),
         }
 

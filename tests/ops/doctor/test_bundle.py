@@ -2,95 +2,203 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import socket
 import stat
 import subprocess
 import tarfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ops.doctor.bundle import (
-    logs_of,
-    pages_of,
-    plain_environ,
-    plain_settings,
-    secrets_of,
-    without_secrets,
-    write_bundle,
-)
-from ops.doctor.command import DoctorSettings
+from ops.doctor.bundle import logs_of, own_page, pages_of, plain_environ, plain_settings, write_bundle
+from ops.doctor.command import DoctorSettings, Inspection
+from ops.doctor.findings import Finding
 from schemas.messages.process import Process
+from schemas.process.page_server import PageServer
 from tests.rows import each_row
 
 SECRET = "Hush7secret"
+CODED = base64.b64encode(f"user:{SECRET}".encode()).decode()
+FORMS = [
+    SECRET,
+    f"AUTH {SECRET}",
+    f"AUTH user {SECRET}",
+    f"HELLO 3 AUTH user {SECRET}",
+    f"CONFIG SET requirepass {SECRET}",
+    f"requirepass {SECRET}",
+    f"masterauth {SECRET}",
+    f"ACL SETUSER a on >{SECRET}",
+    f"user a on #{SECRET}",
+    f"redis://:{SECRET}@h:6379/0",
+    f"redis://user:{SECRET}@h",
+    f"rediss://user:{SECRET}@h@evil",
+    f"redis://user:a@{SECRET}@h",
+    "redis://user:Hush%37secret@h",
+    "redis://user:%48ush7secret@h",
+    f"redis://h?password={SECRET}",
+    f"redis+sentinel://u:{SECRET}@a:1,b:2/m",
+    f"https://h/path?token={SECRET}",
+    f"https://h/#{SECRET}",
+    f"postgres://u:{SECRET}@h/db",
+    f"--redis-password {SECRET}",
+    f"--redis-password={SECRET}",
+    f"-p{SECRET}",
+    f"WINDWARD_REDIS_PASSWORD={SECRET}",
+    f"export TOKEN='{SECRET}'",
+    f'{{"password": "{SECRET}"}}',
+    f'{{"a": {{"secret": ["{SECRET}"]}}}}',
+    f'{{\\"password\\": \\"{SECRET}\\"}}',
+    f"password: {SECRET}",
+    f"password is {SECRET}",
+    f'sasl.jaas.config=x password="{SECRET}";',
+    f"Authorization: Bearer {SECRET}",
+    f"Authorization: Basic {CODED}",
+    f"Proxy-Authorization: Digest {CODED}",
+    f"Cookie: session={SECRET}",
+    f"X-Api-Key: {SECRET}",
+    f"-----BEGIN PRIVATE KEY-----\n{CODED}\n-----END PRIVATE KEY-----",
+    f"AKIA{SECRET}",
+    f"ghp_{SECRET}",
+    f"curl -u user:{SECRET} http://h",
+    f"invalid username-password pair or user is disabled: '{SECRET}'",
+    f"at=2026-01-01T00:00:00.000Z level=info event=x.y password={SECRET}",
+]
+
+
+@dataclass
+class Said:
+    """What a program has printed."""
+
+    stdout: str
+    stderr: str
+
+
+def a_process(**changes: Any) -> Process:
+    """Return a heartbeat of this host."""
+    told: dict[str, Any] = {"host": socket.gethostname(), "pid": 1, "version": "1.0", "started": 0.0, "at": 0.0}
+    return Process(**told | changes)
+
+
+def contents(path: Path) -> dict[str, str]:
+    """Return the texts of an archive by name."""
+    with tarfile.open(path) as archive:
+        return {one.name: archive.extractfile(one).read().decode() for one in archive}  # type: ignore[union-attr]
+
+
+@each_row("form", [pytest.param(form, id=str(number)) for number, form in enumerate(FORMS)])
+def test_a_secret_leaves_in_no_form_from_no_place(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted wherever a process writes: heartbeats, pages, health, INFO, findings, settings, variables, logs."""
+    label = form.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+    def page(environ: dict[str, Any], start: Callable[..., object]) -> list[bytes]:
+        start("200 OK", [])
+        if environ["PATH_INFO"] == "/ready":
+            return [
+                json.dumps({"ready": True, "instances": 7, "error": form, form: 1, "health": {form: form}}).encode()
+            ]
+        series = f'windward_a_total{{machine="{label}",kind="x"}} 5.0\nwindward_b{{error="{label}"}} 1.0'
+        return [f"# HELP {label}\n{series}\n{form}\n".encode()]
+
+    line = f'at=2026-01-01T00:00:00.000Z level=warning event=agent.publish.failed error="{label}" queued=12'
+    as_json = json.dumps({"at": "2026-01-01T00:00:00.000Z", "level": "info", "event": "a.b", "error": form, "n": 9})
+    (tmp_path / "stream-1.log").write_text(f"{line}\n{form}\n{as_json}\n")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: Said(f"2026-01-01 host u[1]: {line}\n{form}\n", form))
+    server = PageServer(page, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{server.port}"
+    settings = DoctorSettings(redis_password=SECRET, redis_username=form, log_dir=tmp_path)
+    inspection = Inspection(settings)
+    inspection.processes = {
+        "scorer": {form: a_process(page=address, version=form, details={"instances": 7, form: form, "error": form})},
+        "pods": {"a": a_process(page=f"{address}/?{form}", host=form)},
+    }
+    inspection.redis_info = {f"Redis {form}": {"used_memory": 5, "os": form, "errorstat_" + form: {"count": 1}}}
+    found = [Finding(f"Redis {form}", "error", f"3 machines are silent: {form}", f"restart {form}")]
+    try:
+        texts = inspection.texts(found, {"WINDWARD_REDIS_PASSWORD": form, "WINDWARD_KAFKA": form, "OTHER": form})
+    finally:
+        server.stop()
+    texts |= logs_of(tmp_path, subprocess.run)
+    write_bundle(tmp_path / "b.tar.gz", texts)
+    left = contents(tmp_path / "b.tar.gz")
+    everything = "\n".join([*left, *left.values()]).lower()
+    for part in ("hush", "7secret", "37secret", "%48ush", CODED.lower()):
+        assert part not in everything
+    assert 'windward_a_total{kind="x"} 5.0' in left["windward-doctor/pages/scorer-1-metrics.txt"]
+    assert json.loads(left["windward-doctor/pages/scorer-1-ready.txt"]) == {"ready": True, "instances": 7}
+    assert "event=agent.publish.failed queued=12\n" in left["windward-doctor/logs/stream-1.log"]
+    assert "event=a.b n=9\n" in left["windward-doctor/logs/stream-1.log"]
+    assert "event=agent.publish.failed queued=12\n" in left["windward-doctor/logs/journal.txt"]
+    assert "3 machines are silent" in left["windward-doctor/report.txt"]
+
+
+HERE = socket.gethostname()
 
 
 @each_row(
-    ("text", "left"),
+    ("page", "host", "asked"),
     [
-        pytest.param(f"AUTH {SECRET}", "AUTH ***", id="a known secret anywhere"),
-        pytest.param("redis://u:x1@h:1/0", "redis://***@h:1/0", id="user and password in a URL"),
-        pytest.param("redis+sentinel://u:x1@a:1,b:2/m", "redis+sentinel://***@a:1,b:2/m", id="of a sentinel"),
-        pytest.param("see http://h/a@b", "see http://h/a@b", id="an @ behind the host is none"),
-        pytest.param("sasl_password='a b' user=c", 'sasl_password="***" user=c', id="a quoted value"),
-        pytest.param('{"token": "abc", "n": 1}', '{"token": "***", "n": 1}', id="in JSON"),
-        pytest.param("WINDWARD_REDIS_PASSWORD=abc", 'WINDWARD_REDIS_PASSWORD="***"', id="a variable"),
-        pytest.param("requirepass abc", 'requirepass "***"', id="a line of the server's file"),
-        pytest.param(
-            '{"a_password": "(set)", "b_password": "None"}', '{"a_password": "(set)", "b_password": "None"}', id="ours"
-        ),
-        pytest.param("the password is asked for", "the password is asked for", id="the word alone"),
+        pytest.param("http://127.0.0.1:9", HERE, "http://127.0.0.1:9", id="this host"),
+        pytest.param("https://a.example:9", "a.example", "https://a.example:9", id="by its name"),
+        pytest.param("http://10.0.0.5:9", "10.0.0.5", "http://10.0.0.5:9", id="by its address"),
+        pytest.param("http://u:p@10.0.0.5:9/x?y#z", "10.0.0.5", "http://10.0.0.5:9", id="no user, no path"),
+        pytest.param("file:///root/.ssh/id_rsa#", HERE, None, id="a file"),
+        pytest.param("ftp://127.0.0.1/x", HERE, None, id="another scheme"),
+        pytest.param("http://10.0.0.6:9", "10.0.0.5", None, id="another host"),
+        pytest.param("http://127.0.0.1:9", "10.0.0.5", None, id="this host's loopback, said by another"),
+        pytest.param("http://10.0.0.5@10.0.0.6:9", "10.0.0.5", None, id="another host behind an @"),
+        pytest.param("http:///x", "10.0.0.5", None, id="no host"),
     ],
 )
-def test_what_is_taken_out_of_a_text(text: str, left: str) -> None:
-    """Secrets, and what looks like one; nothing else."""
-    assert without_secrets(text, [SECRET]) == left
+def test_which_pages_are_asked(page: str, host: str, asked: str | None) -> None:
+    """Only http(s) of the heartbeat's own host, and only its pages."""
+    assert own_page(a_process(page=page, host=host)) == asked
 
 
-def test_the_secrets_of_settings_and_environment() -> None:
-    """By the mark of a setting, and by the name of a variable; short ones are found in too many words."""
-    settings = DoctorSettings(kafka_sasl_password=SECRET, redis_password="abc")
-    environ = {"WINDWARD_REDIS_PASSWORD_FILE": "/run/x", "API_TOKEN": "t0ken", "HOME": "/root", "MY_PASS": "no"}
-    assert sorted(secrets_of(settings, environ)) == ["/run/x", SECRET, "t0ken"]
-    assert plain_settings(settings)["kafka_sasl_password"] == "(set)"
-    assert plain_settings(settings)["redis_sentinel_password"] == "None"
-    assert plain_environ({"WINDWARD_KAFKA_SASL_PASSWORD": SECRET, "WINDWARD_KAFKA": "b:1", "OTHER": "x"}) == {
-        "WINDWARD_KAFKA": "b:1",
-        "WINDWARD_KAFKA_SASL_PASSWORD": "(set)",
-    }
+def test_a_page_of_another_host_is_not_followed() -> None:
+    """A redirection ends the reading."""
+    asked = []
+
+    def elsewhere(environ: dict[str, Any], start: Callable[..., object]) -> list[bytes]:
+        asked.append(environ["PATH_INFO"])
+        start("302 Found", [("Location", "/evil")])
+        return [b"windward_a 1.0"]
+
+    server = PageServer(elsewhere, "127.0.0.1", 0)
+    try:
+        found = pages_of({"scorer": {"a": a_process(page=f"http://127.0.0.1:{server.port}")}}, ())
+    finally:
+        server.stop()
+    assert sorted(asked) == ["/metrics", "/ready"]
+    assert "windward_a" not in "".join(found.values())
 
 
-def test_no_file_of_the_archive_has_a_secret(tmp_path: Path) -> None:
-    """Wherever it stood; only the owner may read the archive, also one that was there before."""
+def test_settings_leave_as_numbers_and_switches() -> None:
+    """Of any other only whether it is set."""
+    found = plain_settings(DoctorSettings(kafka_sasl_password=SECRET, kafka="b:1"))
+    assert (found["kafka_sasl_password"], found["kafka"], found["broker"]) == ("(set)", "(set)", True)
+    assert found["redis_sentinel_password"] is None
+    assert plain_environ({"WINDWARD_KAFKA": "b:1", "OTHER": "x"}) == {"WINDWARD_KAFKA": "(set)"}
+
+
+def test_the_archive_is_its_owners(tmp_path: Path) -> None:
+    """Only the owner may read it, also one that was there before; no name leads out of its folder."""
     path = tmp_path / "b.tar.gz"
     path.touch(0o644)
-    texts = {"report.txt": f"failed: {SECRET}", "pages/a b:1.txt": f"redis://:{SECRET}@h", "logs/x.log": "fine"}
-    assert write_bundle(path, texts, [SECRET]) == path.stat().st_size
+    assert write_bundle(path, {"report.txt": "fine", "pages/../../../tmp/evil": "x"}) == path.stat().st_size
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    with tarfile.open(path) as archive:
-        found = {one.name: archive.extractfile(one).read().decode() for one in archive}  # type: ignore[union-attr]
-    assert found == {
-        "windward-doctor/report.txt": "failed: ***",
-        "windward-doctor/pages/a_b_1.txt": "redis://***@h",
-        "windward-doctor/logs/x.log": "fine",
-    }
+    assert not [name for name in contents(path) if ".." in name or not name.startswith("windward-doctor/")]
 
 
 def test_the_end_of_each_log(tmp_path: Path) -> None:
-    """The last 64 kB; of the journal its last lines, and what it says when it cannot be read."""
-    (tmp_path / "stream-1.log").write_text("old\n" + "x" * (64 << 10))
+    """The last 64 kB; of the journal its last lines."""
+    line = "at=2026-01-01T00:00:00.000Z level=info event=a.b n=1\n"
+    (tmp_path / "stream-1.log").write_text("old\n" + line * 5_000)
     (tmp_path / "else").write_text("not a log")
-
-    @dataclass
-    class Said:
-        stdout: str
-        stderr: str
-
-    def journal(command: list[str], **_: Any) -> Said:
-        return Said(f"{command[0]} says\n", "no permission\n")
 
     def absent(*_: Any, **__: Any) -> Said:
         raise FileNotFoundError("no journalctl here")
@@ -98,10 +206,10 @@ def test_the_end_of_each_log(tmp_path: Path) -> None:
     def slow(*_: Any, **__: Any) -> Said:
         raise subprocess.TimeoutExpired("journalctl", 10)
 
-    found = logs_of(tmp_path, journal)
-    assert found == {"logs/stream-1.log": "x" * (64 << 10), "logs/journal.txt": "journalctl says\nno permission\n"}
-    assert logs_of(tmp_path, absent)["logs/journal.txt"] == "no journalctl here\n"
-    assert "timed out" in logs_of(tmp_path, slow)["logs/journal.txt"]
+    found = logs_of(tmp_path, lambda *_, **__: Said(line, ""))
+    assert found == {"logs/stream-1.log": line * ((64 << 10) // len(line)), "logs/journal.txt": line}
+    assert logs_of(tmp_path, absent)["logs/journal.txt"] == "not read: FileNotFoundError\n"
+    assert logs_of(tmp_path, slow)["logs/journal.txt"] == "not read: TimeoutExpired\n"
 
 
 def test_a_page_that_is_not_read_is_its_error() -> None:
@@ -109,7 +217,6 @@ def test_a_page_that_is_not_read_is_its_error() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         page = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        one = Process(host="h", pid=1, version="1", started=0.0, at=0.0, page=page)
-        found = pages_of({"scorer": {"a": one, "b": Process(host="h", pid=2, version="1", started=0.0, at=0.0)}})
-    assert list(found) == ["pages/scorer-a-metrics.txt", "pages/scorer-a-ready.txt"]
-    assert all("refused" in text for text in found.values())
+        found = pages_of({"scorer": {"a": a_process(page=page), "b": a_process()}}, ())
+    assert list(found) == ["pages/scorer-1-metrics.txt", "pages/scorer-1-ready.txt"]
+    assert all("not read: URLError" in text for text in found.values())
