@@ -40,7 +40,8 @@ class CommonSettings:
         return Names(self.prefix)
 
 
-def _check_files(settings: CommonSettings, end: str) -> None:
+def check_tls_files(settings: CommonSettings, end: str) -> None:
+    """Refuse certificate files of one end that are not there, and a key without a certificate; raises ValueError."""
     files = {name: getattr(settings, f"{end}_tls_{name}_file") for name in ("ca", "cert", "key")}
     for name, path in files.items():
         if path is not None and not Path(path).is_file():
@@ -49,7 +50,7 @@ def _check_files(settings: CommonSettings, end: str) -> None:
         raise ValueError(f"{end}_tls_key_file: {end}_tls_cert_file is required beside it")
 
 
-def _ssl_context(end: str, ca_file: str | None, cert_file: str | None, key_file: str | None) -> ssl.SSLContext:
+def tls_context(end: str, ca_file: str | None, cert_file: str | None, key_file: str | None) -> ssl.SSLContext:
     """Return the TLS context of one end; raises SettingsError naming a file that holds no certificate or key."""
     import ssl
 
@@ -94,7 +95,7 @@ class KafkaSettings(CommonSettings):
             raise ValueError(
                 f"kafka_sasl_username and kafka_sasl_password are required with kafka_security {self.kafka_security}"
             )
-        _check_files(self, "kafka")
+        check_tls_files(self, "kafka")
 
     @property
     def kafka_brokers(self) -> list[str]:
@@ -108,7 +109,7 @@ class KafkaSettings(CommonSettings):
         """
         if not self.kafka_security.endswith("SSL"):
             return None
-        return _ssl_context("kafka", self.kafka_tls_ca_file, self.kafka_tls_cert_file, self.kafka_tls_key_file)
+        return tls_context("kafka", self.kafka_tls_ca_file, self.kafka_tls_cert_file, self.kafka_tls_key_file)
 
     def kafka_python_arguments(self) -> dict[str, Any]:
         """Return the connection arguments of kafka-python's producer, consumer and admin."""
@@ -188,7 +189,7 @@ class RedisSettings(CommonSettings):
 
     def __post_init__(self) -> None:
         check_redis_url("redis_url", self.redis_url)
-        _check_files(self, "redis")
+        check_tls_files(self, "redis")
 
     def redis_arguments(self, url: str = "") -> dict[str, Any]:
         """Return the arguments of `schemas.process.redis_url.connected`, without timeouts or retries.
@@ -207,7 +208,7 @@ class RedisSettings(CommonSettings):
                 "sentinel_password": self.redis_sentinel_password,
             }
         if given["url"].startswith(("rediss://", "rediss+")):
-            _ssl_context("redis", self.redis_tls_ca_file, self.redis_tls_cert_file, self.redis_tls_key_file)
+            tls_context("redis", self.redis_tls_ca_file, self.redis_tls_cert_file, self.redis_tls_key_file)
             given |= {
                 "ssl_ca_certs": self.redis_tls_ca_file,
                 "ssl_certfile": self.redis_tls_cert_file,

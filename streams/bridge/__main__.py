@@ -89,11 +89,18 @@ def _scraped(settings: BridgeSettings) -> Scraper | Asker:
             settings.every,
             settings.timeout_s,
             nic_speed_given=settings.nic_speed is not None,
+            credentials=settings.credentials,
         )
     targets = settings.targets
     if not targets:
         raise SettingsError("which node_exporters? Give --target, --targets-file or --prometheus")
-    return Scraper(targets, settings.every, settings.timeout_s, nic_speed_given=settings.nic_speed is not None)
+    return Scraper(
+        targets,
+        settings.every,
+        settings.timeout_s,
+        nic_speed_given=settings.nic_speed is not None,
+        credentials=settings.credentials,
+    )
 
 
 def scrape(source: Scraper | Asker, assembler: Assembler, publisher: Publisher, stop: threading.Event) -> None:
@@ -112,12 +119,21 @@ def scrape(source: Scraper | Asker, assembler: Assembler, publisher: Publisher, 
                 values = {"machine": machine, "read": owner, "left_out": other, "mend": "NAME=HOST:PORT, --machine-key"}
                 log.warning("bridge.name.taken", extra={"values": values})
         assembler.taken.clear()
+        tell_lacking(assembler)
         if now_s - reported_s >= REPORT_S:
             reported_s = now_s
             log.info("bridge.counts", extra={"values": {**source.counts, **assembler.counts}})
 
     source.run(stop, take)
     publish(publisher, assembler.flush(time.monotonic(), 0.0))
+
+
+def tell_lacking(assembler: Assembler) -> None:
+    """Log what machines lack, each resource once with its reason."""
+    for machine, resource, why in assembler.lacking:
+        values = {"machine": machine, "resource": resource, "why": why}
+        log.warning("bridge.resource.lacking", extra={"values": values})
+    assembler.lacking.clear()
 
 
 def publish(publisher: Publisher, messages: Sequence[Message]) -> None:
@@ -166,6 +182,7 @@ class Bridge:
                 for records in consumer.poll(POLL_MS).values():
                     self._take(records)
                 self._publish(self._assembler.flush(time.monotonic()))
+                tell_lacking(self._assembler)
                 self._report()
         finally:
             consumer.close()

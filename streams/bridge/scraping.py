@@ -9,9 +9,11 @@ machine turns stale, as with an agent that ended.
 from __future__ import annotations
 
 import http.client
+import io
 import logging
 import math
 import queue
+import ssl
 import threading
 import time
 import zlib
@@ -19,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from streams.bridge.formats.node_exporter import Value, missing, name_of, points, query_of, read_answer, read_page
@@ -36,6 +39,14 @@ ANSWER_MAX = 256 << 20
 Found = tuple[list[Value], list[Point]]
 """What one scrape has: its values, and the points made of them."""
 _AWAY = (OSError, http.client.HTTPException)
+
+
+def refuse_password(where: str) -> None:
+    """Refuse a URL with a user; raises ValueError, which does not show it."""
+    if "@" in where:
+        raise ValueError(
+            "user and password are no part of a URL: give scrape_username and WINDWARD_SCRAPE_PASSWORD_FILE"
+        )
 
 
 @dataclass(frozen=True)
@@ -57,20 +68,58 @@ class Target:
         url = where if "://" in where else f"http://{where}"
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or any(each.isspace() for each in text):
-            raise ValueError(f"expected HOST:PORT, NAME=HOST:PORT or a URL, got {text!r}")
+            got = "" if "@" in text else f", got {text!r}"  # it may hold a password
+            raise ValueError(f"expected HOST:PORT, NAME=HOST:PORT or a URL{got}")
+        refuse_password(parts.netloc)
         port = parts.port or (9100 if "://" not in where else None)
         host = parts.netloc if port is None or parts.port else f"{parts.netloc}:{port}"
         return cls(f"{parts.scheme}://{host}{parts.path or '/metrics'}", name)
 
 
+class _Timed(io.RawIOBase):
+    """The bytes of an answer, of which the last must come in time: one that drips is as good as none."""
+
+    def __init__(self, raw: Any, connection: Any, until_s: float) -> None:
+        self._raw, self._connection, self._until_s = raw, connection, until_s
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what is there; raises TimeoutError after the deadline."""
+        left_s = self._until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the answer is not whole in time")
+        self._connection.settimeout(left_s)
+        found: int = self._raw.readinto(buffer)
+        return found
+
+    def close(self) -> None:
+        """Close the descriptor, too."""
+        self._raw.close()
+        super().close()
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What targets are told of the bridge, and what it asks of them."""
+
+    authorization: str = field(default="", repr=False)
+    """The header's value."""
+    context: ssl.SSLContext | None = None
+
+
 @dataclass(eq=False)
 class Page:
-    """A URL that is asked again and again on one connection."""
+    """A URL that is asked again and again on one connection. ``timeout_s`` is the time of a whole answer."""
 
     url: str
     timeout_s: float
     most: int = PAGE_MAX
+    credentials: Credentials = Credentials()
     _connection: http.client.HTTPConnection | None = None
+    _until_s: float = math.inf
 
     def get(self, form: str = "") -> bytes:
         """Return the body; raises OSError, HTTPException or UnreadableError. A connection that broke is made anew."""
@@ -86,10 +135,18 @@ class Page:
     def _get(self, form: str) -> bytes:
         parts = urlsplit(self.url)
         if self._connection is None:
-            kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-            self._connection = kind(parts.netloc, timeout=self.timeout_s)
+            if parts.scheme == "https":
+                self._connection = http.client.HTTPSConnection(
+                    parts.netloc, timeout=self.timeout_s, context=self.credentials.context
+                )
+            else:
+                self._connection = http.client.HTTPConnection(parts.netloc, timeout=self.timeout_s)
+            self._connection.response_class = self._answer  # type: ignore[assignment]
         path = parts.path + (f"?{parts.query}" if parts.query else "")
         headers = {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
+        if self.credentials.authorization:
+            headers["Authorization"] = self.credentials.authorization
+        self._until_s = time.monotonic() + self.timeout_s
         self._connection.request("POST" if form else "GET", path, form or None, headers)
         answer = self._connection.getresponse()
         body = answer.read(self.most + 1)
@@ -98,6 +155,12 @@ class Page:
             why = f"HTTP {answer.status}" if answer.status != http.client.OK else f"more than {self.most} bytes"
             raise UnreadableError(f"{self.url}: {why}: {body[:100].decode(errors='replace')}")
         return body
+
+    def _answer(self, connection: Any, **options: Any) -> http.client.HTTPResponse:
+        """Return the answer on a connection, with a deadline for its headers and its body."""
+        answer = http.client.HTTPResponse(connection, **options)
+        answer.fp = io.BufferedReader(_Timed(answer.fp.detach(), connection, self._until_s))
+        return answer
 
     def close(self) -> None:
         """Close the connection."""
@@ -139,6 +202,7 @@ class Scraper:
     every_s: float
     timeout_s: float
     nic_speed_given: bool = False
+    credentials: Credentials = Credentials()
     counts: Counter[str] = field(default_factory=Counter)
     """Scrapes by result: read, away, unreadable, late; and incomplete: those read that leave a resource out."""
 
@@ -148,7 +212,7 @@ class Scraper:
     def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
         """Ask until told to stop; ``take`` is called in this thread."""
         answers: queue.SimpleQueue[tuple[int, Found | Exception]] = queue.SimpleQueue()
-        pages = [Page(target.url, self.timeout_s) for target in self.targets]
+        pages = [Page(target.url, self.timeout_s, credentials=self.credentials) for target in self.targets]
         now_s = time.monotonic()
         due = [now_s + self.every_s * (zlib.crc32(target.url.encode()) / 2**32) for target in self.targets]
         asked, failing = set[int](), dict[int, int]()
@@ -233,6 +297,7 @@ class Asker:
     every_s: float
     timeout_s: float
     nic_speed_given: bool = False
+    credentials: Credentials = Credentials()
     counts: Counter[str] = field(default_factory=Counter)
     """Queries by result: read, away, unreadable; and of targets: nameless, incomplete."""
 
@@ -242,7 +307,7 @@ class Asker:
 
     def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
         """Ask until told to stop."""
-        page = Page(f"{self.url.rstrip('/')}/api/v1/query", self.timeout_s, ANSWER_MAX)
+        page = Page(f"{self.url.rstrip('/')}/api/v1/query", self.timeout_s, ANSWER_MAX, self.credentials)
         form = urlencode({"query": query_of(self.selector)})
         failing = False
         while not stop.is_set():

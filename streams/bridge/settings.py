@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
@@ -9,11 +10,12 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from schemas.process.connections import check_tls_files, tls_context
 from schemas.process.settings import SettingsError, setting
 from streams.agent.instance_settings import expression
 from streams.agent.settings import PublishSettings, amount_of
 from streams.bridge.formats.assembler import NOT_PHYSICAL
-from streams.bridge.scraping import Target
+from streams.bridge.scraping import Credentials, Target, refuse_password
 
 AGENTS = ("telegraf", "otel", "node-exporter")
 
@@ -56,6 +58,19 @@ class BridgeSettings(PublishSettings):
     timeout_s: Annotated[float, Meta(gt=0, le=300)] = setting(
         5.0, "how long an answer may take", group="node-exporter", duration=True
     )
+    scrape_username: str | None = setting(None, "user that targets, or Prometheus, ask for", group="node-exporter")
+    scrape_password: str | None = setting(
+        None, "its password; without a user: a bearer token", secret=True, group="node-exporter"
+    )
+    scrape_tls_ca_file: str | None = setting(
+        None, "PEM file with the authorities to trust", group="node-exporter", metavar="FILE"
+    )
+    scrape_tls_cert_file: str | None = setting(
+        None, "PEM file with the bridge's certificate", group="node-exporter", metavar="FILE"
+    )
+    scrape_tls_key_file: str | None = setting(
+        None, "PEM file with the bridge's key", group="node-exporter", metavar="FILE"
+    )
     excluded: str = setting(NOT_PHYSICAL, "regular expression of interfaces and disks that do not count")
 
     def __post_init__(self) -> None:
@@ -64,6 +79,13 @@ class BridgeSettings(PublishSettings):
         _ = self.nic_bytes_s
         if self.prometheus and (self.target or self.targets_file):
             raise ValueError("prometheus: goes without --target and --targets-file")
+        try:
+            refuse_password(self.prometheus)
+        except ValueError as error:
+            raise ValueError(f"prometheus: {error}") from None
+        check_tls_files(self, "scrape")
+        if self.scrape_username is not None and self.scrape_password is None:
+            raise ValueError("scrape_username: WINDWARD_SCRAPE_PASSWORD, or the same with _FILE, is required beside it")
         if self.prometheus and urlsplit(self.prometheus).scheme not in ("http", "https"):
             raise ValueError(f"prometheus: expected http://HOST:PORT, got {self.prometheus!r}")
 
@@ -90,6 +112,20 @@ class BridgeSettings(PublishSettings):
                 raise SettingsError(f"target: {target.url} is given twice")
             found[target.url] = target
         return [*found.values()]
+
+    @property
+    def credentials(self) -> Credentials:
+        """What is sent to targets, and what they must show; raises SettingsError for files that cannot be used."""
+        said = ""
+        if self.scrape_password is not None:
+            pair = f"{self.scrape_username}:{self.scrape_password}".encode()
+            said = (
+                f"Bearer {self.scrape_password}"
+                if self.scrape_username is None
+                else f"Basic {b64encode(pair).decode()}"
+            )
+        files = (self.scrape_tls_ca_file, self.scrape_tls_cert_file, self.scrape_tls_key_file)
+        return Credentials(said, tls_context("scrape", *files) if any(files) else None)
 
     @property
     def nic_bytes_s(self) -> float | None:

@@ -14,17 +14,29 @@ takes the place of a silent one begins with counters of its own.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from schemas.messages.sample import MachineFacts, Message, Rejected, Sample, check_machine_id
+from schemas.messages.sample import WHY_MAX, MachineFacts, Message, Rejected, Sample, check_machine_id
 from schemas.names import SLOT_S
+from streams.agent.rises import ImpossibleRiseError, allowed_s
 from streams.agent.sampling.readings import Readings
 from streams.bridge.formats.points import COUNTERS, Point
-from streams.bridge.formats.rates import INTERVAL_S_MAX, Key, Machine, Moment, Rates, rise
+from streams.bridge.formats.rates import (
+    INTERVAL_S_MAX,
+    LACKS,
+    RESOURCE_OF,
+    WRAPS_AT,
+    Key,
+    Machine,
+    Moment,
+    Rates,
+    rise,
+)
 
 SETTLE_S = 2.0
 SAME_MOMENT_S = 1.0
@@ -34,6 +46,8 @@ MACHINES_MAX = 100_000
 PARTS_MAX = 10_000
 """The most values of one machine that are kept: cores, interfaces and disks, times the quantities of each. More in one
 moment are ignored; new names replace the values that were not seen for longest. Both are counted."""
+SHARE_MAX = 1.01
+"""The largest share of the cores that an agent may send: its two readings are not quite of one moment."""
 AMOUNT_MAX = 1e16
 EPOCH_MAX_S = 1e11
 """The largest values in a sample: `schemas.messages.sample`."""
@@ -63,8 +77,10 @@ class Assembler:
     hand_over_s: float = 60.0
     """How long a source is silent before another may have its machine's name."""
     counts: Counter[str] = field(default_factory=Counter)
-    """Points by result: used, excluded, late, refused, name-taken, too-many; and forgotten: values that were
-    replaced."""
+    """Points by result: used, excluded, late, refused, name-taken, too-many, no-value, impossible; and forgotten:
+    values that were replaced."""
+    lacking: list[tuple[str, str, str]] = field(default_factory=list)
+    """Machine, resource and reason of what is left out and was not told before."""
     taken: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By machine the source that has its name, and another that was refused."""
 
@@ -135,6 +151,13 @@ class Assembler:
             self.counts["late"] += 1
             return done
         values = machine.moment.values
+        if math.isnan(point.value):
+            self.counts["no-value"] += 1
+            return done
+        if point.value < 0 or (point.quantity == "cpu_busy_share" and point.value > SHARE_MAX):
+            resource = RESOURCE_OF[point.quantity]
+            self._impossible(machine, resource, f"impossible: {point.quantity} is {point.value:.6g}")
+            return done
         if len(values) >= PARTS_MAX and (point.quantity, point.part) not in values:
             self.counts["too-many"] += 1
             return done
@@ -152,22 +175,27 @@ class Assembler:
         """Make the readings of the current moment; return the messages that are due."""
         moment, machine.moment = machine.moment, None
         assert moment is not None
-        at = max(point.at for point in moment.values.values())
-        rises = {key: rise(machine, key, point) for key, point in moment.values.items() if key[0] in COUNTERS}
+        at = max((point.at for point in moment.values.values()), default=moment.at)
         for key, point in moment.values.items():
             if key[0] not in COUNTERS:
                 machine.known.pop(key, None)  # so that the newest value is last
                 machine.known[key] = point.value
+        rises, wrong = self._rises(machine, moment)
         self._forget(machine)
         first = machine.since is None
         if machine.since is None:
             machine.since = at
-        for resource, usage, capacity in self._rates.readings(machine, moment, {k: r for k, r in rises.items() if r}):
-            if not (usage <= AMOUNT_MAX and 0 < capacity <= AMOUNT_MAX):
+        for resource, usage, capacity in self._rates.readings(machine, moment, rises):
+            if resource in wrong or not (usage <= AMOUNT_MAX and 0 < capacity <= AMOUNT_MAX):
+                continue
+            if usage > capacity * allowed_s(1.0):
+                self._impossible(machine, resource, f"impossible: {usage:.6g} used of {capacity:.6g}")
                 continue
             machine.capacity[resource] = capacity
             if not first:
                 machine.readings.setdefault(resource, Readings()).add(usage, capacity)
+        if at - machine.since >= self.interval_s - SAME_MOMENT_S:
+            self._look_at_lacks(name, machine)
         done: list[Message] = []
         if at - machine.facts_at >= self.facts_interval_s and machine.capacity:
             machine.facts_at = at
@@ -175,6 +203,44 @@ class Assembler:
         if at - machine.since >= self.interval_s - SAME_MOMENT_S and machine.readings:
             done.append(self._sample(name, machine, at))
         return done
+
+    def _rises(self, machine: Machine, moment: Moment) -> tuple[dict[Key, tuple[float, float]], set[str]]:
+        """Return by how much counters rose, and the resources of which one rose impossibly."""
+        rises: dict[Key, tuple[float, float]] = {}
+        wrong: set[str] = set()
+        counters = {key: point for key, point in moment.values.items() if key[0] in COUNTERS}
+        restarted = any(
+            point.value < before.value / 2
+            for key, point in counters.items()
+            if key[0] in OF_CORES and not point.delta and (before := machine.before.get(key))
+        )
+        for key, point in counters.items():
+            most, wraps_at = self._rates.most(machine, moment, key), 0.0 if restarted else WRAPS_AT.get(key[0], 0.0)
+            try:
+                if risen := rise(machine, key, point, most, wraps_at):
+                    rises[key] = risen
+            except ImpossibleRiseError as error:
+                wrong.add(RESOURCE_OF[key[0]])
+                self._impossible(machine, RESOURCE_OF[key[0]], str(error))
+        return rises, wrong
+
+    def _impossible(self, machine: Machine, resource: str, why: str) -> None:
+        self.counts["impossible"] += 1
+        machine.why[resource] = why
+
+    def _look_at_lacks(self, name: str, machine: Machine) -> None:
+        """Note which resources had no reading, or one less, in the interval that ends; tell each once.
+
+        What a page that is scraped lacks is told where it is read.
+        """
+        lacks = {resource: why for resource, why in LACKS.items() if resource not in machine.readings} | machine.why
+        for resource, why in lacks.items():
+            kind = (resource, resource in machine.why)
+            if kind not in machine.told and (kind[1] or not machine.source):
+                machine.told.add(kind)
+                self.lacking.append((name, resource, why))
+        machine.lacks = {resource: why[:WHY_MAX] for resource, why in lacks.items()}
+        machine.why = {}
 
     def _forget(self, machine: Machine) -> None:
         """Keep both tables within `PARTS_MAX`; the first entries of a table were not seen for longest."""
@@ -203,4 +269,5 @@ class Assembler:
             capacity=dict(machine.capacity),
             labels=dict(self.labels),
             agent_version=self.agent_version,
+            lacks=dict(machine.lacks),
         )

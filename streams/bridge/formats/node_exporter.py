@@ -48,8 +48,14 @@ NEEDED: dict[str, tuple[str, ...]] = {
 IDLE_S, CORES, SCRAPED_AT = "idle_s", "cores", "scraped_at"
 """What a query computes beside the metrics: idle time and number of the cores, and the time of a scrape, epoch s."""
 
-_LINE = re.compile(rf"^({'|'.join(METRICS)})(?:\{{(.*)\}})?[ \t]+(\S+)(?:[ \t]+-?\d+)?[ \t\r]*$".encode(), re.MULTILINE)
-_LABEL = re.compile(rb'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+LINE_MAX = 65_536
+"""The longest labels of a line that is read, bytes."""
+_LINE = re.compile(
+    rf"^({'|'.join(METRICS)})(?:\{{(.{{0,{LINE_MAX}}})\}})?[ \t]+(\S{{1,64}})(?:[ \t]+-?\d{{1,20}})?[ \t\r]*$".encode(),
+    re.MULTILINE,
+)
+# A name begins where no name goes on, and a value is not given back: each is linear in the length of its line.
+_LABEL = re.compile(rb'(?<![a-zA-Z0-9_])([a-zA-Z_][a-zA-Z0-9_]*+)="((?:[^"\\]|\\.)*+)"')
 
 
 class Value(msgspec.Struct, frozen=True, gc=False):

@@ -5,20 +5,23 @@
     nic     max(Σ Δreceived, Σ Δsent) / Δt over the interfaces
     disk    the largest Δbusy / Δt of a disk, at most 1
 
-A counter that is lower than before, or has a later start, was reset. Its value is then taken as the increase, which
-leaves out what was counted between the last reading and the reset. Busy time above the total is no reading: one counter
-went back alone. Idle time that was reset is none either: how long the machine was away is not known. An interface
-of unknown speed is left out, as by Windward's agent.
+A rise that the elapsed time does not allow is no reading of its resource (`streams.agent.rises`). A counter that was
+reset has its value as the increase, which leaves out what was counted between the last reading and the reset. Busy time
+above the total is no reading: one counter went back alone. Idle time that was reset is none either: how long the
+machine was away is not known. An interface of unknown speed is left out, as by Windward's agent. A core whose counters
+stand still is off, and no capacity.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from streams.agent.rises import BITS_32, ImpossibleRiseError, allowed_s, rise_of
 from streams.agent.sampling.readings import Readings
-from streams.bridge.formats.points import Point, Quantity
+from streams.bridge.formats.points import ALL_CORES, Point, Quantity
 
 INTERVAL_S_MAX = 3600.0
 """The longest time over which a counter's rise is a rate, and the longest interval of a sample."""
@@ -29,6 +32,21 @@ ROUNDING = 1e-6
 Key = tuple[Quantity, str]
 
 DIRECTIONS: tuple[Quantity, ...] = ("received", "sent")
+WRAPS_AT: Mapping[str, float] = {"received": BITS_32, "sent": BITS_32, "disk_busy_s": BITS_32 / 1000}
+"""The range of counters that some kernels keep in 32 bits."""
+RESOURCE_OF: Mapping[str, str] = {
+    **dict.fromkeys(("cpu_busy_s", "cpu_total_s", "cpu_idle_s", "cpu_busy_share", "cores"), "cpu"),
+    **dict.fromkeys(("memory_used", "memory_total"), "memory"),
+    **dict.fromkeys(("received", "sent", "nic_speed"), "nic"),
+    "disk_busy_s": "disk",
+}
+LACKS: Mapping[str, str] = {
+    "cpu": "no CPU time or share that can be used, or no number of cores (give --cores)",
+    "memory": "no total, or no used or available memory",
+    "nic": "no traffic of an interface that counts and has a known speed (give --nic-speed)",
+    "disk": "no busy time of a disk that counts",
+}
+"""By resource, why a machine lacks it when nothing else is known."""
 
 
 @dataclass
@@ -57,26 +75,54 @@ class Machine:
     facts_at: float = float("-inf")
     source: str = ""
     """What its points come from, where that is known."""
+    doubted: set[Key] = field(default_factory=set)
+    """Counters whose last rise was impossible."""
+    why: dict[str, str] = field(default_factory=dict)
+    """By resource, why readings of the current interval are left out."""
+    lacks: dict[str, str] = field(default_factory=dict)
+    """The same of the last interval, and of resources without any reading."""
+    told: set[tuple[str, bool]] = field(default_factory=set)
+    """Which of them were told: the resource, and whether it has an own reason."""
     heard_s: float = float("-inf")
     """When the newest of them came."""
 
 
-def rise(machine: Machine, key: Key, point: Point) -> tuple[float, float] | None:
-    """Return the increase of a counter and its seconds; None without an earlier value."""
+def rise(machine: Machine, key: Key, point: Point, most: float, wraps_at: float = 0.0) -> tuple[float, float] | None:
+    """Return the increase of a counter and its seconds; None without an earlier value.
+
+    ``most``: the most that it can rise by in a second. Raises ImpossibleRiseError.
+    """
     before = machine.before.pop(key, None)  # so that the newest value is last
     if key[0] == "cpu_idle_s":
         for other in [one for one in machine.before if one[0] == "cpu_idle_s"]:  # of another number of cores
             del machine.before[other]
     machine.before[key] = point
-    if point.delta:
-        seconds = point.at - (point.started or (before.at if before else point.at))
-        return (point.value, seconds) if 0 < seconds <= INTERVAL_S_MAX else None
-    if before is None or not 0 < point.at - before.at <= INTERVAL_S_MAX:
+    if before is None and not point.delta:
         return None
-    reset = point.value < before.value or point.started > before.started > 0
-    if reset and key[0] == "cpu_idle_s":
+    since = before.at if before else point.at
+    seconds = point.at - ((point.started or since) if point.delta else since)
+    if not 0 < seconds <= INTERVAL_S_MAX:
         return None
-    return (point.value if reset else point.value - before.value), point.at - before.at
+    earlier = before.value if before else 0.0
+    doubted = key in machine.doubted
+    machine.doubted.discard(key)
+    risen: float | None
+    if not point.delta and before and point.started > before.started > 0:
+        if key[0] in ("cpu_busy_s", "cpu_total_s"):
+            return point.value, seconds  # a share of the time counted, however long that was
+        risen = rise_of(0.0, point.value, most * allowed_s(seconds))
+    elif point.delta:
+        risen = rise_of(0.0, point.value, most * allowed_s(seconds))
+    elif key[0] == "cpu_idle_s" and point.value <= earlier / 2:
+        return None
+    else:
+        risen = rise_of(earlier, point.value, most * allowed_s(seconds), wraps_at=wraps_at, resets=not doubted)
+    if risen is None:
+        if point.value > earlier:
+            machine.doubted.add(key)  # what falls next may be this value, put right: that is no reset
+        where = f"{key[0]} {key[1]}".strip()
+        raise ImpossibleRiseError(f"impossible: {where} was {earlier:.9g}, then {point.value:.9g} in {seconds:.3g} s")
+    return risen, seconds
 
 
 @dataclass(frozen=True)
@@ -94,8 +140,9 @@ class Rates:
         for (quantity, _), (amount, elapsed_s) in rises.items():
             rose[quantity].append(amount)
             rates[quantity].append(amount / elapsed_s)
-        known = machine.known
-        cores = self.cores or known.get(("cores", "")) or sum(known[key] for key in known if key[0] == "cores")
+        known, cores = machine.known, self.cores_of(machine, moment)
+        if not self.cores and sum(rose["cpu_total_s"]) > 0:
+            cores -= rose["cpu_total_s"].count(0.0)
         busy, total = sum(rose["cpu_busy_s"]), sum(rose["cpu_total_s"])
         share = moment.values.get(("cpu_busy_share", ""))
         if cores and total > 0:
@@ -117,6 +164,21 @@ class Rates:
             yield "nic", max(sum(amount / elapsed_s for amount, elapsed_s in way) for way in ways), speed
         if disks := rates["disk_busy_s"]:
             yield "disk", min(max(disks), 1.0), 1.0
+
+    def cores_of(self, machine: Machine, moment: Moment) -> float:
+        """Return how many cores there are: what is set, what the agent says, or those of which it sends figures."""
+        if cores := self.cores or machine.known.get(("cores", "")):
+            return cores
+        own = sum(point.value for (quantity, _), point in moment.values.items() if quantity == "cores")
+        return own or sum(value for (quantity, _), value in machine.known.items() if quantity == "cores")
+
+    def most(self, machine: Machine, moment: Moment, key: Key) -> float:
+        """Return the most that a counter can rise by in a second; infinity for one that does not count."""
+        quantity, part = key
+        if quantity in DIRECTIONS:
+            return self._speed(machine, part) or math.inf
+        whole = part in ("", ALL_CORES) or quantity == "cpu_idle_s"
+        return (self.cores_of(machine, moment) or math.inf) if whole else 1.0
 
     def _speed(self, machine: Machine, interface: str) -> float:
         """Return the capacity of an interface, or of the machine where it is set, bytes/s; 0 where it is unknown."""

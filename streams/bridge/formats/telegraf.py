@@ -4,7 +4,7 @@
 
 | metric | fields used                                             | as                                              |
 |--------|---------------------------------------------------------|-------------------------------------------------|
-| cpu    | time_*, else usage_idle, usage_iowait                   | busy time of ``cpu-total``, the other ones count |
+| cpu    | time_*, else usage_idle, usage_iowait or usage_active   | busy time of ``cpu-total``, the other ones count |
 | system | n_cpus                                                  | cores                                           |
 | mem    | total, available                                        | used is total less available                    |
 | net    | bytes_recv, bytes_sent; speed in Mbit/s if it is sent   | per interface                                   |
@@ -46,6 +46,8 @@ _many = msgspec.json.Decoder(Batch)
 
 BUSY = ("user", "nice", "system", "irq", "softirq", "steal")
 IDLE = ("idle", "iowait")
+ROUNDING = 0.01
+"""By how much the idle share may seem above the whole."""
 
 
 def read_points(raw: bytes, machine_key: str = "host") -> list[Point]:
@@ -66,7 +68,7 @@ def _points(metric: Metric, machine_key: str) -> Iterator[Point]:
         return
     at = epoch_s(metric.timestamp)
     for quantity, part, value in _READERS[metric.name](metric):
-        if math.isfinite(value) and value >= 0:
+        if not math.isinf(value):
             yield Point(machine, at, quantity, part, value)
 
 
@@ -95,17 +97,20 @@ def _cpu(metric: Metric) -> Found:
     if core != "cpu-total":
         yield "cores", core, 1.0
         return
-    if "time_idle" in metric.fields:
-        busy, idle = (
-            sum(value for name in names if not math.isnan(value := _number(metric, f"time_{name}")))
-            for names in (BUSY, IDLE)
-        )
+    seconds = {name: _number(metric, f"time_{name}") for name in BUSY + IDLE}
+    if not math.isnan(seconds["idle"]):
+        busy, idle = (sum(seconds[name] for name in names if not math.isnan(seconds[name])) for names in (BUSY, IDLE))
+        if math.isnan(seconds["user"] + seconds["system"]):  # idle time alone: the rest of the cores' time is busy
+            yield "cpu_idle_s", ALL_CORES, idle
+            return
         yield "cpu_busy_s", ALL_CORES, busy
         yield "cpu_total_s", ALL_CORES, busy + idle
         return
-    waiting = _number(metric, "usage_iowait")
-    idle_percent = _number(metric, "usage_idle") + (0.0 if math.isnan(waiting) else waiting)
-    yield "cpu_busy_share", "", max(0.0, 1.0 - idle_percent / 100)
+    waiting, idle_percent = _number(metric, "usage_iowait"), _number(metric, "usage_idle")
+    share = 1.0 - (idle_percent + (0.0 if math.isnan(waiting) else waiting)) / 100
+    if math.isnan(idle_percent):
+        share = _number(metric, "usage_active") / 100
+    yield "cpu_busy_share", "", share if not -ROUNDING < share < 0 else 0.0
 
 
 def _system(metric: Metric) -> Found:
@@ -122,7 +127,8 @@ def _net(metric: Metric) -> Found:
     interface = metric.tags.get("interface", "")
     yield "received", interface, _number(metric, "bytes_recv")
     yield "sent", interface, _number(metric, "bytes_sent")
-    yield "nic_speed", interface, _number(metric, "speed") * 1e6 / 8
+    if (speed := _number(metric, "speed")) > 0:
+        yield "nic_speed", interface, speed * 1e6 / 8
 
 
 def _diskio(metric: Metric) -> Found:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -22,8 +24,9 @@ from streams.bridge.__main__ import scrape
 from streams.bridge.formats.assembler import Assembler
 from streams.bridge.formats.node_exporter import CPU, IDLE, missing, name_of, points, query_of, read_answer, read_page
 from streams.bridge.formats.points import Point, UnreadableError
-from streams.bridge.scraping import Asker, Scraper, Target
+from streams.bridge.scraping import Asker, Credentials, Page, Scraper, Target
 from streams.bridge.settings import BridgeSettings
+from tests.rows import each_row
 
 T = 1_795_000_000
 GIB = 2.0**30
@@ -133,6 +136,122 @@ def test_no_bytes_end_the_reader(raw: bytes) -> None:
     with pytest.raises(UnreadableError):
         read_page(raw)
     assert read_page(page(1, 2) + b"\n" + raw) or True
+
+
+@each_row(
+    ("name", "line"),
+    [
+        ("letters in braces", CPU.encode() + b"{" + b"a" * 300_000 + b"} 1"),
+        ("letters", b"a" * 300_000),
+        ("braces", CPU.encode() + b"{" + b"} " * 150_000 + b"x"),
+        ("names and =", CPU.encode() + b"{" + b"a=" * 150_000 + b"} 1"),
+        ("quotes", CPU.encode() + b"{" + b'a="' * 100_000 + b"} 1"),
+        ("backslashes", CPU.encode() + b'{a="' + b"\\" * 300_000 + b"} 1"),
+        ("backslashes and quotes", CPU.encode() + b'{a="' + b'\\"a=' * 75_000 + b"} 1"),
+        ("spaces", CPU.encode() + b" " * 300_000 + b"\n"),
+        ("spaces after the number", CPU.encode() + b" 1" + b" " * 300_000 + b"x"),
+        ("digits", CPU.encode() + b" " + b"1" * 300_000),
+        ("a time of many digits", CPU.encode() + b" 1 " + b"1" * 300_000),
+        ("many lines of letters", (CPU.encode() + b"{" + b"a" * 60_000 + b"} 1\n") * 20),
+    ],
+)
+def test_a_page_is_read_in_time(name: str, line: bytes) -> None:
+    """Each line costs what its length does, whatever is in it; the others of the page are read."""
+    begun_s = time.process_time()
+    values = read_page(line + b"\n" + page(1, 2))
+    assert time.process_time() - begun_s < 0.5, name
+    assert name_of(values) == "db1"
+
+
+@contextmanager
+def dripping(first: bytes) -> Iterator[str]:
+    """Serve a byte each 50 ms after these, for ever; yield HOST:PORT."""
+    stop = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.sendall(first)
+                while not stop.wait(0.05):
+                    connection.sendall(b"x")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            stop.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("first", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"], ids=["head", "body"])
+def test_an_answer_that_drips_is_none(first: bytes) -> None:
+    """There is a deadline for the whole of it, not for each byte."""
+    with dripping(first) as where:
+        begun_s = time.monotonic()
+        with pytest.raises(TimeoutError):
+            Page(f"http://{where}/metrics", 0.3).get()
+        assert time.monotonic() - begun_s < 1.0
+
+
+@each_row(
+    ("name", "given"),
+    [
+        ("a target", {"target": ("http://user:secret@db1:9100",)}),
+        ("a named target", {"target": ("db1=http://user:secret@db1:9100",)}),
+        ("HOST:PORT", {"target": ("user:secret@db1:9100",)}),
+        ("a user alone", {"target": ("http://secret@db1:9100",)}),
+        ("no URL", {"target": ("ftp://user:secret@db1",)}),
+    ],
+)
+def test_a_target_with_a_password_is_refused(name: str, given: dict[str, Any]) -> None:
+    """At the start, and the error does not show it."""
+    with pytest.raises(SettingsError) as error:
+        _ = BridgeSettings(**given).targets
+    assert "secret@" not in str(error.value) and "user:" not in str(error.value), name
+
+
+def test_prometheus_with_a_password_is_refused() -> None:
+    """As a target is."""
+    with pytest.raises(ValueError, match="no part of a URL") as error:
+        BridgeSettings(prometheus="http://user:secret@prometheus:9090")
+    assert "secret@" not in str(error.value)
+
+
+@each_row(
+    ("name", "given", "sent"),
+    [
+        ("a user", {"scrape_username": "u", "scrape_password": "p"}, "Basic dTpw"),
+        ("a token", {"scrape_password": "t"}, "Bearer t"),
+        ("neither", {}, ""),
+    ],
+)
+def test_credentials_are_sent_and_never_shown(name: str, given: dict[str, str], sent: str) -> None:
+    """As the header, and in no text of the settings."""
+    credentials = BridgeSettings(**given).credentials  # type: ignore[arg-type]
+    assert credentials.authorization == sent, name
+    assert not sent or sent not in repr(credentials)
+
+
+def test_a_scrape_carries_its_credentials() -> None:
+    """The header is in the request."""
+    asked = list[str]()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                asked.append(connection.recv(4096).decode())
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        found = Page(f"http://127.0.0.1:{listener.getsockname()[1]}/", 5.0, credentials=Credentials("Bearer t"))
+        assert found.get() == b"ok"
+        thread.join()
+        found.close()
+    assert "Authorization: Bearer t\r\n" in asked[0]
 
 
 # ---- Prometheus
