@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import logging
 import sys
 import threading
@@ -15,6 +16,7 @@ from kafka.errors import KafkaError
 
 from schemas.messages.sample import Message, encode
 from schemas.process.settings import SettingsError, load_settings
+from schemas.process.tables import Column, table
 from schemas.process.version import product_version
 from streams.agent.__main__ import begin, stop_event
 from streams.agent.producer import connect
@@ -23,7 +25,9 @@ from streams.agent.sampling.backlog import Record
 from streams.batches import PassedOver, read_with_kafka_python, unpacked
 from streams.bridge.formats import otel, telegraf
 from streams.bridge.formats.assembler import Assembler
-from streams.bridge.formats.points import Point
+from streams.bridge.formats.interfaces import counts
+from streams.bridge.formats.node_exporter import interfaces
+from streams.bridge.formats.points import Point, UnreadableError
 from streams.bridge.scraping import Asker, Scraper
 from streams.bridge.settings import AGENTS, BridgeSettings
 
@@ -63,6 +67,10 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         agent_version=f"bridge-{agent}-{product_version()}",
     )
     source = _scraped(settings) if agent == "node-exporter" else None
+    if settings.dry_run:
+        if source is None:
+            raise SettingsError("dry_run: of node-exporter alone: only a scraped page says which interfaces count")
+        return show(source, settings)
     publisher = Publisher(
         partial(connect, settings, "windward-bridge"), settings.names.samples_topic, settings.backlog_records
     )
@@ -101,6 +109,25 @@ def _scraped(settings: BridgeSettings) -> Scraper | Asker:
         nic_speed_given=settings.nic_speed is not None,
         credentials=settings.credentials,
     )
+
+
+def show(source: Scraper | Asker, settings: BridgeSettings) -> int:
+    """Print of each target which interfaces count, and why others do not; return 1 for one that cannot be read."""
+    rows = []
+    try:
+        for machine, values in source.look():
+            found = interfaces(values)
+            for name, why in counts(found, settings.excluded).items():
+                known = settings.nic_bytes_s or found[name].speed
+                speed = f"{known * 8 / 1e9:g} Gbit/s" if known > 0 else "unknown"
+                why_not = why or ("" if known > 0 else "its speed is unknown: --nic-speed")
+                rows.append([machine, name, "no" if why_not else "yes", speed, why_not or "-"])
+    except (OSError, http.client.HTTPException, UnreadableError) as error:
+        log.warning("bridge.target.failed", extra={"values": {"error": str(error)[:200]}})
+        return 1
+    columns = [Column(title, left=True) for title in ("machine", "interface", "counts", "speed", "why not")]
+    print(table(columns, rows))  # noqa: T201
+    return 0
 
 
 def scrape(source: Scraper | Asker, assembler: Assembler, publisher: Publisher, stop: threading.Event) -> None:

@@ -18,7 +18,7 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -245,6 +245,14 @@ class Scraper:
         for page in pages:
             page.close()
 
+    def look(self) -> Iterator[tuple[str, Sequence[Value]]]:
+        """Yield the machine and the values of each target; raises OSError, HTTPException, UnreadableError."""
+        for target in self.targets:
+            page = Page(target.url, self.timeout_s, credentials=self.credentials)
+            values, _ = self._scrape(target, page)
+            page.close()
+            yield target.name or name_of(values), values
+
     def _gather(
         self,
         answers: queue.SimpleQueue[tuple[int, Found | Exception]],
@@ -330,6 +338,14 @@ class Asker:
             take(found)
             stop.wait(max(self.every_s - (time.monotonic() - begun_s), 0.0))
         page.close()
+
+    def look(self) -> Iterator[tuple[str, Sequence[Value]]]:
+        """Yield the machine and the values of each target; raises OSError, HTTPException, UnreadableError."""
+        page = Page(f"{self.url.rstrip('/')}/api/v1/query", self.timeout_s, ANSWER_MAX, self.credentials)
+        found = read_answer(page.get(urlencode({"query": query_of(self.selector)})), self.machine_key)
+        page.close()
+        for one in found:
+            yield one.machine, one.values
 
     def read(self, answer: bytes) -> list[Point]:
         """Return the points of the scrapes in an answer that were not read before; raises UnreadableError."""

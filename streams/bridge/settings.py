@@ -14,7 +14,7 @@ from schemas.process.connections import check_tls_files, tls_context
 from schemas.process.settings import SettingsError, setting
 from streams.agent.instance_settings import expression
 from streams.agent.settings import PublishSettings, amount_of
-from streams.bridge.formats.assembler import NOT_PHYSICAL
+from streams.bridge.formats.interfaces import NOT_PHYSICAL
 from streams.bridge.scraping import Credentials, Target, refuse_password
 
 AGENTS = ("telegraf", "otel", "node-exporter")
@@ -70,6 +70,11 @@ class BridgeSettings(PublishSettings):
     )
     scrape_tls_key_file: str | None = setting(
         None, "PEM file with the bridge's key", group="node-exporter", metavar="FILE"
+    )
+    dry_run: bool = setting(
+        False,
+        "print which interfaces of each target count, and why others do not; publish nothing",
+        group="node-exporter",
     )
     excluded: str = setting(NOT_PHYSICAL, "regular expression of interfaces and disks that do not count")
 

@@ -25,6 +25,7 @@ from schemas.messages.sample import WHY_MAX, MachineFacts, Message, Rejected, Sa
 from schemas.names import SLOT_S
 from streams.agent.rises import ImpossibleRiseError, allowed_s
 from streams.agent.sampling.readings import Readings
+from streams.bridge.formats.interfaces import NOT_PHYSICAL
 from streams.bridge.formats.points import COUNTERS, Point
 from streams.bridge.formats.rates import (
     INTERVAL_S_MAX,
@@ -55,10 +56,6 @@ EPOCH_MAX_S = 1e11
 VERSION = 1
 
 OF_CORES = ("cpu_busy_s", "cpu_total_s", "cpu_idle_s", "cores")
-NOT_PHYSICAL = (
-    r"lo|all|(veth|docker|br-|virbr|cali|cni|flannel|tun|tap|dummy|ifb|wg|vnet|loop|ram|zram|dm-|md|sr|fd).*|.*\.\d+"
-)
-"""Interfaces and disks whose traffic passes another one as well, or none."""
 
 
 @dataclass(eq=False)

@@ -6,6 +6,7 @@
 | node_memory_MemTotal_bytes, node_memory_MemAvailable_bytes | used is total less available |
 | node_network_receive_bytes_total, node_network_transmit_bytes_total | per interface |
 | node_network_speed_bytes | per interface, where it is above 0 |
+| node_network_info, node_network_flags, node_network_iface_id, node_network_iface_link | which interfaces count |
 | node_disk_io_time_seconds_total | busy time per disk |
 | node_uname_info | the machine's name |
 
@@ -25,6 +26,7 @@ from typing import Literal
 
 import msgspec
 
+from streams.bridge.formats.interfaces import Interface, left_out
 from streams.bridge.formats.points import Point, Quantity, UnreadableError
 
 CPU = "node_cpu_seconds_total"
@@ -36,7 +38,9 @@ BY_DEVICE: dict[str, Quantity] = {
     "node_network_speed_bytes": "nic_speed",
     "node_disk_io_time_seconds_total": "disk_busy_s",
 }
-METRICS = (CPU, TOTAL, AVAILABLE, UNAME, *BY_DEVICE)
+INFO = "node_network_info"
+OF_LINKS = {"node_network_flags": "flags", "node_network_iface_id": "number", "node_network_iface_link": "link"}
+METRICS = (CPU, TOTAL, AVAILABLE, UNAME, *BY_DEVICE, INFO, *OF_LINKS)
 IDLE = ("idle", "iowait")
 NEEDED: dict[str, tuple[str, ...]] = {
     "cpu": (CPU,),
@@ -114,9 +118,28 @@ def points(machine: str, at: float, values: Iterable[Value], source: str = "") -
     ]
 
 
+def interfaces(values: Iterable[Value]) -> dict[str, Interface]:
+    """Return by name what a page says of the interfaces that have traffic."""
+    found = defaultdict[str, Interface](Interface)
+    counted = set[str]()
+    for one in values:
+        if one.metric == INFO:
+            link = found[one.labels.get("device", "")]
+            link.address, link.operstate = one.labels.get("address", ""), one.labels.get("operstate", "")
+        elif one.metric in OF_LINKS and math.isfinite(one.value):
+            setattr(found[one.labels.get("device", "")], OF_LINKS[one.metric], int(one.value))
+        elif BY_DEVICE.get(one.metric) == "nic_speed":
+            found[one.labels.get("device", "")].speed = one.value
+        elif BY_DEVICE.get(one.metric) == "received":
+            counted.add(one.labels.get("device", ""))
+    return {name: found[name] for name in sorted(counted)}
+
+
 def _points(values: Iterable[Value]) -> Iterator[tuple[Quantity, str, float]]:
     busy, total, memory = defaultdict[str, float](float), defaultdict[str, float](float), dict[str, float]()
     idle_s, cores = math.nan, 0.0
+    values = list(values)
+    out = left_out(interfaces(values))
     for one in values:
         if one.metric == CPU:
             core = one.labels.get("cpu", "")
@@ -129,7 +152,9 @@ def _points(values: Iterable[Value]) -> Iterator[tuple[Quantity, str, float]]:
         elif one.metric in (TOTAL, AVAILABLE):
             memory[one.metric] = one.value
         elif one.metric in BY_DEVICE:
-            yield BY_DEVICE[one.metric], one.labels.get("device", ""), one.value
+            device = one.labels.get("device", "")
+            if device not in out or BY_DEVICE[one.metric] == "disk_busy_s":
+                yield BY_DEVICE[one.metric], device, one.value
     if total or cores:
         yield "cores", "", cores or float(len(total))
         # The idle time of other cores than before is another counter: the difference of both means nothing.
@@ -169,7 +194,10 @@ class Scrape(msgspec.Struct, frozen=True, gc=False):
 
 
 _answer = msgspec.json.Decoder(_Answer)
-_OWN_LABELS = {UNAME: ("domainname", "machine", "nodename", "release", "sysname", "version")}
+_OWN_LABELS = {
+    UNAME: ("domainname", "machine", "nodename", "release", "sysname", "version"),
+    INFO: ("address", "adminstate", "broadcast", "device", "duplex", "ifalias", "operstate"),
+}
 _KIND = "windward"
 
 
@@ -178,7 +206,8 @@ def query_of(selector: str) -> str:
 
     Of a machine's cores Prometheus sums the idle time alone, since reading is what costs it: 10 us a series, so that
     all eight modes of 64 cores take four times as long (2.42, busy machine). The answer has 4 kB a machine with four
-    interfaces and disks: 20 MB for 5,000, where the samples of each core were 450 to 690.
+    interfaces and disks: 20 MB for 5,000, where the samples of each core were 450 to 690. What tells which interfaces
+    count adds half of it, by estimate.
 
     ``without`` keeps all labels of a target: one that is scraped by two jobs is two targets, and its cores are not
     added up. One query, since Prometheus commits a scrape as a whole: of two, the second might see a newer one.
@@ -236,7 +265,7 @@ def _of_target(labels: dict[str, str]) -> tuple[str, dict[str, str], dict[str, s
     name = others.pop("__name__", "")
     metric = others.pop(_KIND, name)
     own = {}
-    for label in _OWN_LABELS.get(metric, ("device",) if metric in BY_DEVICE else ()):
+    for label in _OWN_LABELS.get(metric, ("device",) if metric in BY_DEVICE or metric in OF_LINKS else ()):
         # Prometheus puts "exported_" before a metric's label that its target has, too.
         value = others.pop(f"exported_{label}", None)
         own[label] = others.pop(label, "") if value is None else value

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.sample import MachineFacts, Message, Sample
 from schemas.process.settings import SettingsError
-from streams.bridge.__main__ import scrape
+from streams.bridge.__main__ import main, scrape
 from streams.bridge.formats.assembler import Assembler
 from streams.bridge.formats.node_exporter import CPU, IDLE, missing, name_of, points, query_of, read_answer, read_page
 from streams.bridge.formats.points import Point, UnreadableError
@@ -494,6 +494,16 @@ def test_a_target_that_does_not_answer_holds_up_no_other(exporter: str) -> None:
     running.start()
     assert stop.wait(30), scraper.counts
     assert {point.machine for point in taken} == {"db1"}
+
+
+def test_a_dry_run_says_which_interfaces_count(exporter: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """And why others do not, without a broker; a target that cannot be read is told."""
+    assert main(["node-exporter", "--target", f"{exporter}/metrics", "--dry-run"], {}) == 0
+    lines = [line.split(maxsplit=4) for line in capsys.readouterr().out.splitlines()]
+    assert [line[1:3] for line in lines[1:]] == [["eth0", "yes"], ["lo", "no"]]
+    assert main(["node-exporter", "--target", "127.0.0.1:1", "--dry-run"], {}) == 1
+    with pytest.raises(SettingsError, match="dry_run"):
+        main(["otel", "--dry-run"], {})
 
 
 def test_a_lost_rack_holds_up_no_other(exporter: str) -> None:

@@ -1,0 +1,102 @@
+"""Which interfaces of a scraped page count: no traffic twice. Pure.
+
+A page has no /sys of its host, but some of what the kernel says there. That decides first, a rule of names last:
+
+    operstate         an interface that is down has nothing to say
+    flags             loopback; a tunnel from point to point; a part of a bond, or a function below a cloud's interface
+    iface_link        other than its own number: a VLAN, a container's link, a port behind another interface
+    address           several with one address are one link: the bond, else the one that is no bridge by its name
+    speed             where some speeds are known, an interface of unknown speed is none that leaves the machine
+    name              `NOT_PHYSICAL`, or what ``--excluded`` gives in its place
+
+A bridge, a dummy and the end of a vxlan have facts like those of a NIC, so for these there is the name alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_ENDS = (
+    # containers and Kubernetes: Docker, podman, CNI, Calico, Cilium, AWS, Azure, GKE, Antrea, Weave, kube-router, ...
+    "veth|docker|podman|cni|cbr|flannel|cali|vxlan|lxc|cilium|azv|gke[0-9a-f]{8}|antrea|weave|nodelocaldns|"
+    "kube|kilo|netmaker|eni[0-9a-f]{8}|"
+    # virtual machines: libvirt, Proxmox, Xen, OpenStack, LXD, OVN
+    "br-|virbr|vmbr|fwbr|fwln|fwpr|tap|vnet|macvtap|vif|xenbr|xapi|qbr|qvb|qvo|qg-|qr-|brq|lxd|incusbr|mpqemubr|ovs|"
+    "ovn|genev|patch-|"
+    # tunnels and what carries nothing
+    "tun|wg|tailscale|zt|utun|gre|erspan|ip_vti|ip6|sit|nlmon|dummy|ifb|teql|pan|ppp|isatap|l2tp|nebula|"
+    # disks: what lies on other ones, and what is none
+    "loop|ram|zram|dm-|md|sr|fd"
+)
+NOT_PHYSICAL = rf"lo|all|br\d+|bridge\d*|vlan\d+|({_ENDS}).*|.*\.\d+"
+"""Interfaces and disks whose traffic passes another one as well, or none."""
+_BY_NAME = re.compile(NOT_PHYSICAL)
+_DOWN = ("down", "lowerlayerdown", "notpresent")
+_LOOPBACK, _POINT_TO_POINT, _MASTER, _SLAVE = 0x8, 0x10, 0x400, 0x800
+
+
+@dataclass
+class Interface:
+    """What a page says of one interface."""
+
+    operstate: str = ""
+    address: str = ""
+    flags: int = 0
+    number: float = 0.0
+    link: float = 0.0
+    """The number of the interface below; its own where there is none, 0 where it is elsewhere."""
+    speed: float = 0.0
+    """Bytes/s, not above 0 where it is unknown."""
+
+    @property
+    def why_not(self) -> str:
+        """Why it does not count, by itself; "" where nothing says so."""
+        if self.operstate in _DOWN:
+            return f"it is {self.operstate}"
+        if self.flags & _LOOPBACK:
+            return "loopback"
+        if self.flags & _POINT_TO_POINT:
+            return "a tunnel"
+        if self.number and self.link and self.number != self.link:
+            return "on another interface, or the end of a container's link"
+        return ""
+
+
+def left_out(interfaces: Mapping[str, Interface]) -> dict[str, str]:
+    """Return by name why an interface does not count; the rule of names is not applied.
+
+    >>> left_out({"eth0": Interface(address="0a"), "enP1s1": Interface(address="0a", flags=0x800)})
+    {'enP1s1': 'the same link as eth0'}
+    """
+    why = {name: reason for name, one in interfaces.items() if (reason := one.why_not)}
+    bonded = any(one.flags & _MASTER for name, one in interfaces.items() if name not in why)
+    links = defaultdict[str, list[str]](list)
+    for name, one in interfaces.items():
+        if name in why:
+            continue
+        if bonded and one.flags & _SLAVE:
+            why[name] = "a part of a bond"
+        elif one.address.strip("0:"):
+            links[one.address].append(name)
+    for names in links.values():
+        best = min(names, key=lambda name: _place(name, interfaces[name]))
+        why |= {name: f"the same link as {best}" for name in names if name != best}
+    left = [name for name in interfaces if name not in why and not _BY_NAME.fullmatch(name)]
+    if any(interfaces[name].speed > 0 for name in left):
+        why |= {name: "its speed is unknown" for name in left if interfaces[name].speed <= 0}
+    return why
+
+
+def counts(interfaces: Mapping[str, Interface], excluded: str) -> dict[str, str]:
+    """Return by name why an interface does not count, "" of those that do. ``excluded``: the rule of names."""
+    why, pattern = left_out(interfaces), re.compile(excluded)
+    return {name: why.get(name, "its name" if pattern.fullmatch(name) else "") for name in interfaces}
+
+
+def _place(name: str, one: Interface) -> tuple[bool, bool, bool, bool, float, str]:
+    """Return the order of interfaces of one address: the first stands for all."""
+    virtual = _BY_NAME.fullmatch(name) is not None
+    return bool(one.flags & _SLAVE), not one.flags & _MASTER, virtual, one.speed <= 0, one.number, name

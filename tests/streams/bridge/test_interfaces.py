@@ -1,0 +1,144 @@
+"""Which interfaces of a page count: no traffic twice, on hosts as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streams.bridge.formats.interfaces import NOT_PHYSICAL, counts
+from streams.bridge.formats.node_exporter import interfaces, read_page
+from tests.rows import each_row
+
+UP, MASTER, SLAVE, POINT = 0x1003, 0x1403, 0x1803, 0x10D1
+
+
+def page(*links: tuple[str, dict[str, Any]]) -> bytes:
+    """A page of some interfaces; each says what is given of it, and has traffic."""
+    lines = ["node_memory_MemTotal_bytes 1e9"]
+    for name, more in links:
+        lines.append(f'node_network_receive_bytes_total{{device="{name}"}} 5')
+        info = ",".join(f'{key}="{more[key]}"' for key in ("address", "operstate") if key in more)
+        if info:
+            lines.append(f'node_network_info{{broadcast="ff",device="{name}",duplex="",ifalias="",{info}}} 1')
+        for key, metric in (("flags", "flags"), ("number", "iface_id"), ("link", "iface_link")):
+            if key in more:
+                lines.append(f'node_network_{metric}{{device="{name}"}} {more[key]}')
+        if "speed" in more:
+            lines.append(f'node_network_speed_bytes{{device="{name}"}} {more["speed"]}')
+    return "\n".join(lines).encode()
+
+
+def names(*links: str, speed: float | None = None) -> list[tuple[str, dict[str, Any]]]:
+    """Interfaces of which the page has the name alone, or one speed for all as well."""
+    return [(name, {} if speed is None else {"speed": speed}) for name in links]
+
+
+HOSTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
+    "Calico, vxlan": (names("lo", "ens192", "vxlan.calico", "cali0a1b2c3d4e5", "tunl0"), ["ens192"]),
+    "Calico, with speeds of links of containers": (
+        [("ens192", {"speed": 1.25e9}), ("cali0a1b2c3d4e5", {"speed": 1.25e9}), ("vxlan.calico", {})],
+        ["ens192"],
+    ),
+    "Cilium": (
+        names("lo", "eth0", "cilium_net", "cilium_host", "cilium_vxlan", "lxc_health", "lxc0123456789ab"),
+        ["eth0"],
+    ),
+    "EKS": (names("lo", "eth0", "ens6", "eni0f2b1c3d4e5", "vlan.eth.1", "dummy0"), ["ens6", "eth0"]),
+    "AKS": (names("lo", "eth0", "azv1234567890a", "azvdeadbeef012"), ["eth0"]),
+    "AKS, accelerated": (
+        [
+            ("eth0", {"address": "00:0d:3a:01:02:03", "operstate": "up", "flags": UP, "speed": 6.25e9}),
+            ("enP30832s1", {"address": "00:0d:3a:01:02:03", "operstate": "up", "flags": SLAVE, "speed": 6.25e9}),
+            ("azv1234567890a", {"address": "aa:aa:aa:aa:aa:aa", "operstate": "up", "speed": 1.25e9}),
+        ],
+        ["eth0"],
+    ),
+    "GKE": (names("lo", "eth0", "gke52a1b3c4d5e", "cbr0", "nodelocaldns"), ["eth0"]),
+    "OVN-Kubernetes": (
+        [
+            ("ens3", {"address": "fa:16:3e:00:00:01", "operstate": "up", "speed": 1.25e9}),
+            ("br-ex", {"address": "fa:16:3e:00:00:01", "operstate": "unknown"}),
+            *names("ovs-system", "br-int", "ovn-k8s-mp0", "genev_sys_6081", "0a1b2c3d4e5f6_3"),
+        ],
+        ["ens3"],
+    ),
+    "Proxmox": (
+        [
+            ("eno1", {"address": "d0:50:99:00:00:01", "operstate": "up", "speed": 1.25e8, "number": 2, "link": 2}),
+            ("vmbr0", {"address": "d0:50:99:00:00:01", "operstate": "up", "speed": 1.25e8, "number": 3, "link": 3}),
+            *names("tap100i0", "fwbr100i0", "fwpr100p0", "fwln100i0", "veth101i0", speed=1.25e9),
+        ],
+        ["eno1"],
+    ),
+    "podman": (names("lo", "enp1s0", "podman0", "cni-podman0", "veth0", "podman1"), ["enp1s0"]),
+    "Docker, swarm": (names("lo", "eth0", "docker0", "docker_gwbridge", "br-18285ad7f418", "vethe6cdee0"), ["eth0"]),
+    "libvirt": (names("lo", "enp3s0", "virbr0", "virbr0-nic", "vnet7", "macvtap0"), ["enp3s0"]),
+    "LXD": (names("lo", "eth0", "lxdbr0", "lxdbr0-mtu", "tapdeadbeef", "incusbr0"), ["eth0"]),
+    "OpenStack": (names("lo", "bond0", "brq1234-56", "qbr1234", "qvo1234", "qvb1234", "tap1234", "qg-12"), ["bond0"]),
+    "k3s, flannel": (names("lo", "eth0", "flannel.1", "cni0", "kube-ipvs0", "kube-bridge"), ["eth0"]),
+    "Antrea, Weave": (names("lo", "eth0", "antrea-gw0", "antrea-tun0", "weave", "vxlan-6784"), ["eth0"]),
+    "tunnels": (names("lo", "eth0", "wg0", "tailscale0", "ztabcdefgh", "gre0", "erspan0", "ip6tnl0", "sit0"), ["eth0"]),
+    "a tunnel under any name": (
+        [("eth0", {"flags": UP}), ("office", {"flags": POINT}), ("lo", {"flags": 0x9})],
+        ["eth0"],
+    ),
+    "a VLAN and a container's link under any name": (
+        [
+            ("eth0", {"number": 2, "link": 2}),
+            ("storage", {"number": 5, "link": 2}),
+            ("a1b2c3d4", {"number": 9, "link": 3}),
+        ],
+        ["eth0"],
+    ),
+    "a bond": (
+        [
+            ("bond0", {"address": "d0:01", "operstate": "up", "flags": MASTER, "speed": 2.5e9}),
+            ("eno1", {"address": "d0:01", "operstate": "up", "flags": SLAVE, "speed": 1.25e9}),
+            ("eno2", {"address": "d0:01", "operstate": "up", "flags": SLAVE, "speed": 1.25e9}),
+            ("eno3", {"address": "d0:03", "operstate": "up", "flags": UP, "speed": 1.25e9}),
+        ],
+        ["bond0", "eno3"],
+    ),
+    "a bond whose members keep their addresses": (
+        [
+            ("bond0", {"address": "d0:01", "flags": MASTER}),
+            ("ib0", {"address": "d0:01", "flags": SLAVE}),
+            ("ib1", {"address": "d0:02", "flags": SLAVE}),
+        ],
+        ["bond0"],
+    ),
+    "a bond under a bridge and a VLAN": (
+        [
+            ("bond0", {"address": "d0:01", "flags": MASTER, "number": 4, "link": 4}),
+            ("vmbr0", {"address": "d0:01", "flags": UP, "number": 6, "link": 6}),
+            ("bond0.7", {"address": "d0:01", "flags": UP, "number": 7, "link": 4}),
+            ("eno1", {"address": "d0:01", "flags": SLAVE, "number": 2, "link": 2}),
+        ],
+        ["bond0"],
+    ),
+    "a port without a cable": (
+        [("eno1", {"operstate": "up", "speed": 1.25e8}), ("eno2", {"operstate": "down", "speed": 1.25e9})],
+        ["eno1"],
+    ),
+    "a bridge that is named like a NIC": (
+        [("eno1", {"address": "d0:01", "speed": 1.25e8}), ("lan", {"address": "d0:01"})],
+        ["eno1"],
+    ),
+    "what is unknown beside a known speed": ([("eno1", {"speed": 1.25e8}), ("mystery", {"speed": -125000})], ["eno1"]),
+    "a virtual machine: no speed is known": (names("lo", "eth0", "eth1"), ["eth0", "eth1"]),
+    "two ports": (names("eno1", "eno2", speed=1.25e9), ["eno1", "eno2"]),
+    "names of the kernel and of systemd": (
+        names(
+            "eth0", "eno1", "ens5", "enp0s31f6", "enx001122334455", "enP1p3s0", "wlp2s0", "ib0", "hsn0", "team0", "em1"
+        ),
+        ["em1", "enP1p3s0", "eno1", "enp0s31f6", "ens5", "enx001122334455", "eth0", "hsn0", "ib0", "team0", "wlp2s0"],
+    ),
+}
+"""By host: what its page says, and the interfaces that count. Sources: netclass_linux.go and fixtures/sys of
+node_exporter; documentation of the network plugins named; issues 18185, 18384 of netdata, 1184 of rezolus."""
+
+
+@each_row("links, wanted", HOSTS.values(), HOSTS)
+def test_no_traffic_is_counted_twice(links: list[tuple[str, dict[str, Any]]], wanted: list[str]) -> None:
+    """What the page tells decides first; a rule of names last."""
+    found = counts(interfaces(read_page(page(*links))), NOT_PHYSICAL)
+    assert sorted(name for name, why in found.items() if not why) == wanted, found
