@@ -9,6 +9,7 @@ A record has a key and a time besides its value. The time is the broker's (LogAp
     boot          ``boot`` is ahead of the record's time: it would win over every message of the real agent
     interval      the interval is shorter than a slot
     readings      more readings than the interval can hold: it would win over every real sample of its slot
+    excess        more is used than the capacity allows: a counter leapt, or the capacity is too low
     machines      the partition holds as many machines as it may, and this one is new
     name-taken    another live host has the machine's name (`streams.fold.owners`)
 
@@ -42,7 +43,7 @@ MACHINES_MAX = 10_000
 """The most machines of a partition by default: 0.3 GB of a worker's memory."""
 
 REASONS = (
-    "boot", "empty", "future", "impossible", "interval", "key", "machine-id", "machines", "malformed",
+    "boot", "empty", "excess", "future", "impossible", "interval", "key", "machine-id", "machines", "malformed",
     "name-taken", "no-resource", "readings", "record-time", "too-long", "version",
 )  # fmt: skip
 """Every reason for which a message is refused: those of `schemas.messages.sample.decode`, of this module."""

@@ -1,7 +1,8 @@
 """Refuses samples and facts of a batch by the state of the partition. Pure.
 
 A message that is wrong by itself is refused when it is read (`streams.fold.admission`). Refused here: more readings
-than the interval can hold, a new machine without room, a name that another live host owns. Each function returns the
+than the interval can hold, more use than the capacity allows, a new machine without room, a name that another live
+host owns. Each function returns the
 rest of the batch and its ``places`` among all messages read, and adds to ``refused``.
 """
 
@@ -12,12 +13,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from schemas.messages.sample import MachineFacts
+from schemas.resources import ALL, RESOURCES
 from schemas.values.hosts import host_key
 from streams.fold.admission import Admission
 from streams.fold.batch import Batch, Refused
 from streams.fold.owners import REASON as NAME_TAKEN
 from streams.fold.owners import claim
 from streams.fold.ring import Ring
+
+MEAN_MOST = np.array([1.21 if one.unit.endswith("/s") else 1.01 for one in ALL])
+MAX_MOST = np.array([2.2 if one.unit.endswith("/s") else 1.01 for one in ALL])
+"""The most of its capacity that a sample may say; drivers count bytes late, by up to a second."""
 
 
 def refuse_readings(
@@ -34,6 +40,19 @@ def refuse_readings(
         for k in np.flatnonzero(over).tolist()
     ]
     return batch.take(~over), [places[k] for k in np.flatnonzero(~over).tolist()]
+
+
+def refuse_excess(batch: Batch, places: list[int], refused: list[Refused]) -> tuple[Batch, list[int]]:
+    """Refuse samples whose mean or largest reading is above what the capacity allows."""
+    over = (batch.mean > batch.capacity * MEAN_MOST) | (batch.max > batch.capacity * MAX_MOST)
+    wrong = over.any(axis=1)
+    if not wrong.any():
+        return batch, places
+    for k in np.flatnonzero(wrong).tolist():
+        r = int(over[k].argmax())
+        said = f"mean {batch.mean[k, r]:.6g} and max {batch.max[k, r]:.6g} of a capacity of {batch.capacity[k, r]:.6g}"
+        refused.append(Refused(places[k], "excess", f"{batch.machines[k]}: {RESOURCES[r]}: {said}"))
+    return batch.take(~wrong), [places[k] for k in np.flatnonzero(~wrong).tolist()]
 
 
 def refuse_machines(

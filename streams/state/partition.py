@@ -36,7 +36,7 @@ from streams.fold.fact_changes import FactChanges
 from streams.fold.fold import fold
 from streams.fold.instance_usage import Applied, InstanceUsage
 from streams.fold.lost_hours import LostHours
-from streams.fold.refusals import no_room, refuse_machines, refuse_names, refuse_readings
+from streams.fold.refusals import no_room, refuse_excess, refuse_machines, refuse_names, refuse_readings
 from streams.fold.ring import HOURS, NO_SLOT, Ring, S
 from streams.fold.table import Table, Update, update_together
 from streams.state.clocks import Clocks
@@ -207,6 +207,7 @@ class Partition:
         )
         batch = to_batch(samples, [recorded_at[place] for place in places])
         batch, places = refuse_readings(batch, places, self.admission, refused)
+        batch, places = refuse_excess(batch, places, refused)
         batch, places = refuse_machines(batch, places, self.ring, self.admission, refused)
         batch, disputed = refuse_names(batch, places, facts, self.ring, recorded_at, refused)
         for machine, key, time_s in disputed:

@@ -55,6 +55,36 @@ def test_a_record_of_an_impossible_time_is_refused_alone(time_s: float, message:
     assert state.recorded_at == START + 4
 
 
+@each_row(
+    ("name", "resource", "figures", "refused"),
+    [
+        ("all cores", "cpu", Moments(10, 4.0, 0.0, 4.0, 4.0), False),
+        ("a rounding", "cpu", Moments(10, 4.0000001, 0.0, 4.0000001, 4.0), False),
+        ("six cores of four", "cpu", Moments(10, 6.0, 0.0, 6.0, 4.0), True),
+        ("five cores of four", "cpu", Moments(1, 5.0, 0.0, 5.0, 4.0), True),
+        ("one reading of eight", "cpu", Moments(10, 1.0, 50.0, 8.0, 4.0), True),
+        ("more memory than there is", "memory", Moments(1, 2e9, 0.0, 2e9, 1e9), True),
+        ("bytes that are counted late", "nic", Moments(10, 1.3e9, 0.0, 2.5e9, 1.25e9), False),
+        ("bytes of a leap", "nic", Moments(1, 3.9e14, 0.0, 3.9e14, 1.25e9), True),
+        ("a leap among ten readings", "nic", Moments(10, 1e9, 0.0, 3.9e10, 1.25e9), True),
+        ("twice what the link carries", "nic", Moments(1, 2.5e9, 0.0, 2.5e9, 1.25e9), True),
+        ("a disk busy for longer than the time", "disk", Moments(10, 1.4, 0.0, 1.4, 1.0), True),
+        ("a disk that is busy", "disk", Moments(10, 1.0, 0.0, 1.0, 1.0), False),
+    ],
+)
+def test_more_than_the_capacity_allows_is_refused_alone(
+    name: str, resource: str, figures: Moments, refused: bool
+) -> None:
+    """The reason names resource and figures; the other samples of the batch are folded."""
+    state = partition()
+    odd = Arrived(0, encode(sample("m", 0, **{resource: figures})), START + 4, b"m")
+    found = state.fold([odd, Arrived(1, encode(sample("n", 0)), START + 4, b"n")], NOW).refused
+    assert [one.reason for _, one in found] == ["excess"] * refused, name
+    assert not refused or f"m: {resource}: mean" in found[0][1].detail
+    state.refresh_table()
+    assert state.ring.machines == ["n"] if refused else ["m", "n"]
+
+
 @settings(deadline=None)
 @given(time_s=st.floats(width=64), at=st.floats(0, 1e11), now_s=st.floats(0, 4e9))
 def test_no_time_ends_the_fold(time_s: float, at: float, now_s: float) -> None:
