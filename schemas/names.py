@@ -186,6 +186,9 @@ class Names:
     moves_taken = _Key("{moves}", "taken")
     """List: proposed moves that a program has taken and not acknowledged."""
 
+    holds = _Key("holds")
+    """Hash: id of each reservation that holds a node for the replacement of an evicted pod, to its generation."""
+
     moves_fence = _Key("{moves}", "fence")
     """String: number of the lease of the rebalancer that proposed last."""
 

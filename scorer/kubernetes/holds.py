@@ -3,6 +3,9 @@
 The evictor reserves the target of a move under an id that follows from the cluster and the pod's kind. So the extender
 finds it by the new pod alone, and no kind is evicted twice at a time. The label ``replaces`` names the evicted pod.
 
+Any deployer may reserve under that id. So the evictor writes the generation of its reservation beside it
+(`schemas.names.Names.holds`), which its Redis user alone may: a reservation without it steers no pod.
+
 Chosen over the move's own reservation (``update --move``), which ends with the evicted pod: that of a StatefulSet has
 ended before the new one is made.
 """
@@ -14,6 +17,7 @@ import hashlib
 import msgspec
 
 from schemas.rpc.request import Request
+from scorer.ledger.record.marks import CLUSTER
 
 REPLACES = "replaces"
 
@@ -34,5 +38,5 @@ def hold(request: Request, cluster: str, uid: str, machine: str, lasts_s: float)
         id=hold_id(cluster, request.kind),
         machine=machine,
         ttl_s=lasts_s,
-        labels={**request.labels, REPLACES: uid},
+        labels={name: value for name, value in request.labels.items() if name != CLUSTER} | {REPLACES: uid},
     )

@@ -22,6 +22,7 @@ Said = Annotated[str, msgspec.Meta(min_length=1)]
 Amounts = dict[str, str | float]
 """Quantities by resource name, as they are written."""
 CONFIG_HASH = "kubernetes.io/config.hash"
+CONFIG_MIRROR = "kubernetes.io/config.mirror"
 NIC = "windward.io/nic"
 """The extended resource that says what a pod asks of the network."""
 _COUNTED = ("cpu", "memory", NIC)

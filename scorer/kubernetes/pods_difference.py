@@ -2,12 +2,17 @@
 
 A pod that is bound and has not ended is a confirmed instance on its node, whatever the limits; also while it is being
 deleted. Its id is the uid. A static pod's is the hash of its configuration, as in its control group; where another
-instance has that hash, the uid. Only records with the label ``kubernetes=CLUSTER`` are compared: no other is ever
-released or written over. A reservation that no pod of a list has is left to expire, since its binding may be under way.
+instance has that hash, the uid. Where a deployer's instance has the uid, it is one that no deployer may give
+(`own_id`). Only records with the label ``kubernetes=CLUSTER`` are compared: no other is ever released or written over.
+A reservation that no pod of a list has is left to expire, since its binding may be under way.
+
+A program that may create pods may give them any annotation. So a hash is believed only of a mirror pod that its node
+controls, and only where it cannot be a uid. A record under it is the pod's only where it has the pod's name.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,16 +21,17 @@ import msgspec
 
 from schemas.messages.sample import Rejected, check_machine_id
 from schemas.rpc.request import InvalidRequest
-from scorer.kubernetes.pods_body import CONFIG_HASH, Pod
-from scorer.kubernetes.pods_request import Reading, request_of
+from scorer.kubernetes.pods_body import CONFIG_HASH, CONFIG_MIRROR, Pod
+from scorer.kubernetes.pods_request import NAME, Reading, request_of
 from scorer.ledger.record.instance import LIVE, Instance
-from scorer.ledger.record.marks import CLUSTER
+from scorer.ledger.record.marks import CLUSTER, own_id
 from scorer.ledger.record.units import too_large
 from scorer.ledger.store.reconcile import Difference, difference
 from scorer.ledger.view.view import instance_of
 
 DOUBTFUL_LEAST = 10
 """So many may always be gone."""
+_HASH = re.compile(r"[0-9a-f]{32}\Z")
 ENDED = ("Succeeded", "Failed")
 
 
@@ -115,8 +121,12 @@ def is_running(pod: Pod) -> bool:
 
 def ids_of(pod: Pod) -> tuple[str, ...]:
     """Return the ids that a pod may have in the ledger, the first that is free."""
-    static = (pod.metadata.annotations or {}).get(CONFIG_HASH)
-    return (static, pod.metadata.uid) if static else (pod.metadata.uid,)
+    about, notes = pod.metadata, pod.metadata.annotations or {}
+    static = notes.get(CONFIG_HASH, "") if CONFIG_MIRROR in notes else ""
+    by_node = any(
+        one.controller and one.kind == "Node" and one.name == pod.spec.node_name for one in about.owner_references or ()
+    )
+    return (*([static] if by_node and _HASH.match(static) else []), about.uid, own_id(about.uid))
 
 
 def _is_ours(record: Instance, how: Reading) -> bool:
@@ -125,7 +135,8 @@ def _is_ours(record: Instance, how: Reading) -> bool:
 
 def _may_be(pod: Pod, name: str, record: Instance) -> bool:
     """Return whether a record of this cluster can be the pod's: static pods of several nodes may have one hash."""
-    return name == pod.metadata.uid or record.machine == pod.spec.node_name
+    about, where = pod.metadata, (record.labels.get("namespace"), record.labels.get(NAME), record.machine)
+    return name in (about.uid, own_id(about.uid)) or where == (about.namespace, about.name, pod.spec.node_name)
 
 
 def instance(pod: Pod, instance_id: str, how: Reading) -> Instance:

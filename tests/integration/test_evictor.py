@@ -15,9 +15,12 @@ from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
 from ops.stack.stack import listens
 from schemas.messages.proposal import MoveProposal, write_proposal
 from schemas.names import Names
+from schemas.rpc.request import read_request
 from scorer.client import Client
 from scorer.kubernetes.evictor.evictor import LEAD_S
 from scorer.kubernetes.holds import hold_id
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.kube_api import KubeApi, kube_api
@@ -57,8 +60,11 @@ class Scene:
         """Have a pod of the StatefulSet ``db`` run on a node, as `windward pods` would."""
         self.api.put(uid, node, ownerReferences=OWNED)
         labels = LABELS | {"pod": f"pod-{uid}"} | labels
-        self.client.place(id=uid, machine=node, cpu=1, memory="1Gi", kind=KIND, labels=labels)
-        self.client.confirm(uid)
+        request = read_request({"id": uid, "cpu": 1, "memory": "1Gi", "kind": KIND, "labels": labels})
+        wire = Wire({"url": self.url})
+        Ledger(wire, self.names).correct([instance_of(request, node, 0.0)], cluster=labels["kubernetes"])
+        wire.close()
+        eventually(lambda: self.client.instances(id=uid).instances)
 
     def propose(self, uid: str, target: str = "n3", source: str = "n0") -> None:
         """Propose to move it, as the rebalancer does."""

@@ -21,7 +21,9 @@ from ops.stack.servers.valkey import LocalValkey
 from schemas.messages.process import read_processes
 from schemas.names import Names
 from schemas.resources import RESOURCES
+from scorer.kubernetes.holds import hold_id
 from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
@@ -233,6 +235,37 @@ def test_two_extenders_bind_each_pod_once(binding: Binding, valkey: Valkey, name
     }
     assert max(Counter(bound.values()).values()) <= 5
     assert len(bound) == 15
+
+
+def test_a_deployer_that_has_a_pods_uid_keeps_it(binding: Binding) -> None:
+    """The pod is reserved under an id of its own, and what the deployer has stays."""
+    binding.ledger.correct([Instance(id="a", machine="n1", state="confirmed", amounts=(None,) * len(RESOURCES))])
+    binding.api.put("a", "", phase="Pending")
+    assert binding.bind("a", "n2") == ""
+    assert binding.held() == {"there": "n0 confirmed", "a": "n1 confirmed", "pod:a": "n2 reserved"}
+
+
+def test_only_what_the_evictor_wrote_is_a_hold(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+    """A deployer's reservation under the same id steers no pod; with the evictor's word the same one does."""
+    write(valkey.url, names)
+    ledger = Ledger(Wire({"url": valkey.url}), names)
+    ledger.open()
+    nodes, owner = list(LOAD), [{"kind": "StatefulSet", "name": "db", "controller": True}]
+    hold = Instance(id=hold_id("east", "shop/db"), machine="", state="reserved", amounts=(None,) * len(RESOURCES))
+    (made,) = ledger.reserve([Wanted(hold, 600.0, [Candidate("n3", -1)])]).outcomes
+
+    def best(uid: str) -> list[str]:
+        body = pod(uid)
+        body["metadata"]["ownerReferences"] = owner
+        return [one["Host"] for one in ask(port, "prioritize", {"Pod": body, "NodeNames": nodes})[1]]
+
+    with extender(valkey.url, names) as (_, port, page):
+        eventually(lambda: is_ready(page))
+        eventually(lambda: best("u") == nodes)
+        for generation, order_of in ((made.instance.generation, ["n3"]), (made.instance.generation + 1, nodes)):
+            server.hset(names.holds, hold.id, generation)
+            eventually(lambda order_of=order_of: best("u") == order_of)
+    ledger.wire.close()
 
 
 def certificates(folder: Path, names: Sequence[str]) -> Path:

@@ -278,6 +278,25 @@ def test_a_list_that_lacks_most_nodes_is_asked_for_once_more(scene: Scene, valke
             assert (len(lists), server.hlen(names.nodes)) == (4, 0)
 
 
+def test_what_no_pod_is_stays_whatever_a_pod_says(scene: Scene) -> None:
+    """A pod's hash, and a uid that a deployer has, take nothing: the script looks at who wrote each."""
+    victim = Instance(id="victim", machine="n1", state="confirmed", amounts=amounts_of(40.0))
+    scene.ledger.correct([victim])
+    notes = {"kubernetes.io/config.hash": "victim", "kubernetes.io/config.mirror": "victim"}
+    scene.api.put("x", "n1", annotations=notes, ownerReferences=[{"kind": "Node", "name": "n1", "controller": True}])
+    scene.api.put("victim", "n2")
+    with scene.follower():
+        eventually(lambda: scene.ours().keys() == {"x", "pod:victim"})
+        scene.api.delete("x")
+        scene.api.delete("victim")
+        eventually(lambda: scene.ours() == {})
+    ledger = scene.ledger
+    (held,) = ledger.live(["victim"]).values()
+    assert (held.state, held.machine, held.amounts) == ("confirmed", "n1", amounts_of(40.0))
+    kinds = [one.kind for one in ledger.correct([victim], ["victim", "none"], cluster="east").outcomes]
+    assert kinds == ["other", "other", "unknown"]
+
+
 def test_an_emptied_ledger_is_filled_again(scene: Scene, wire: Wire, names: Names) -> None:
     """Without a restart of its server, which would cut the connection."""
     for number in range(5):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,12 @@ from schemas.messages.sample import MachineFacts
 from schemas.names import Names
 from schemas.process.connections import RedisSettings
 from schemas.process.presence import Presence
+from schemas.rpc.request import read_request
 from scorer.client import Client, WindwardError
 from scorer.client.call import drive
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import instance_of
 from scorer.live.loader import Loader
 from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
@@ -132,6 +134,75 @@ def test_usage_by_instance_is_where_users_of_the_windows_may_go(server: int, adm
                 else:
                     with pytest.raises(redis.exceptions.NoPermissionError):
                         act()
+
+
+WORST: dict[str, tuple[str | int, ...]] = {
+    "ends any instance itself": ("HDEL", NAMES.ledger("instances"), "x"),
+    "puts queries": ("LPUSH", NAMES.queries, "x"),
+    "puts operators' queries": ("LPUSH", NAMES.operator_queries, "x"),
+    "turns a query into an operator's": ("LMOVE", NAMES.queries, NAMES.operator_queries, "RIGHT", "LEFT"),
+    "takes off a query whose text it knows": ("LREM", NAMES.queries, 1, "x"),
+    "forges an answer": ("LPUSH", NAMES.reply("x"), "x"),
+    "takes an answer whose query it knows": ("BLPOP", NAMES.reply("x"), 0.01),
+    "reads all instances": ("HSCAN", NAMES.ledger("instances"), 0),
+    "reads all that changes": ("XRANGE", NAMES.ledger("log"), "-", "+"),
+    "makes up load": ("SET", NAMES.windows(0), "x"),
+    "changes rules": ("HSET", NAMES.operator, "x", "x"),
+    "says what nodes are": ("HSET", NAMES.nodes, "x", "x"),
+    "accepts a ledger": ("SET", NAMES.ledger_marker, "x"),
+    "proposes moves": ("LPUSH", NAMES.moves_waiting, "x"),
+    "steers replaced pods": ("HSET", NAMES.holds, "x", 1),
+    "empties the server": ("FLUSHALL",),
+}
+"""By what a user may do at worst, as docs/security.md says it, one command that does it."""
+
+
+def test_what_each_user_can_do_at_worst_is_on_the_page(server: int, admin: redis.Redis) -> None:
+    """Each cell of the table is tried: the command passes, or is refused."""
+    lines = (ROOT / "docs/security.md").read_text().split("| at worst |")[1].splitlines()
+    users, rows = [one.strip(" `") for one in lines[0].strip("| ").split("|")], {}
+    for line in lines[2:]:
+        if not line.startswith("|"):
+            break
+        what, *cells = [one.strip() for one in line.strip("|").split("|")]
+        rows[what] = dict(zip(users, cells, strict=True))
+    assert (sorted(users), rows.keys()) == (sorted(USERS), WORST.keys())
+    wrong = list[str]()
+    for user in users:
+        with redis.Redis(port=server, username=user, password=password(user)) as client:
+            for what, command in WORST.items():
+                admin.flushall()
+                try:
+                    client.execute_command(*command)
+                    can = "yes"
+                except redis.exceptions.NoPermissionError:
+                    can = ""
+                if rows[what][user] != can:
+                    wrong.append(f"{user} {what}: {can or 'no'}")
+    assert not wrong
+
+
+def test_no_query_gives_an_instance_the_marks_of_a_pod(server: int, admin: redis.Redis) -> None:
+    """Neither its label nor an id of its kind; nor does one take the label off, whoever may put queries."""
+    labels = {"kubernetes": "east"}
+    with scorer(server):
+        Ledger(wire := Wire({"url": url(server)}), NAMES).correct(
+            [instance_of(read_request({"id": "u", "labels": labels}), "m1", 0.0)]
+        )
+        wire.close()
+        for user in ("deployer", "mover", "evictor"):
+            with deployer(server, user) as client:
+                eventually(lambda client=client: client.instances(id="u").instances)
+                asks: list[Callable[[], object]] = [
+                    lambda client=client: client.place(id="pod:u", cpu=1),
+                    lambda client=client: client.place(id="a", cpu=1, labels=labels),
+                    lambda client=client: client.place(instances=[{"id": "a", "labels": labels}]),
+                    lambda client=client: client.update("u", labels={"app": "x"}),
+                ]
+                for ask_one in asks:
+                    with pytest.raises(WindwardError, match=r"as only the ids of pods do|the mark of pods"):
+                        ask_one()
+                assert client.instances(id="a").instances == []
 
 
 @pytest.mark.parametrize("user", USERS)
@@ -399,12 +470,14 @@ def test_pods_are_followed_by_a_user_of_their_own(
     wire = Wire({"url": url(server)})
     ledger = Ledger(wire, NAMES)
     with kube_api() as api:
-        api.put("a", annotations={"kubernetes.io/config.hash": "b"})
+        configured = "b" * 32
+        notes = {"kubernetes.io/config.hash": configured, "kubernetes.io/config.mirror": configured}
+        api.put("a", annotations=notes, ownerReferences=[{"kind": "Node", "name": "n1", "controller": True}])
         api.put("c")
         api.put_node("n1")
         with pods_process(url(server), NAMES, api):
             eventually(lambda: admin.hexists(NAMES.nodes, "n1"))
-            eventually(lambda: ledger.all_instances().keys() == {"b", "c"})
+            eventually(lambda: ledger.all_instances().keys() == {configured, "c"})
             eventually(lambda: admin.hlen(NAMES.processes("pods")))
             api.put("c", cpu="2")
             api.delete("a")

@@ -139,6 +139,7 @@ class Evictor:
         return self._scorer.instances(kind=kind, labels={CLUSTER: self._how.reading.cluster}, limit=1000).instances
 
     def _let_go(self, held: Request) -> None:
+        self._proposals.let_go(held.id)
         try:
             self._scorer.release(held.id)
         except WindwardError as error:  # it has ended, or ends by itself
@@ -205,6 +206,7 @@ class Evictor:
             return "refused"
         if placed.machine != move.target:
             return "room"
+        self._proposals.hold(held.id, placed.generation or 0, self._how.hold_s)
         time.sleep(LEAD_S)
         if why := self._refused(pod, held.kind, dry_run=False):
             self._let_go(held)

@@ -13,6 +13,7 @@ class Proposals:
     def __init__(self, wire: Wire, names: Names) -> None:
         self._wire = wire
         self._waiting, self._taken, self._fence = names.moves_waiting, names.moves_taken, names.moves_fence
+        self._holds = names.holds
 
     def waiting(self) -> tuple[list[bytes], int]:
         """Return the messages that wait, the next one first, and the fence: moves of an older number are overtaken."""
@@ -32,6 +33,14 @@ class Proposals:
     def acknowledge(self, message: bytes) -> None:
         """Note that a message is done, or declined: the rebalancer sees in the ledger which."""
         self._asked(("LREM", self._taken, 1, message))
+
+    def hold(self, instance_id: str, generation: int, lasts_s: float) -> None:
+        """Have extenders believe a reservation; it is forgotten after the last of all."""
+        self._asked(("HSET", self._holds, instance_id, generation), ("EXPIRE", self._holds, round(lasts_s) + 60))
+
+    def let_go(self, instance_id: str) -> None:
+        """Have them believe it no more."""
+        self._asked(("HDEL", self._holds, instance_id))
 
     def _asked(self, *commands: tuple[str | bytes | int, ...]) -> list:  # type: ignore[type-arg]
         answers = self._wire.ask(commands)

@@ -16,6 +16,7 @@ from scorer.cluster_wire import windows_wire
 from scorer.kubernetes.extender.binding import Binder
 from scorer.kubernetes.extender.extender import profile_for
 from scorer.kubernetes.extender.fleet import FollowedFleet
+from scorer.kubernetes.extender.holds import Holds
 from scorer.kubernetes.extender.metrics import Metrics
 from scorer.kubernetes.extender.server import serve
 from scorer.kubernetes.extender.settings import ExtenderSettings
@@ -53,7 +54,8 @@ def build(settings: ExtenderSettings, environ: Mapping[str, str]) -> Process:
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     metrics = Metrics(product_version())
     loader = Loader(Wire(settings.redis_arguments()), settings.names, windows_wire(settings), facts_s=_FACTS_S)
-    fleet = FollowedFleet(ledger(), loader, profile, metrics, settings.refresh)
+    holds = Holds(Wire(settings.redis_arguments()), settings.names)
+    fleet = FollowedFleet(ledger(), loader, profile, metrics, settings.refresh, holds)
     verbs = Verbs(fleet, settings.mode, how, metrics, settings.scored_max, settings.scheduler_names, binder)
     fleet.changed = verbs.prepare
 

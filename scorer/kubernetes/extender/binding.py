@@ -39,6 +39,7 @@ from scorer.kubernetes.pods_api import ApiServer
 from scorer.kubernetes.pods_body import UNREADABLE, Pod, read_pod
 from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.marks import CLUSTER, own_id
 from scorer.ledger.record.transition import Candidate, Outcome, UnknownFormat, Wanted
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import AWAY
@@ -158,7 +159,12 @@ class Binder:
             self._try(wanted._replace(candidates=[Candidate(node, -1)]))
 
     def _try(self, wanted: Wanted) -> Outcome:
+        """Ask once; where an instance that is no pod of the cluster has the uid, under the id that only a pod has."""
         (outcome,) = self._ledger.reserve([wanted]).outcomes
+        there, pod = outcome.instance, wanted.instance
+        if there is not None and there.labels.get(CLUSTER) != pod.labels.get(CLUSTER):
+            own = msgspec.structs.replace(pod, id=own_id(pod.id))
+            (outcome,) = self._ledger.reserve([wanted._replace(instance=own)]).outcomes
         return outcome
 
     def let_go(self, hold: Instance) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import redis
 
+from scorer.kubernetes.extender.holds import Holds
 from scorer.kubernetes.extender.metrics import Metrics
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import UnknownFormat
@@ -49,6 +50,7 @@ class FollowedFleet(threading.Thread):
         profile: Profile,
         metrics: Metrics,
         refresh_s: float,
+        holds: Holds,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(name="fleet", daemon=True)
@@ -58,6 +60,7 @@ class FollowedFleet(threading.Thread):
         """Why Redis cannot be read; "" while it can."""
         self.changed: Callable[[], None] = lambda: None
         """Called by the thread after the windows or the ledger have changed."""
+        self.holds = holds
         self._ledger, self._loader, self._metrics = ledger, loader, metrics
         self._refresh_s, self._clock = refresh_s, clock
         self._stopping = threading.Event()
@@ -88,9 +91,10 @@ class FollowedFleet(threading.Thread):
         over = overlay(self._follower)
         return found if over is None else found.on(over)
 
-    def instance(self, instance_id: str) -> Instance | None:
-        """Return what the ledger has under an id."""
-        return self._follower.view.instances.get(instance_id)
+    def held(self, hold: str) -> Instance | None:
+        """Return what the evictor has reserved under an id."""
+        found = self._follower.view.instances.get(hold)
+        return found if found is not None and self.holds.are(found) else None
 
     def machines(self) -> int:
         """Return how many machines are known."""
@@ -109,6 +113,7 @@ class FollowedFleet(threading.Thread):
         before = self._seen()
         try:
             self._read_ledger()
+            self.holds.read()
             if time.monotonic() - self._refreshed_s >= self._refresh_s:
                 self._read_windows()
         except (*AWAY, UnknownFormat, redis.ResponseError, RuntimeError) as error:
@@ -133,6 +138,7 @@ class FollowedFleet(threading.Thread):
         if self.is_alive():
             self.join(timeout=10)
         self._loader.close()
+        self.holds.close()
         self._ledger.wire.close()
 
     def _seen(self) -> tuple[Snapshot | None, LedgerView, int]:

@@ -202,8 +202,9 @@ class Verbs:
             if not stale and fleet.is_stale():
                 raise Neutral("stale")
             hold = hold_id(self.how.cluster, request.kind) if request.kind else ""
-            inputs = fleet.inputs(lambda follower: self._pending.over(follower.view, request.id, now_s, hold))
-            held = fleet.instance(hold)
+            held = fleet.held(hold)
+            own = "" if held is None else hold
+            inputs = fleet.inputs(lambda follower: self._pending.over(follower.view, request.id, now_s, own))
             return answer(
                 self._ahead.rank(request, inputs), held if held is not None and held.expires_at > now_s else None
             )

@@ -225,7 +225,7 @@ class PodsWatcher:
 
     def _write(self, found: Changes, held: Held) -> None:
         done = found.to_ledger
-        apply(self._ledger, done, true_starts=True, lease=held)
+        apply(self._ledger, done, true_starts=True, lease=held, cluster=self._how.cluster)
         counts = (len(done.added), len(done.changed), len(done.gone))
         for change, count in zip(CHANGES, counts, strict=True):
             self._metrics.changes.labels(change).inc(count)

@@ -12,7 +12,7 @@ import msgspec
 from schemas.messages.sample import Rejected, check_machine_id
 from schemas.rpc.request import KEPT_FIELDS, InvalidRequest, read_request
 from scorer.ledger.record.instance import LIVE, Instance
-from scorer.ledger.record.transition import Held
+from scorer.ledger.record.transition import Held, Outcome, Overtaken
 from scorer.ledger.record.units import too_large
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
@@ -128,16 +128,23 @@ def _words(name: str, old: Instance, new: Instance) -> str:
     return f"{name} {_plain(name, old)!r} is {_plain(name, new)!r}"
 
 
-def apply(ledger: Ledger, diff: Difference, *, true_starts: bool = False, lease: Held | None = None) -> None:
+def apply(
+    ledger: Ledger, diff: Difference, *, true_starts: bool = False, lease: Held | None = None, cluster: str = ""
+) -> None:
     """Write the difference to the ledger: first what is gone, then what was added or changed.
 
-    Raises Overtaken when ``lease`` has passed to another.
+    Raises Overtaken when ``lease`` has passed to another; or when an instance is not of ``cluster`` by now: all but
+    this one is written.
     """
+    outcomes: list[Outcome] = []
     gone = [one.id for one in diff.gone]
     for first in range(0, len(gone), _STEP):
-        ledger.correct([], gone[first : first + _STEP], lease=lease)
+        outcomes += ledger.correct([], gone[first : first + _STEP], lease=lease, cluster=cluster).outcomes
     there = [
         msgspec.structs.replace(new, request=old.request, rules=new.rules or old.rules) for old, new, _ in diff.changed
     ] + diff.added
     for first in range(0, len(there), _STEP):
-        ledger.correct(there[first : first + _STEP], true_starts=true_starts, lease=lease)
+        some = there[first : first + _STEP]
+        outcomes += ledger.correct(some, true_starts=true_starts, lease=lease, cluster=cluster).outcomes
+    if any(one.kind == "other" for one in outcomes):
+        raise Overtaken("another has taken the id of a pod meanwhile")

@@ -13,6 +13,7 @@ from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.rpc.results import Line, PlaceResult, RankResult
 from scorer.ledger.record.digest import request_digest
 from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.marks import why_not_a_deployers
 from scorer.placement.choosing.plan import expand
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Placement
@@ -42,6 +43,13 @@ def asks_many(params: dict[str, Any]) -> bool:
     return (isinstance(given, list) and len(given) > _MANY) or (isinstance(count, int) and count > _MANY)
 
 
+def _read(params: dict[str, Any]) -> Request:
+    request = read_request(params)
+    if why := why_not_a_deployers(request.id, request.labels):
+        raise InvalidRequest(why)
+    return request
+
+
 def read_batch(params: dict[str, Any], query_id: str) -> Steps[Batch]:
     """Return the single requests in the parameters of a query, in steps of a few instances.
 
@@ -51,7 +59,7 @@ def read_batch(params: dict[str, Any], query_id: str) -> Steps[Batch]:
     Raises InvalidRequest naming the field.
     """
     if "instances" not in params:
-        request = read_request(params)
+        request = _read(params)
         request = _with_id(request, query_id)
         requests = expand(request)
         return Batch(requests, [request_digest(request)] * len(requests), request.count == 1)
@@ -67,7 +75,7 @@ def read_batch(params: dict[str, Any], query_id: str) -> Steps[Batch]:
         if not isinstance(one, dict):
             raise InvalidRequest(f"instances[{position}]: expected an object")
         try:
-            request = _with_id(read_request(shared | one), f"{query_id}-{position + 1}")
+            request = _with_id(_read(shared | one), f"{query_id}-{position + 1}")
         except InvalidRequest as error:
             raise InvalidRequest(f"instances[{position}].{error}") from None
         expanded = expand(request)

@@ -35,11 +35,12 @@ from typing import Any
 import msgspec
 
 from schemas.rpc.parameters import Update
-from schemas.rpc.request import check_labels
+from schemas.rpc.request import InvalidRequest, check_labels
 from schemas.rpc.results import RankResult, UpdateResult
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance, machines_of, with_arrival
 from scorer.ledger.record.limits import Limit, one_to_a_port
+from scorer.ledger.record.marks import why_not_a_deployers
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Change, Transition
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.overlay import Overlay
@@ -100,6 +101,8 @@ class Updates:
             old = confirmed(self._ledger, self._follower, asked.id)
             if not acted and asked.generation is not None and old.generation != asked.generation:
                 raise CallError("FAILED_PRECONDITION", other_generation(old))
+            if asked.labels is not None and (why := why_not_a_deployers("", old.labels | asked.labels)):
+                raise InvalidRequest(why)
             if (answer := attempt(old, asked, call)) is not None:
                 return answer
         raise Conflict(f"{asked.id!r} was changed by others {ATTEMPTS_MAX} times")

@@ -37,7 +37,16 @@ def _pod(spec: dict[str, Any], status: dict[str, Any], uid: str = "a", **metadat
 
 def static(uid: str, node: str) -> Pod:
     """Return a static pod's mirror."""
-    return pod(uid, node, name=f"etcd-{node}", annotations={"kubernetes.io/config.hash": HASH})
+    owner = {"kind": "Node", "name": node, "controller": True}
+    notes = {"kubernetes.io/config.hash": HASH, "kubernetes.io/config.mirror": HASH}
+    return pod(uid, node, name=f"etcd-{node}", annotations=notes, ownerReferences=[owner])
+
+
+def forged(uid: str, claimed: str, *, mirror: bool = True, node: str = "n1") -> Pod:
+    """Return a pod that says the hash of another, and what else its creator may say."""
+    owner = {"kind": "Node", "name": "n1", "controller": True}
+    notes = {"kubernetes.io/config.hash": claimed} | ({"kubernetes.io/config.mirror": claimed} if mirror else {})
+    return pod(uid, node, cpu="0.01", annotations=notes, ownerReferences=[owner] if mirror else [])
 
 
 def record(one: Pod, instance_id: str = "", **other: Any) -> Instance:
@@ -77,7 +86,17 @@ TABLE: list[tuple[str, list[Pod], list[Instance], dict[str, list[str]]]] = [
      {"correct": ["a machine 'n1' is 'n2', reserved is confirmed"]}),
     ("of another cluster", [], [record(pod(), **ELSE)], {}),
     ("of no cluster", [], [record(pod(), labels={})], {}),
-    ("another cluster has its id", [pod()], [record(pod(), **ELSE)], {"refused": ["a"]}),
+    ("another cluster has its id", [pod()], [record(pod(), **ELSE)], {"confirm": ["pod:a n1"]}),
+    ("a deployer has its id", [pod()], [record(pod(), labels={})], {"confirm": ["pod:a n1"]}),
+    ("a deployer had its id", [pod()], [record(pod(), "pod:a")], {"confirm": ["a n1"], "release": ["pod:a"]}),
+    ("its own other id", [pod()], [record(pod(), labels={}), record(pod(), "pod:a")], {}),
+    ("it says the uid of another", [forged("x", "a"), pod()], [record(pod())], {"confirm": ["x n1"]}),
+    ("it says the uid of one to come", [forged("x", "a")], [], {"confirm": ["x n1"]}),
+    ("it says the id of a deployer", [forged("x", "db-0")], [], {"confirm": ["x n1"]}),
+    ("it says the hash of a static pod", [forged("x", HASH), static("u", "n1")], [record(static("u", "n1"), HASH)],
+     {"confirm": ["x n1"]}),
+    ("it says a hash, and is no mirror", [forged("x", HASH, mirror=False)], [], {"confirm": ["x n1"]}),
+    ("it says a hash, and is on another node", [forged("x", HASH, node="n2")], [], {"confirm": ["x n2"]}),
     ("another cluster had its id", [pod()], [record(pod(), state="released", **ELSE)], {"confirm": ["a n1"]}),
     ("cannot be counted", [pod(cpu="9E")], [], {"refused": ["a"]}),
     ("cannot be counted any more", [pod(cpu="9E")], [record(pod())], {"refused": ["a"]}),

@@ -3,14 +3,16 @@ instance written this way is not moving.
 
 ARGV[5] name of the lease under which the inventory was made ("": none)
 ARGV[6] its number: an older one is refused
-ARGV[7...] five for each instance:
+ARGV[7] the cluster of Kubernetes whose inventory it is ("": any instance): what is live without its label is of another
+ARGV[8...] five for each instance:
   "set" or "end"; id; with "set" the machine; the record's tail; when it started, epoch seconds ("": as it is known of one
   that stayed, else now); never later than now
 
-Result: {"done" or "unknown", ...} in order, or "fenced". ]]
+Result: {"done", "unknown" or "other" (it is of another, and stays as it is), ...} in order, or "fenced". ]]
 local LEASE = ARGV[5]
 local LEASE_NUMBER = ARGV[6]
-local FIRST = 7
+local CLUSTER = ARGV[7]
+local FIRST = 8
 local EACH = 5
 local ID = 1
 local MACHINE = 2
@@ -26,7 +28,10 @@ for at = FIRST, #ARGV, EACH do
   local record = found[id]
   local live = record and is_live(record)
   record = record or ended_record(id)
-  if ARGV[at] == 'end' then
+  local labels = live and record.labels
+  if live and CLUSTER ~= '' and (type(labels) ~= 'table' or labels.kubernetes ~= CLUSTER) then
+    results[#results + 1] = 'other'
+  elseif ARGV[at] == 'end' then
     if live then finish(record, 'released', now) end
     results[#results + 1] = record and 'done' or 'unknown'
   else

@@ -34,8 +34,9 @@ class Fleet:
     def is_stale(self) -> bool:
         return self.stale
 
-    def instance(self, instance_id: str) -> Instance | None:
-        return self.given.ledger.instances.get(instance_id)
+    def held(self, hold: str) -> Instance | None:
+        found = self.given.ledger.instances.get(hold)
+        return found if found is not None and found.generation == 7 else None
 
     def inputs(self, overlay: Callable[[Any], Any]) -> RankingInputs:
         follower = type("Follower", (), {"view": self.given.ledger})
@@ -128,11 +129,14 @@ def test_the_replacement_of_an_evicted_pod_gets_its_target() -> None:
         return [one.host for one in scene.verbs.prioritize(body)]
 
     every, worst = order(), order()[-1]
-    rows = [("east", worst, 60.0, [worst]), ("west", worst, 60.0, every), ("east", "other", 60.0, every)]
-    for cluster, machine, lasts_s, expected in [*rows, ("east", worst, -1.0, every)]:
+    rows = [("east", worst, 60.0, 7, [worst]), ("west", worst, 60.0, 7, every), ("east", "other", 60.0, 7, every)]
+    rows += [("east", worst, 60.0, 8, every), ("east", worst, -1.0, 7, every)]
+    for cluster, machine, lasts_s, generation, expected in rows:
         name, until_s = hold_id(cluster, "shop/db"), NOW_S + lasts_s
         amounts = (4.0 if expected == [worst] else 0.0, 0.0, 0.0, 0.0)
-        held = Instance(id=name, machine=machine, state="reserved", expires_at=until_s, amounts=amounts)
+        held = Instance(
+            id=name, machine=machine, state="reserved", expires_at=until_s, amounts=amounts, generation=generation
+        )
         scene.fleet.given.ledger.apply(held)
         assert sorted(order()) == sorted(expected)
         scene.fleet.given.ledger.forget(name)
