@@ -36,8 +36,10 @@ class Memory(Collector):
 
     @classmethod
     def configured(cls, settings: CollectorSettings) -> Self:
-        """Build it from the setting ``memory_arc_share``."""
+        """Build it from the setting ``memory_arc_share``; ZFS's account is looked for once, since it costs 20 us."""
         share = settings.memory_arc_share
+        if not Path(psutil.PROCFS_PATH, ARC).exists():
+            share = 0.0
         if share is None:
             process = Path(psutil.PROCFS_PATH, "self")
             mounts, group = (_text(process / name) for name in ("mountinfo", "cgroup"))
