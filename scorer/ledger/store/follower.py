@@ -134,13 +134,17 @@ class Follower:
         """Read the whole ledger. What changes meanwhile is in the log after the change noted first.
 
         Python's cyclic collector would walk over a million new records again and again, then at every full collection
-        while queries wait. It is held off, and the records are excluded from it.
+        while queries wait. It is held off, and the records are excluded from it. What an earlier reading excluded is
+        let go first. Otherwise each reading keeps for ever what it replaced: 3.3 MB with 2,500 instances and leavers.
         """
         collecting = gc.isenabled()
         gc.disable()
         try:
             self._load()
         finally:
+            if self.reloads > 1:
+                gc.unfreeze()
+                gc.collect()
             gc.freeze()
             if collecting:
                 gc.enable()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import cast
+import gc
+import weakref
+from typing import Any, cast
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Candidate, Transition, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import LedgerView
 from tests.scorer.ledger.ledger_model import LedgerModel
 
 ONE = (1.0, *[0.0] * (len(RESOURCES) - 1))
@@ -41,3 +44,51 @@ def test_a_machine_has_a_version_as_long_as_it_holds_something() -> None:
     assert absorb(model.release("i")) == [0, 0, 1]
     assert absorb(model.release("k")) == [0, 0, 0]
     assert absorb(reserve("l", "a")) == [1, 0, 0]
+
+
+class _Lost:
+    """A ledger that is read as a whole each time."""
+
+    leavers_most = 1
+    wire = cast("Any", type("Wire", (), {"ask": staticmethod(lambda _commands: [])}))
+
+    def is_open(self) -> bool:
+        """There is one."""
+        return True
+
+    def log_reads(self, *_: int) -> list[Any]:
+        """Nothing is asked."""
+        return []
+
+    def read_log(self, _answers: object) -> tuple[str, int, list[Instance]]:
+        """Nothing changed."""
+        return "epoch", 0, []
+
+    def pages(self) -> list[list[Instance]]:
+        """One instance."""
+        return [[Instance(id="i", machine="m", state="confirmed", amounts=ONE)]]
+
+    def machine_versions(self) -> dict[str, int]:
+        """None."""
+        return {}
+
+    def leavers(self) -> list[Instance]:
+        """None."""
+        return []
+
+
+def test_what_a_reload_replaces_is_let_go() -> None:
+    """Also what is in a cycle, as rows with their view are: of 20 lost connections one or two views are left."""
+    follower = Follower(cast("Ledger", _Lost()))
+    views: list[weakref.ref[LedgerView]] = []
+    try:
+        for _ in range(20):
+            follower.forget()
+            follower.accept([])
+            view: Any = follower.view
+            view.instances["cycle"] = view
+            views.append(weakref.ref(view))
+            del view
+    finally:
+        gc.unfreeze()
+    assert sum(view() is not None for view in views) <= 2
