@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-import msgspec
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -18,6 +17,7 @@ from ops.exporter.selection import Selection
 from ops.exporter.state import Memory, Reader, State
 from ops.record.metrics import Metrics as OfRecorder
 from schemas.process.flags import Parser
+from schemas.values.read_json import read_json
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.kubernetes.evictor.metrics import Metrics as OfEvictor
 from scorer.kubernetes.extender.metrics import Metrics as OfExtender
@@ -122,7 +122,7 @@ class _Example:
 
     def read(self, profile: Profile, now_s: float) -> State:
         """Return the state of the example of priority classes, with more of one machine."""
-        found = msgspec.json.decode((EXAMPLES / "classes.json").read_bytes())
+        found = read_json((EXAMPLES / "classes.json").read_bytes())
         more = {"labels": {"zone": "a"}, "operator": {"thresholds": {"cpu": 0.8}}}
         capacity = {"cpu": 16, "memory": "64G", "nic": "1.25G", "disk": 1}
         found["machines"][0] |= {**more, "capacity": capacity}

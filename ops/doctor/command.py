@@ -64,6 +64,7 @@ from schemas.resources import RESOURCES
 from schemas.tables.alignment import aligned
 from schemas.values.numbers import counted
 from schemas.values.partition_count import partition_count
+from schemas.values.read_json import read_as
 from schemas.values.redis_settings import wrong_settings
 from scorer.client import Client, HealthResult, WindwardError
 from scorer.cluster_wire import ClusterWire, wire_to
@@ -427,6 +428,6 @@ def _open_to_all(server: redis.Redis) -> bool | None:
 
 def _agent(raw: Any) -> MachineFacts | None:
     try:
-        return msgspec.json.decode(raw, type=MachineFacts)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return read_as(raw, MachineFacts)
+    except msgspec.DecodeError:
         return None

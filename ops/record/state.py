@@ -13,6 +13,7 @@ from schemas.messages.operator import OperatorFacts, above_nodes, known_operator
 from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import Names
 from schemas.values.partition_count import partition_count
+from schemas.values.read_json import read_json
 from scorer.cluster_wire import WindowsWire
 from scorer.rpc.methods.decisions import shortened
 from scorer.wire import Command, Wire
@@ -103,8 +104,8 @@ def _above(nodes: Mapping[str, bytes], rules: Mapping[str, bytes]) -> dict[str, 
 
 def _read(raw: bytes) -> OperatorFacts | None:
     try:
-        return known_operator_facts(msgspec.json.decode(raw))[0]
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return known_operator_facts(read_json(raw))[0]
+    except msgspec.DecodeError:
         return None
 
 

@@ -20,6 +20,7 @@ from schemas.rpc.draining import Draining
 from schemas.rpc.request import Quantity, Ratio
 from schemas.values.errors import field_error
 from schemas.values.quantity import parse_amount
+from schemas.values.read_json import read_json
 
 DEFAULT = "*"
 """The key of the default entry."""
@@ -121,8 +122,8 @@ def drained(own: bytes | None, of_all: bytes | None) -> Draining | None:
     entries = []
     for raw in (own, of_all):
         try:
-            entries.append(known_operator_facts(msgspec.json.decode(raw or b"{}"))[0])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            entries.append(known_operator_facts(read_json(raw or b"{}"))[0])
+        except msgspec.DecodeError:
             entries.append(OperatorFacts())
     return entries[0].drain if any(entry.cordon for entry in entries) else None
 

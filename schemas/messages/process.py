@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from schemas.values.read_json import read_as
+
 KINDS = ("stream", "scorer", "exporter", "record", "rebalancer", "load-watcher", "pods", "extender", "evictor")
 """The processes that write heartbeats, as their commands are called; agents have no Redis."""
 
@@ -50,8 +52,8 @@ def read_processes(fields: Mapping[bytes, bytes]) -> dict[str, Process]:
     found = {}
     for name, raw in fields.items():
         try:
-            found[name.decode()] = msgspec.json.decode(raw, type=Process)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            found[name.decode(errors="replace")] = read_as(raw, Process)
+        except msgspec.DecodeError:
             continue
     return found
 

@@ -14,6 +14,8 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from schemas.values.read_json import read_as
+
 VERSION = 1
 COMMANDS = (1 << 53) - 1
 """The fence of a move that a command began: its target is reserved, and no rebalancer overtakes it."""
@@ -91,7 +93,7 @@ def write_proposal(proposal: MoveProposal) -> bytes:
 def read_proposal(raw: bytes) -> MoveProposal | None:
     """Return the proposal in a message; None when it cannot be read, or is of another version."""
     try:
-        found = msgspec.json.decode(raw, type=MoveProposal)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = read_as(raw, MoveProposal)
+    except msgspec.DecodeError:
         return None
     return found if found.v == VERSION else None

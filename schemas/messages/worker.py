@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from schemas.values.read_json import read_as
+
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """The field ``worker`` of the hash `schemas.names.Names.state`, JSON."""
@@ -27,6 +29,6 @@ def read_worker(raw: bytes | None) -> Worker | None:
     ('0.2.0', None)
     """
     try:
-        return msgspec.json.decode(raw or b"", type=Worker)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return read_as(raw or b"", Worker)
+    except msgspec.DecodeError:
         return None

@@ -10,6 +10,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from schemas.values.read_json import read_as
+
 FACTOR_MIN, FACTOR_MAX = 0.05, 1.5
 """The bounds of a factor."""
 CAPACITY_MOST = 16.0
@@ -92,8 +94,8 @@ def read_learned(raw: bytes | None) -> Learned | None:
     if not raw:
         return None
     try:
-        found = msgspec.json.decode(raw, type=Learned)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        found = read_as(raw, Learned)
+    except msgspec.DecodeError:
         return None
     found.factors = _measured(found.factors, found.instances.get("", {}))
     kinds = {kind: _measured(own, found.instances.get(kind, {})) for kind, own in found.kinds.items()}

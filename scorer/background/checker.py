@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import redis
 
+from schemas.values.read_json import read_as
 from scorer.background.thread import BackgroundThread
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.check import Check, Checked
@@ -50,8 +51,9 @@ class LastCheck:
     def read(self) -> dict[str, int] | None:
         """Return what was found; None when nothing is known."""
         try:
-            return msgspec.json.decode(self._wire.one("GET", self._key) or b"null", type=dict[str, int] | None)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            raw = self._wire.one("GET", self._key)
+            return read_as(raw, dict[str, int]) if raw else None
+        except msgspec.DecodeError:
             return None
 
     def write(self, found: Checked) -> dict[str, int]:

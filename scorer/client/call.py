@@ -84,7 +84,7 @@ def read(kind: type[Kind], result: msgspec.Raw) -> Kind:
             reader = _readers.setdefault(kind, msgspec.json.Decoder(kind))
     try:
         return reader.decode(result)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
 
 
@@ -252,7 +252,7 @@ class Call:
         """Return the result in an answer, or raise its error."""
         try:
             reply = _decode(raw)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise WindwardError("INTERNAL", f"the answer cannot be read: {error}") from None
         if reply.ok:
             return reply.result

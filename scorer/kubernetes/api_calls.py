@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from schemas.values.read_json import read_as
 from scorer.kubernetes.pods_api import ApiServer
 from scorer.kubernetes.pods_body import UNREADABLE
 
@@ -61,7 +62,7 @@ class Calls:
         answer = self.call("POST", path, body)
         try:
             if answer.status < http.client.BAD_REQUEST:
-                msgspec.json.decode(answer.body, type=_Done)
+                read_as(answer.body, _Done)
         except UNREADABLE:
             raise NoAnswer(f"not of the API server: {answer.said}") from None
         return answer

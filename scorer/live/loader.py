@@ -21,6 +21,7 @@ from schemas.names import Names
 from schemas.tables.learned import Learned, read_learned
 from schemas.tables.window_table import TableError, decode_table
 from schemas.values.partition_count import partition_count
+from schemas.values.read_json import read_json
 from scorer.cluster_wire import NotNow, WindowsWire
 from scorer.live.windows_reader import HEAD_BYTES, HeadWatch, WindowsReader
 from scorer.snapshot.builder import build_snapshot
@@ -233,8 +234,8 @@ class Loader:
         for name, raw in zip(flat[::2], flat[1::2], strict=True):
             machine = name.decode(errors="replace")
             try:
-                operator[machine], unread = known_operator_facts(msgspec.json.decode(raw))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                operator[machine], unread = known_operator_facts(read_json(raw))
+            except msgspec.DecodeError as error:
                 values = {"machine": machine, "error": str(error)}
                 log.warning("scorer.operator.refused", extra={"values": values})
                 continue

@@ -27,6 +27,7 @@ from typing import NamedTuple
 import msgspec
 
 from schemas.values.hosts import host_id
+from schemas.values.read_json import read_as
 from streams.agent.container import has_random_name
 
 MACHINE_ID_FILE = Path("/etc/machine-id")
@@ -103,8 +104,8 @@ def _is_random(name: str) -> bool:
 
 def _kept(path: Path) -> Kept | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Kept)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return read_as(path.read_bytes(), Kept)
+    except (OSError, msgspec.DecodeError):
         return None
 
 

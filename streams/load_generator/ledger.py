@@ -14,6 +14,7 @@ import redis
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from schemas.rpc.envelope import Query
+from schemas.values.read_json import read_json
 from streams.load_generator.source.instances import Instances, Running
 from streams.load_generator.source.source import Machines
 
@@ -73,7 +74,7 @@ class LedgerWatch(threading.Thread):
         answer: Any = self._server.blpop([self._names.reply(query.id)], timeout=ANSWER_S)
         if answer is None:
             raise redis.TimeoutError("no scorer answers")
-        reply = msgspec.json.decode(answer[1])
+        reply = read_json(answer[1])
         if not reply["ok"]:
             raise redis.RedisError(reply["error"]["message"])
         page: dict[str, Any] = reply["result"]

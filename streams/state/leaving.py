@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
 import numpy as np
 
 from schemas.messages.sample import MachineFacts
+from schemas.values.read_json import read_as
 from streams.fold.fold import DAY_S, heard
 from streams.state.partition import Partition
 
@@ -43,7 +43,7 @@ def drop_silent(partition: Partition, now_s: float, silent_s: float) -> int:
     gone = len(partition.ring) - len(kept)
     if gone:
         partition.keep(kept)
-    said = {m: msgspec.json.decode(value, type=MachineFacts).at for m, value in partition.facts.items()}
+    said = {m: read_as(value, MachineFacts).at for m, value in partition.facts.items()}
     old = {
         machine
         for machine, at in said.items()
@@ -66,7 +66,7 @@ def forget(partition: Partition, forgotten: Mapping[str, float]) -> list[str]:
         partition.keep(np.array([row for row in range(len(ring)) if row not in rows], np.intp))
     said = {
         machine for machine in forgotten.keys() & partition.facts.keys()
-        if msgspec.json.decode(partition.facts[machine], type=MachineFacts).at <= forgotten[machine]
+        if read_as(partition.facts[machine], MachineFacts).at <= forgotten[machine]
     }  # fmt: skip
     partition.drop_facts(said)
     return sorted({machine for machine, row in known.items() if row in rows} | said)

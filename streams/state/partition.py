@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.messages.sample import MachineFacts
+from schemas.values.read_json import read_as
 from streams.fold.admission import OFFLINE, RECORD_AHEAD_S, RECORD_TIME_MAX_S, Admission
 from streams.fold.arrivals import Arrived, Outcome
 from streams.fold.batch import Refused, read_messages, to_batch
@@ -325,7 +326,7 @@ class Partition:
         old = self.facts.get(message.machine)
         if old is None and message.machine not in self.ring.row and len(self.facts) >= self.admission.machines_max:
             return False
-        before = msgspec.json.decode(old, type=MachineFacts) if old else None
+        before = read_as(old, MachineFacts) if old else None
         if before and (before.at, before.boot) > (message.at, message.boot):
             return True
         self.facts[message.machine] = msgspec.json.encode(message)

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from schemas.messages.sample import MachineFacts
 from schemas.tables.window_table import Header, TableError
+from schemas.values.read_json import read_as
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.ring import HOURS, MINUTE_SLOTS, NO_SLOT, PEAKS, SLOTS, Ring, S
 from streams.state.checkpoint import blank_place, decode_vitals, restore_minutes, restore_place
@@ -137,8 +138,8 @@ def _resume_facts(values: Mapping[bytes, bytes], manifest: Manifest | None, resu
 def _machine_of(value: bytes) -> str | None:
     """Return the machine of facts; None when they cannot be read."""
     try:
-        return msgspec.json.decode(value, type=MachineFacts).machine
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return read_as(value, MachineFacts).machine
+    except msgspec.DecodeError:
         return None
 
 

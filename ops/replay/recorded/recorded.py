@@ -30,6 +30,7 @@ from schemas.resources import CPU, PRIORITY_CLASSES, RESOURCES
 from schemas.tables.instance_table import SEPARATOR
 from schemas.values.durations import duration
 from schemas.values.errors import shortened
+from schemas.values.read_json import read_as, read_json
 from scorer.ledger.record.as_request import as_request
 from scorer.snapshot.arrays import Bools, Floats
 
@@ -67,8 +68,8 @@ def fleet_of(facts: Mapping[str, Facts], operator: Mapping[str, bytes]) -> Recor
     said: dict[str, OperatorFacts] = {}
     for name, raw in operator.items():
         try:
-            said[name] = known_operator_facts(msgspec.json.decode(raw))[0]
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            said[name] = known_operator_facts(read_json(raw))[0]
+        except msgspec.DecodeError:
             continue
     names, rows, labels = [], [], []
     for name in sorted(facts):
@@ -256,8 +257,8 @@ class _Answer(msgspec.Struct):
 def _refused(decision: Decision) -> int:
     """Return the number of instances that a decision refused."""
     try:
-        found = msgspec.json.decode(decision.answer, type=_Answer)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = read_as(decision.answer, _Answer)
+    except msgspec.DecodeError:
         return 0
     return 0 if found.dry_run else found.missing
 

@@ -11,6 +11,7 @@ from msgspec import Meta
 from ops.replay.report.comparison import RATIOS, RESOLUTION, Result
 from ops.replay.workload import WorkloadError
 from schemas.values.errors import field_error, shortened
+from schemas.values.read_json import read_as
 
 _NEEDED = (*RATIOS, "refused_first")
 _Figures = dict[str, Annotated[float, Meta(ge=0)]]
@@ -33,10 +34,10 @@ class _Results(msgspec.Struct):
 def read_results(path: Path) -> list[Result]:
     """Return the worlds in a file of results; raises WorkloadError."""
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=_Results)
+        found = read_as(path.read_bytes(), _Results)
     except OSError as error:
         raise WorkloadError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         what = shortened(field_error(error))
         raise WorkloadError(f"{path.name}: {what}; expected what `windward replay --json` prints") from None
     return [_result(f"{path.name}: worlds[{number}]", world) for number, world in enumerate(found.worlds)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import msgspec
 from schemas.names import Names
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Screen
+from schemas.values.read_json import read_json
 from scorer.client import InstancesResult, PlaceResult, UpdateResult, WindwardError
 from scorer.commands.placing import place
 from scorer.commands.placing.ranked import candidates
@@ -78,7 +78,7 @@ def find_decision(server: redis.Redis, names: Names, instance_id: str) -> dict[s
                     "query": entry[b"query"].decode(),
                     "scorer": entry[b"scorer"].decode(),
                     "method": entry[b"method"].decode(),
-                    "answer": json.loads(entry[b"answer"]),
+                    "answer": read_json(entry[b"answer"]),
                 }
         last = f"({page[-1][0].decode()}"
 

@@ -12,6 +12,7 @@ from schemas.messages.sample import Rejected, check_machine_id
 from schemas.names import Names
 from schemas.process.settings import SettingsError
 from schemas.values.near import did_you_mean
+from schemas.values.read_json import read_json
 from scorer.client import WindwardError
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def known_machines(server: redis.Redis, windows: WindowsWire, names: Names) -> d
 def _add_labels(found: dict[str, dict[str, str]], hash_: Any) -> None:
     for name, raw in hash_.items():
         try:
-            labels = msgspec.json.decode(raw).get("labels", {})
-        except (msgspec.DecodeError, UnicodeDecodeError, AttributeError):
+            labels = read_json(raw).get("labels", {})
+        except (msgspec.DecodeError, AttributeError):
             labels = {}
         found.setdefault(name.decode(), {}).update(labels)
 

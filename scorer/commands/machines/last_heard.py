@@ -12,6 +12,7 @@ from schemas.names import Names
 from schemas.tables.alignment import aligned
 from schemas.values.hosts import is_of
 from schemas.values.partition_count import partition_count
+from schemas.values.read_json import read_as
 from scorer.cluster_wire import WindowsWire
 from scorer.commands.machines.machine_table import STALE_S
 from scorer.live.windows_reader import asking, read_windows
@@ -68,6 +69,6 @@ def known_of(server: redis.Redis, windows: WindowsWire, names: Names, wanted: Se
 def _host_in(facts: bytes) -> str:
     """Return the host id in stored facts; "" where they cannot be read."""
     try:
-        return msgspec.json.decode(facts, type=_Host).host_id
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return read_as(facts, _Host).host_id
+    except msgspec.DecodeError:
         return ""

@@ -6,12 +6,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from schemas.messages.operator import DEFAULT, known_operator_facts, stored, without_empty
 from schemas.names import Names
 from schemas.process.settings import SettingsError
 from schemas.values.near import did_you_mean
+from schemas.values.read_json import read_json
 
 if TYPE_CHECKING:
     import redis
@@ -52,7 +51,7 @@ def rewrite(
     for _ in range(TRIES):
         with server.pipeline() as pipe:
             pipe.watch(names.operator)  # type: ignore[no-untyped-call]
-            before = {name: msgspec.json.decode(pipe.hget(names.operator, name) or b"{}") for name in machines}
+            before = {name: read_json(pipe.hget(names.operator, name) or b"{}") for name in machines}
             after = change(before)
             pipe.multi()
             for machine, facts in after.items():
@@ -120,7 +119,7 @@ def replaced(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
     """
     try:
         given = json.loads(" ".join(arguments))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"the last argument is not JSON: {error}{_AS_IN}") from None
     if not isinstance(given, dict):
         raise SettingsError(f"the last argument: expected a JSON object{_AS_IN}")

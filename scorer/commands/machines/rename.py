@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import redis
 
 from schemas.names import Names
 from schemas.process.settings import SettingsError
 from schemas.process.tables import Screen
 from schemas.values.near import did_you_mean
+from schemas.values.read_json import read_json
 from scorer.client import WindwardError
 from scorer.cluster_wire import WindowsWire
 from scorer.commands.machines.forget import note_forgotten
@@ -60,7 +60,7 @@ def rename(
     """
     known = known_of(server, windows, names, (old, new))
     entries: Any = server.hmget(names.operator, old, new)
-    said, held = msgspec.json.decode(entries[0] or b"{}"), bool(ledger.rows([old], ())[0][0])
+    said, held = read_json(entries[0] or b"{}"), bool(ledger.rows([old], ())[0][0])
     if not held and not said and old not in known.ages_s and old not in known.hosts:
         raise WindwardError("NOT_FOUND", f"no machine {old!r}{_hint(server, windows, names, old)}")
     left = held or bool(said) or known.is_live(old)

@@ -84,5 +84,5 @@ def read_json(path: str, what: str) -> Any:
     """Return the JSON in a file (``-`` is standard input); raise SettingsError naming the setting."""
     try:
         return json.loads(sys.stdin.read() if path == "-" else Path(path).read_text())
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise SettingsError(f"{what}: {path} cannot be read as JSON: {error}") from None

@@ -18,6 +18,7 @@ import redis
 
 from schemas.messages.sample import Rejected
 from schemas.names import Names
+from schemas.values.read_json import read_as
 from scorer.kubernetes.nodes_body import Node, rules_of, unreadable_amounts
 from scorer.kubernetes.pods.metrics import Metrics
 from scorer.kubernetes.pods_body import Bookmark
@@ -108,8 +109,8 @@ class NodeFacts:
 
     def _is_ours(self, raw: bytes) -> bool:
         try:
-            return msgspec.json.decode(raw, type=_Entry).labels.get(CLUSTER) == self._cluster
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            return read_as(raw, _Entry).labels.get(CLUSTER) == self._cluster
+        except msgspec.DecodeError:
             return False
 
     def _write(self, stored: dict[str, bytes], gone: list[str]) -> None:

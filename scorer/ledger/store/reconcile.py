@@ -63,7 +63,7 @@ def read_inventory(text: str) -> list[Instance]:
             for number, line in enumerate(text.splitlines(), 1):
                 if line.strip():
                     records.append((f"line {number}", json.loads(line)))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         where = "" if not records and text.lstrip().startswith("[") else f"line {len(records) + 1}: "
         raise InventoryError(f"{where}not JSON: {error}") from None
     found: dict[str, Instance] = {}

@@ -58,7 +58,7 @@ _ACKNOWLEDGED = ("reserve", "confirm", "release", "update")
 WAIT_S = 0.5
 """How long to wait for replicas. For as long after a wait in vain none is waited for: other queries need answers."""
 
-_UNREADABLE = (msgspec.DecodeError, ValueError, TypeError)
+_UNREADABLE = (msgspec.DecodeError, ValueError, TypeError, RecursionError)
 """What `read_record` raises for bytes that are no record."""
 Arguments = list[str | bytes | float]
 _unpacked = msgspec.msgpack.Decoder().decode

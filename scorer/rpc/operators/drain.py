@@ -26,6 +26,7 @@ from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Drain
 from schemas.rpc.request import InvalidRequest
 from schemas.rpc.results import DrainLine, DrainResult, UpdateResult
+from schemas.values.read_json import read_as
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Conflict
 from scorer.planning.drain.as_result import consolidate_result, drain_result
@@ -51,7 +52,7 @@ def drain(query: Query, current: Current, rules: OperatorRules, update: Update) 
         raise InvalidRequest("consolidate: chooses the machines itself; goes without machines and selector")
     yield  # there may be no room for a long answer: nothing is looked up before
     if asked.apply and (answered := rules.answered(query)) is not None:
-        return msgspec.json.decode(answered, type=DrainResult)
+        return read_as(answered, DrainResult)
     profile = current.profiles.choose(asked.profile)
     if asked.consolidate:
         inputs = yield from moment(current, profile)

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import redis
 
 from schemas.messages.operator import DEFAULT, drained, stored, without_empty
 from schemas.messages.proposal import READ_MAX, MoveProposal, replaced, write_proposal
 from schemas.names import Names
 from schemas.rpc.envelope import Query
+from schemas.values.read_json import read_json
 from scorer.wire import Wire
 
 log = logging.getLogger("windward.scorer")
@@ -97,8 +97,7 @@ class OperatorRules:
         for _ in range(TRIES):
             before = self.read(machines)
             after = {
-                name: without_empty(msgspec.json.decode(raw or b"{}") | facts)
-                for name, raw in zip(machines, before, strict=True)
+                name: without_empty(read_json(raw or b"{}") | facts) for name, raw in zip(machines, before, strict=True)
             }
             said = answer(after)
             if dry_run:

@@ -1,0 +1,71 @@
+"""Reads JSON that another process, a person or a server wrote. Whatever is wrong with it is one error.
+
+A text may nest so deep that the parser, or a function that walks through the value, ends with a RecursionError. So what
+is read without a type is at most `DEPTH_MAX` deep; with a type the parser stops by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+DEPTH_MAX = 64
+"""How deep a value without a type may nest."""
+
+_Kind = TypeVar("_Kind")
+
+
+def reader(kind: type[_Kind], **hooks: Any) -> Callable[[bytes | str | msgspec.Raw], _Kind]:
+    """Return a function from JSON to a value of this type; it raises msgspec.DecodeError, and nothing else."""
+    decode: Callable[[Any], _Kind] = msgspec.json.Decoder(kind, **hooks).decode
+
+    def read(raw: bytes | str | msgspec.Raw) -> _Kind:
+        try:
+            return decode(raw)
+        except RecursionError:
+            raise msgspec.DecodeError("JSON is nested too deep") from None
+        except UnicodeDecodeError as error:
+            raise msgspec.DecodeError(f"JSON is not UTF-8: {error}") from None
+
+    return read
+
+
+_read_any = reader(object)
+_readers: dict[Any, Callable[[bytes | str], Any]] = {}
+
+
+def read_json(raw: bytes | str) -> Any:
+    """Return a value without a type, at most `DEPTH_MAX` deep.
+
+    >>> read_json(b'{"a": [1]}')
+    {'a': [1]}
+    >>> read_json(b"[" * 65 + b"]" * 65)
+    Traceback (most recent call last):
+        ...
+    msgspec.DecodeError: JSON is nested deeper than 64
+
+    Raises msgspec.DecodeError for what is no such value.
+    """
+    found = _read_any(raw)
+    level = [found]
+    for _ in range(DEPTH_MAX):
+        level = [part for one in level for part in _parts(one) if isinstance(part, dict | list)]
+        if not level:
+            return found
+    raise msgspec.DecodeError(f"JSON is nested deeper than {DEPTH_MAX}")
+
+
+def read_as(raw: bytes | str, kind: type[_Kind]) -> _Kind:
+    """Return a value of this type. Raises msgspec.DecodeError for what is none."""
+    if kind not in _readers:
+        _readers[kind] = reader(kind)
+    found: _Kind = _readers[kind](raw)
+    return found
+
+
+def _parts(value: Any) -> Any:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
