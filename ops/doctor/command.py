@@ -58,7 +58,7 @@ from schemas.process.connections import KafkaSettings
 from schemas.process.redis_cluster import SLOTS
 from schemas.process.redis_url import connected, in_words
 from schemas.process.settings import load_settings, setting
-from schemas.process.tables import screen
+from schemas.process.tables import readable, screen
 from schemas.process.version import product_version
 from schemas.resources import RESOURCES
 from schemas.tables.alignment import aligned
@@ -130,7 +130,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def report(found: list[Finding], width: int | None) -> str:
     """Return the findings for people: one line each, what to do below it."""
-    lines: list[str] = []
+    found, lines = readable(found), list[str]()
     areas, marks = max(len(one.area) for one in found), max(map(len, _MARKS.values()))
     for one in found:
         head = f"{_MARKS[one.level]:{marks}}  {one.area:{areas}}  "

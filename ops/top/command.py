@@ -15,7 +15,7 @@ from ops.top.fleet_view import join_tables
 from ops.top.settings import TopSettings
 from ops.top.view import Decision, Moment, as_json, chosen, frame, rows_of, spread_of
 from schemas.process.settings import SettingsError, load_settings
-from schemas.process.tables import screen
+from schemas.process.tables import readable, screen
 from schemas.values.numbers import counted
 from schemas.values.partition_count import partition_count
 from scorer.client import UpdateResult
@@ -41,7 +41,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     except ImportError:
         raise SettingsError("the live view is not installed: pip install 'windward[top]', or give --once") from None
     with Reader(settings) as reader:
-        TopApp(reader.read, settings).run()
+        TopApp(lambda: readable(reader.read()), settings).run()
     return 0
 
 
@@ -55,6 +55,7 @@ def _once(settings: TopSettings) -> int:
     if settings.json:
         print(json.dumps(as_json(replace(moment, rows=rows[: settings.limit]))))  # noqa: T201
     else:
+        moment, rows = readable((moment, rows))
         print(frame(moment, rows, screen(wide=settings.wide), machines=settings.limit, decisions=10))  # noqa: T201
     return 0
 

@@ -6,6 +6,8 @@ import json
 import re
 import sys
 
+from schemas.process.tables import readable
+
 _FIELD = re.compile(r"([a-z_][\w.\[\]]*)(?:: | is required)")
 
 
@@ -29,4 +31,4 @@ def print_failure(command: str, code: str, message: str, *, as_json: bool, with_
         line = json.dumps({"code": code, "message": message, "field": field_of(message)})
     else:
         line = f"windward {command}: {f'{code}: ' if with_code else ''}{message.removeprefix(f'{command}: ')}"
-    print(line, file=sys.stderr)  # noqa: T201
+    print(readable(line), file=sys.stderr)  # noqa: T201

@@ -42,7 +42,7 @@ def _event(record: logging.LogRecord) -> dict[str, Any]:
 
 def _logfmt(value: Any) -> str:
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
-    return json.dumps(text) if any(c in text for c in ' "=\n') or not text else text
+    return json.dumps(text) if any(c in text for c in ' "=') or not text.isprintable() or not text else text
 
 
 def configure_logs(level: str, form: str) -> None:

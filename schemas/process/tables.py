@@ -9,14 +9,54 @@ command together: 25 of the 150 ms that `windward place` may take.
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 _GAP = "  "
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_UNREADABLE = r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+"""Characters that control a terminal, or the direction of a text, or are invisible."""
+_OF_A_TEXT = re.compile(_UNREADABLE)
+_OF_LINES = re.compile(rf"(\n|\x1b\[[012]m)|{_UNREADABLE}")
+_Value = TypeVar("_Value")
+
+
+def readable(value: _Value) -> _Value:
+    r"""Return a value for people: in all of its texts, U+FFFD stands for what a terminal would obey and not show.
+
+    Texts of agents, deployers and pods are others': a name could clear the screen, or forge a row. Structs,
+    dataclasses, mappings and lists are walked.
+
+    >>> readable({"id": "a\x1b[2Jb", "n": 1}) == {"id": "a\ufffd[2Jb", "n": 1}
+    True
+    """
+    found: Any = value
+    if isinstance(value, str):
+        return value if value.isprintable() else _OF_A_TEXT.sub("\ufffd", value)  # type: ignore[return-value]
+    if isinstance(value, dict):
+        found = {readable(name): readable(one) for name, one in value.items()}
+    elif type(value) in (list, tuple, set, frozenset):
+        found = type(value)(map(readable, value))  # type: ignore[call-overload]
+    elif isinstance(value, msgspec.Struct):
+        found = msgspec.structs.replace(
+            value, **{name: readable(getattr(value, name)) for name in value.__struct_fields__}
+        )
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        shown = [field.name for field in dataclasses.fields(value) if field.init]
+        found = dataclasses.replace(value, **{name: readable(getattr(value, name)) for name in shown})
+    return found
+
+
+def readable_lines(text: str) -> str:
+    """Return lines for people as `readable` does, with their ends and styles."""
+    return _OF_LINES.sub(lambda one: one[1] or "\ufffd", text)
 
 
 @dataclass(frozen=True)
@@ -66,7 +106,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], screen: Scre
     a          9.5
     (1 more: --wide)
     """
-    screen = screen or Screen()
+    screen, rows = screen or Screen(), [readable(list(row)) for row in rows]
     sizes = [max([len(column.title), *(len(row[at]) for row in rows)]) for at, column in enumerate(columns)]
     shown = fitting(columns, sizes, screen.width)
     lines = []

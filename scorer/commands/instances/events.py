@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from schemas.process.settings import load_settings, setting
+from schemas.process.tables import readable
 from schemas.values.durations import duration
 from scorer.client import Event, WindwardError
 from scorer.commands.shared import ask
@@ -67,7 +69,7 @@ def _events(settings: EventsSettings) -> int:
                 if not (settings.follow and error.retryable):
                     raise
                 if not away:
-                    print(f"windward events: {error.message}: trying again", file=sys.stderr)  # noqa: T201
+                    print(f"windward events: {readable(error.message)}: trying again", file=sys.stderr)  # noqa: T201
                 away = True
                 time.sleep(_PAUSE_S)
                 continue
@@ -80,7 +82,8 @@ def _events(settings: EventsSettings) -> int:
 
 def _line(event: Event, *, as_json: bool) -> str:
     if as_json:
-        return msgspec.json.encode(event).decode()
+        return json.dumps(msgspec.to_builtins(event), separators=(",", ":"))
+    event = readable(event)
     return f"{time_of(event.at)}  {event.event.ljust(9)}  {event.id.ljust(14)}  {_words(event)}".rstrip()
 
 

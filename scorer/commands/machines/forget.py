@@ -16,6 +16,7 @@ import redis
 
 from schemas.messages.operator import DEFAULT
 from schemas.names import FORGOTTEN_S, Names
+from schemas.process.tables import readable
 from scorer.client import WindwardError
 from scorer.cluster_wire import WindowsWire
 from scorer.commands.machines.last_heard import known_of
@@ -48,7 +49,7 @@ def forget(
         said = f"{sent}: the next sample brings each back, without operators' rules"
         if not force:
             raise WindwardError("FAILED_PRECONDITION", f"{said}; stop the agent first, or --force")
-        print(f"windward machines forget: {said}", file=sys.stderr)  # noqa: T201
+        print(f"windward machines forget: {readable(said)}", file=sys.stderr)  # noqa: T201
     for machine in machines:
         note_forgotten(server, settings.names, machine)
     return {machine: {} for machine in machines}

@@ -14,7 +14,7 @@ from schemas.process.connections import WindowsSettings
 from schemas.process.failures import print_failure
 from schemas.process.redis_url import connected, in_words
 from schemas.process.settings import SettingsError
-from schemas.process.tables import Screen, screen
+from schemas.process.tables import Screen, readable, readable_lines, screen
 from scorer.client import Client, MachinesResult, WindwardError
 from scorer.commands.shared.direct import DirectClient, can_reach
 from scorer.settings import ClientSettings, LedgerSettings
@@ -126,11 +126,16 @@ def tell(settings: ClientSettings, answer: _Told, show: Show[_Told], indent: int
     Raises SystemExit when its reader has left: a pipe that broke is no server that is away.
     """
     plain = msgspec.to_builtins(answer) if settings.json else None
-    text = json.dumps(plain, indent=indent) if settings.json else show(answer, screen(wide=settings.wide))
+    text = json.dumps(plain, indent=indent) if settings.json else shown(settings, answer, show)
     try:
         print(text, end="\n" if text else "", flush=True)  # noqa: T201
     except BrokenPipeError:
         raise SystemExit(FAILED) from None
+
+
+def shown(settings: ClientSettings, answer: _Told, show: Show[_Told]) -> str:
+    """Return an answer as ``show`` puts it, without what a terminal would obey."""
+    return readable_lines(show(readable(answer), screen(wide=settings.wide)))
 
 
 def report(error: WindwardError, command: str, settings: ClientSettings | None = None) -> int:

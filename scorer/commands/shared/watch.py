@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from schemas.process.settings import SettingsError, setting
-from schemas.process.tables import screen
+from schemas.process.tables import readable
 from scorer.client import WindwardError
 from scorer.commands.shared import ask
 from scorer.settings import ClientSettings
@@ -50,11 +50,11 @@ def listed(settings: ListedSettings, find: Callable[[], tuple[_Listed, ask.Show[
         trouble = ""
         try:
             answer, show = find()
-            text = show(answer, screen(wide=settings.wide))
+            text = ask.shown(settings, answer, show)
         except WindwardError as error:
             if not (text and error.retryable):
                 raise
-            trouble = f"; {error.message}: the list is from before"
+            trouble = f"; {readable(error.message)}: the list is from before"
         drawn = frame(text, get_terminal_size().lines, f"{time.strftime('%H:%M:%S')}{trouble}")
         print(f"{_HOME}{drawn}", flush=True)  # noqa: T201
         time.sleep(EVERY_S)

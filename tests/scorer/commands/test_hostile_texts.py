@@ -1,0 +1,102 @@
+"""What other processes write reaches no terminal raw: answers whose every text is hostile."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import inspect
+
+from ops.doctor.command import report
+from ops.doctor.findings import Finding
+from ops.top.view import Decision, Moment, Row, frame
+from schemas.process.logs import _Formatter
+from schemas.process.tables import Column, Screen, readable, table
+from schemas.resources import RESOURCES
+from schemas.rpc.parameters import RPC
+from scorer.client import Event, WindwardError
+from scorer.commands.instances.events import _line
+from scorer.commands.shared import ask
+from scorer.settings import ClientSettings
+
+EVIL = "a\x1b]52;c;aGk=\x07\x1b[2J\x1b[8m\r\nforged\x9b2J\u202eb\x7f\u2066\u200f"
+OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|^forged", re.MULTILINE)
+STYLES = re.compile("\x1b\\[[012]m")
+
+
+def hostile(kind: Any) -> Any:  # noqa: PLR0911 - one for each kind of type
+    """Return a value of a type, with the hostile text wherever a text can be."""
+    match kind:
+        case inspect.StructType():
+            return {field.encode_name: hostile(field.type) for field in kind.fields}
+        case inspect.UnionType():
+            return hostile(next(one for one in kind.types if not isinstance(one, inspect.NoneType)))
+        case inspect.ListType() | inspect.VarTupleType() | inspect.SetType():
+            return [hostile(kind.item_type)]
+        case inspect.TupleType():
+            return [hostile(one) for one in kind.item_types]
+        case inspect.DictType():
+            return dict.fromkeys((hostile(kind.key_type), *RESOURCES), hostile(kind.value_type))
+        case inspect.LiteralType():
+            return kind.values[0]
+        case inspect.BoolType():
+            return True
+        case inspect.IntType() | inspect.FloatType():
+            return 1
+        case _:
+            return EVIL
+
+
+def clean(text: str) -> None:
+    """Fail where a terminal would obey a text of another, or a row is forged."""
+    assert not OBEYED.search(STYLES.sub("", text)), repr(text)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("method", RPC)
+def test_no_answer_is_printed_as_it_is(method: str, as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of each method of the RPC, by `tell`, which prints the answers of all commands."""
+    answer = msgspec.convert(hostile(inspect.type_info(RPC[method].result)), RPC[method].result)
+    ask.tell(ClientSettings(json=as_json), answer, lambda one, _: "\n".join(_texts(msgspec.to_builtins(one))))
+    said = capsys.readouterr().out
+    clean(said)
+    assert said
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for pair in value.items() for one in pair for text in _texts(one)]
+    return [text for one in value for text in _texts(one)] if isinstance(value, list) else [str(value)]
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_errors_and_events_are_one_line(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    """A message can quote a name."""
+    ask.report(WindwardError("INTERNAL", EVIL), "place", ClientSettings(json=as_json))
+    event = msgspec.convert(hostile(inspect.type_info(Event)) | {"expires_at": 5.0}, Event)
+    for line in (capsys.readouterr().err.rstrip("\n"), _line(event, as_json=as_json)):
+        clean(line)
+        assert "\n" not in line
+
+
+def test_what_needs_a_server_is_readable_too() -> None:
+    """Doctor's findings, top's moment, a table's cells."""
+    clean(report([Finding(EVIL, "error", EVIL, EVIL)], 80))
+    row = Row(machine=EVIL, cpu=(0.1,), cpu_std=0.1, memory=(0.1,), rest={}, risk=0.1, age_s=1.0)
+    moment = readable(Moment(now_s=5.0, windows_s=(60,), rows=(row,), decisions=(Decision(1.0, EVIL),), problem=EVIL))
+    clean(frame(moment, moment.rows, Screen(), machines=5, decisions=5))
+    clean(table([Column("a")], [[EVIL]]))
+
+
+@pytest.mark.parametrize("form", ["logfmt", "json"])
+def test_a_log_line_is_one_line(form: str) -> None:
+    """Of values, and of a library's message."""
+    ours = logging.LogRecord("windward.x", logging.INFO, "", 1, "a.b", (), None)
+    ours.values = {"error": EVIL, "short": "\x9b2J"}
+    for record in (ours, logging.LogRecord("kafka.x", logging.INFO, "", 1, EVIL, (), None)):
+        line = _Formatter(form).format(record)
+        assert "\n" not in line
+        assert not re.search("[\x00-\x1f\x80-\x9f\u202e\u2066]", line)
