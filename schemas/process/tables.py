@@ -15,7 +15,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -38,12 +38,13 @@ def readable(value: _Value) -> _Value:
     True
     """
     found: Any = value
+    kind: Any = type(value)
     if isinstance(value, str):
-        return value if value.isprintable() else _OF_A_TEXT.sub("\ufffd", value)  # type: ignore[return-value]
-    if isinstance(value, dict):
+        found = value if value.isprintable() else _OF_A_TEXT.sub("\ufffd", value)
+    elif isinstance(value, dict):
         found = {readable(name): readable(one) for name, one in value.items()}
-    elif type(value) in (list, tuple, set, frozenset):
-        found = type(value)(map(readable, value))  # type: ignore[call-overload]
+    elif kind in (list, tuple, set, frozenset):
+        found = kind(map(readable, found))
     elif isinstance(value, msgspec.Struct):
         found = msgspec.structs.replace(
             value, **{name: readable(getattr(value, name)) for name in value.__struct_fields__}
@@ -51,7 +52,7 @@ def readable(value: _Value) -> _Value:
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         shown = [field.name for field in dataclasses.fields(value) if field.init]
         found = dataclasses.replace(value, **{name: readable(getattr(value, name)) for name in shown})
-    return found
+    return cast("_Value", found)
 
 
 def readable_lines(text: str) -> str:
