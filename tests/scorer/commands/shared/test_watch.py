@@ -37,11 +37,11 @@ def drawn(monkeypatch: pytest.MonkeyPatch, *answers: str | WindwardError) -> lis
         if not left:
             raise KeyboardInterrupt
 
-    def find() -> tuple[str, Any]:
+    def find() -> tuple[list[str], Any]:
         answer = left.pop(0)
         if isinstance(answer, WindwardError):
             raise answer
-        return answer, lambda found, _: found
+        return answer.split("\n"), lambda found, _: "\n".join(found)
 
     monkeypatch.setattr(watch.time, "sleep", sleep)
     monkeypatch.setattr(watch.time, "strftime", lambda _: "12:00:00")
