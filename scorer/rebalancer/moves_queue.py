@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import redis
 
 from schemas.names import Names
 from scorer.wire import Wire
+
+log = logging.getLogger("windward.rebalancer")
 
 _SCRIPT = Path(__file__).with_name("write_moves.lua").read_text()
 READ_MAX = 10_000
@@ -43,15 +46,19 @@ class MovesQueue:
     ) -> int:
         """Write the result of a round; return how many proposals were returned to the queue.
 
-        ``returned`` has pairs: the message that was taken, and the one that waits in its place. Raises Overtaken, and
-        what the wire raises.
+        ``returned`` has pairs: the message that was taken, and the one that waits in its place. A fence that is no
+        number is told in the log and replaced: an error would fail each round for ever. Raises Overtaken, and what the
+        wire raises.
         """
         arguments: list[bytes | int] = [number, len(withdrawn), *withdrawn, len(returned)]
         arguments += [part for pair in returned for part in pair]
         arguments += [len(proposed), *proposed]
-        kind, count = self._wire.one("EVAL", _SCRIPT, len(self._keys), *self._keys, *arguments)
+        kind, count, *damaged = self._wire.one("EVAL", _SCRIPT, len(self._keys), *self._keys, *arguments)
         if kind == b"overtaken":
             raise Overtaken(f"a rebalancer with the number {count} has written since {number}")
+        if any(damaged):
+            values = {"found": repr(damaged[0]), "replaced_by": number}
+            log.warning("rebalancer.fence.replaced", extra={"values": values})
         return int(count)
 
     def close(self) -> None:

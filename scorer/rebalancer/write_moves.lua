@@ -5,10 +5,18 @@
 --       2 how many messages are withdrawn, then those
 --       . how many are returned, then two each: the one that was taken, the one that waits instead
 --       . how many are proposed, then those
--- Returns {"done", returned} or {"overtaken", fence}. A message that was acknowledged meanwhile is not returned.
+-- Returns {"done", returned, the fence that was no number and was replaced, or ""} or {"overtaken", fence}. A message that
+-- was acknowledged meanwhile is not returned.
 
 local number = tonumber(ARGV[1])
-local fence = tonumber(redis.call('GET', KEYS[3]) or '0')
+local stored = redis.pcall('GET', KEYS[3]) or '0'
+local damaged = ''
+if type(stored) ~= 'string' then
+  damaged, stored = 'no string', '0'
+elseif not string.match(stored, '^%d+$') then
+  damaged, stored = string.sub(stored, 1, 100), '0'
+end
+local fence = tonumber(stored)
 if fence > number then
   return {'overtaken', fence}
 end
@@ -35,4 +43,4 @@ for _ = 1, count() do
   redis.call('LPUSH', KEYS[1], ARGV[at])
   at = at + 1
 end
-return {'done', returned}
+return {'done', returned, damaged}

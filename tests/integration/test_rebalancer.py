@@ -40,6 +40,7 @@ from tests.conftest import Valkey, free_port, stop
 from tests.fleet_label import without_fleet
 from tests.in_process import run_command
 from tests.integration.test_rpc import eventually, scorer_process
+from tests.rows import each_row
 from tests.window_tables import publish, window_table
 
 pytestmark = pytest.mark.integration
@@ -208,6 +209,20 @@ def test_an_older_number_writes_nothing(fleet: Fleet) -> None:
     with pytest.raises(Overtaken, match="number 8 has written since 7"):
         queue.write(7, [b"new"], [], [b"old"])
     assert queue.read() == ([b"new"], [])
+
+
+@each_row("kind, value", [("SET", b"?"), ("SET", b""), ("SET", b"1e999"), ("SET", b"0x7"), ("LPUSH", b"1")])
+def test_a_fence_that_is_no_number_is_replaced(valkey: Valkey, wire: Wire, kind: str, value: bytes) -> None:
+    """A round is written all the same, and from then on the fence holds."""
+    names = Names(f"fence-{kind}-{value.hex()}")
+    queue = MovesQueue(wire, names)
+    wire.one("DEL", names.moves_fence)
+    wire.one(kind, names.moves_fence, value)
+    assert queue.write(7, [], [], [b"move"]) == 0
+    assert wire.one("GET", names.moves_fence) == b"7"
+    assert wire.one("LRANGE", names.moves_waiting, 0, -1) == [b"move"]
+    with pytest.raises(Overtaken):
+        queue.write(6, [], [], [])
 
 
 def test_what_is_acknowledged_and_not_moved_is_declined(valkey: Valkey, fleet: Fleet) -> None:
