@@ -22,7 +22,8 @@ The stated error of the fleet's mean is by kinds: instances of a kind are alike,
 
 Robust: what a machine's agent reports is left out while its instances differ from others of their kinds by more than
 `APART` times what machines usually do (`believed`). A use above `USE_MAX` counts as that. So one owner whose instances
-use much moves its own kinds, and an agent that lies moves none.
+use much moves its own kinds, and an agent that says too much, or too little, of all moves none. One that says too much
+of a kind and as much too little of others is believed (docs/learning.md has how far that moves a kind).
 
 Usage that a machine cannot have is no evidence: more than its capacity, or than `CAPACITY_MOST` times the fleet's
 median capacity, whatever its agent says that it has.
