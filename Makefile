@@ -50,9 +50,16 @@ endef
 .PHONY: demo test test-again test-long test-fuzz test-kafka test-alerts test-kubernetes bench-check growth docs packages generated lint lock clean setup
 .DELETE_ON_ERROR:
 
-setup: $(VENV)/for-tests
+setup: $(VENV)/for-tests kernel
 
-demo: $(VENV)/for-demo
+# The filters and scores, compiled; a set-up has done it once.
+KERNEL := scorer/ranking/kernel/kernel.so
+.PHONY: kernel
+kernel: $(KERNEL)
+$(KERNEL): $(wildcard scorer/ranking/*/*.c scorer/ranking/*/*.h) ops/packages/compiler.py | $(VENV)/for-demo
+	$(BIN)/python -m ops.packages.compiler
+
+demo: $(VENV)/for-demo kernel
 	@$(BIN)/windward demo
 
 # The tests start hundreds of processes; without compiled modules each of them compiles anew.

@@ -13,11 +13,13 @@ from __future__ import annotations
 import csv
 import io
 import re
+import sysconfig
 import zipfile
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from setuptools import build_meta
@@ -50,17 +52,57 @@ _SIBLING = re.compile(rb"^Requires-Dist: windward-(agent|client)\b.*\r?\n", re.M
 Settings = dict[str, Any] | None
 
 
+TARGETS = {"x86_64-linux-gnu.2.17": "manylinux_2_17_x86_64", "aarch64-linux-gnu.2.17": "manylinux_2_17_aarch64"}
+"""The platforms that zig builds for, and the tags of their wheels."""
+
+
+def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
+    """Return what a build needs besides: a compiler, where the system has none."""
+    from compiler import ZIG, has_cc  # of this folder, which is on the path while a build runs
+
+    return [] if has_cc() and not (config_settings or {}).get("target") else [ZIG]
+
+
+get_requires_for_build_editable = get_requires_for_build_wheel
+
+
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
-    """Build the wheel without the files of the other distributions."""
-    name = str(build_meta.build_wheel(wheel_directory, config_settings, metadata_directory))
-    rewrite(Path(wheel_directory) / name, published)
-    return name
+    """Build the wheel of one platform, without the files of the other distributions.
+
+    ``target``, a setting of the build: another platform than this one, of `TARGETS`.
+    """
+    from compiler import KERNEL, LIBRARY, compile_kernel
+
+    target = str((config_settings or {}).get("target", ""))
+    name = str(build_meta.build_wheel(wheel_directory, None, metadata_directory))
+    tag = TARGETS[target] if target else sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    with TemporaryDirectory() as folder:
+        library = compile_kernel(Path.cwd(), target, Path(folder) / LIBRARY).read_bytes()
+    made, own = Path(wheel_directory) / name, str(KERNEL / LIBRARY)
+    rewrite(
+        made,
+        lambda file, content: None if file == own else _tagged(file, published(file, content), tag),
+        {own: library},
+    )
+    renamed = name.replace("-none-any", f"-none-{tag}")
+    made.rename(made.with_name(renamed))
+    return renamed
+
+
+def _tagged(name: str, content: bytes | None, tag: str) -> bytes | None:
+    """Return the file of a wheel of a platform."""
+    if content is not None and name.endswith(".dist-info/WHEEL"):
+        return content.replace(b"py3-none-any", f"py3-none-{tag}".encode()).replace(b"Purelib: true", b"Purelib: false")
+    return content
 
 
 def build_editable(
     wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
 ) -> str:
     """Build the wheel that points to the checkout; it requires no other distribution of this repository."""
+    from compiler import compile_kernel
+
+    compile_kernel(Path.cwd())
     name = str(build_meta.build_editable(wheel_directory, config_settings, metadata_directory))
     rewrite(Path(wheel_directory) / name, without_siblings, ADDED_TO_CHECKOUT)
     return name

@@ -1,0 +1,67 @@
+"""Compiles the filters, the scores and the loops around them (`scorer.ranking.kernel`) into one library.
+
+``python -m ops.packages.compiler`` builds it anew in a checkout; the build backend does so for wheels and for editable
+installs. The system's ``cc`` is used, else ``ziglang`` from PyPI, which the backend then requires. Without
+``-ffp-contract=off`` compilers for aarch64 fuse a product and a sum, and totals differ from those of x86_64. The
+library says from which sources it was built, so that `scorer.ranking.kernel.binding` refuses one that is out of date.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+KERNEL = Path("scorer/ranking/kernel")
+LIBRARY = "kernel.so"
+FLAGS = (
+    "-std=c11", "-D_GNU_SOURCE", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC",
+    "-shared", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",
+)  # fmt: skip
+ZIG = "ziglang>=0.14,<0.18"
+"""What builds the library where there is no ``cc``: 411 MB, for the time of the build."""
+
+
+def sources(root: Path) -> list[Path]:
+    """Return the C files of a checkout, in a fixed order."""
+    folders = (KERNEL, KERNEL.parent / "filters", KERNEL.parent / "scores")
+    return [path for folder in folders for path in sorted((root / folder).glob("*.[ch]"))]
+
+
+def digest(root: Path) -> str:
+    """Return the digest of the C files; `scorer.ranking.kernel.binding` computes the same."""
+    return sha256(b"".join(path.read_bytes() for path in sources(root))).hexdigest()[:16]
+
+
+def has_cc() -> bool:
+    """Return whether the system has a C compiler."""
+    return shutil.which(os.environ.get("CC", "cc")) is not None
+
+
+def compile_kernel(root: Path, target: str = "", into: Path | None = None, resources: int = 0) -> Path:
+    """Build the library of a checkout. Raises SystemExit.
+
+    ``target``: another platform, as zig names it; ``resources``: their number, where it is not that of ``row.h``.
+    """
+    library = into or root / KERNEL / LIBRARY
+    if target or not has_cc():
+        command = [sys.executable, "-m", "ziglang", "cc", *(["-target", target] if target else [])]
+    else:
+        command = [os.environ.get("CC", "cc")]
+    made = library.with_name(f"{library.name}.{os.getpid()}")
+    flags = [*FLAGS, f'-DSOURCES="{digest(root)}"', *([f"-DR={resources}"] if resources else [])]
+    done = subprocess.run(
+        [*command, *flags, "-o", str(made), str(root / KERNEL / "kernel.c"), "-lm"],
+        stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-4_000:]}")
+    made.replace(library)  # another process may be loading it
+    return library
+
+
+if __name__ == "__main__":
+    compile_kernel(Path(__file__).parents[2])

@@ -1,0 +1,13 @@
+/* x: terms that no instance near the machine matches. */
+static inline int64_t affinity(const Row *m, const More *c, const Query *q, const None *p, const double *x,
+                               double *said) {
+    return x[0] > 0.0;
+}
+FILTER(affinity, None)
+
+/* x: instances near the machine that a term matches. */
+static inline int64_t anti_affinity(const Row *m, const More *c, const Query *q, const None *p, const double *x,
+                                    double *said) {
+    return x[0] > 0.0;
+}
+FILTER(anti_affinity, None)

@@ -1,0 +1,22 @@
+typedef struct {
+    double thresholds[R];
+    int32_t days, day[DAYS]; /* how many, and which in their order */
+} DailyPeak;
+
+static inline int64_t daily_peak(const Row *m, const More *c, const Query *q, const DailyPeak *p, const double *x,
+                                 double *said) {
+    int64_t found = 0;
+    for (int d = 0; d < p->days; d++) {
+        for (int r = 0; r < R; r++) {
+            double limit = p->thresholds[r] > 0 ? p->thresholds[r] * m->allocatable[r] : INFINITY;
+            double peak = m->peak[p->day[d]][r];
+            if (said) {
+                said[d * R + r] = peak + q->expected[r];
+                said[DAYS * R + r] = limit;
+            }
+            if (!found && limit * (1 + ROUNDING) - peak < q->expected[r]) found = d + 1;
+        }
+    }
+    return found;
+}
+FILTER(daily_peak, DailyPeak)

@@ -1,0 +1,64 @@
+typedef struct {
+    double amounts[R]; /* what the request counts as */
+    double ratio[R];
+    double missing[R]; /* what an instance counts as that gives no amount */
+    uint8_t sold[R];   /* whether a resource is sold by class */
+    int32_t promised_alone; /* usage is not compared */
+    int32_t by_class; /* 0; else 1 for prod, 2 for a class that gets what others leave */
+    int32_t ratio_columns;
+} Fits;
+
+enum { FITS_CAPACITY = 1, FITS_USAGE, FITS_LARGER, FITS_FULL, FITS_OLD, FITS_NOTHING, FITS_ABOVE, FITS_PROD, FITS_WHYS = 8 };
+
+/* Return why a resource is short, 0 where it is not. */
+static inline int64_t short_of(int r, double amount, double left, double most, double used, const Fits *p) {
+    if (amount <= 0 || left >= amount) return 0;
+    int64_t why = FITS_FULL;
+    if (isnan(most))
+        why = FITS_CAPACITY;
+    else if (isnan(left) || isnan(used))
+        why = FITS_USAGE;
+    else if (amount > most * (1 + ROUNDING))
+        why = FITS_LARGER;
+    return FITS_WHYS * r + why;
+}
+
+/* x: by class what is left, the most, what is used (each R), and whether data is too old; else, with ratio_columns, the
+   ratios. */
+static inline int64_t fits(const Row *m, const More *c, const Query *q, const Fits *p, const double *x, double *said) {
+    int64_t found = 0;
+    for (int r = 0; r < R; r++) {
+        double amount = p->amounts[r];
+        if (amount <= 0 && !said) continue;
+        double ratio = p->ratio_columns ? x[r] : p->ratio[r];
+        if (m->own_ratio && isfinite(c->ratio[r])) ratio = c->ratio[r];
+        double most = m->allocatable[r] * ratio;
+        double allocated = m->allocated[r] + (p->missing[r] > 0 ? p->missing[r] * c->missing[r] : 0.0);
+        double left = most * (1 + ROUNDING) - allocated;
+        if (!p->promised_alone)
+            left = least(left, largest(most, m->allocatable[r]) * (1 + ROUNDING) - m->mean[r]);
+        if (said) {
+            said[r] = p->promised_alone ? allocated : largest(allocated, m->mean[r]);
+            said[R + r] = m->allocated[r];
+            said[2 * R + r] = m->allocatable[r];
+            said[3 * R + r] = ratio;
+            said[4 * R + r] = most;
+        }
+        if (found) continue;
+        if (!p->by_class) {
+            found = short_of(r, amount, left, most, 0.0, p);
+            continue;
+        }
+        left = x[r];
+        int reclaims = p->by_class == 2 && p->sold[r];
+        double used = reclaims || !p->promised_alone ? x[2 * R + r] : 0.0;
+        found = short_of(r, amount, left, most, used, p);
+        if (found != FITS_WHYS * r + FITS_FULL || !p->sold[r]) continue;
+        if (!reclaims)
+            found = FITS_WHYS * r + FITS_PROD;
+        else
+            found = FITS_WHYS * r + (x[3 * R] ? FITS_OLD : x[R + r] <= 0 ? FITS_NOTHING : FITS_ABOVE);
+    }
+    return found;
+}
+FILTER(fits, Fits)

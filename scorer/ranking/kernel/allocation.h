@@ -1,0 +1,60 @@
+/* What the scores of kube-scheduler's NodeResourcesFit share (formulas/allocation.py has the settings). */
+#include "row.h"
+
+enum { BY_REQUESTS, BY_USED, BY_TAKEN };
+
+typedef struct {
+    double weights[R]; /* 0 for a resource that does not count for the request */
+    double added[R];   /* what the request adds */
+    double missing[R]; /* what an instance counts as that gives no amount */
+    double units[R];   /* the peers' whole units */
+    int32_t basis, rounding;
+    int32_t form; /* of balanced_allocation */
+    int32_t points; /* of requested_to_capacity_ratio */
+    double utilization[32], score[32];
+} Allocation;
+
+/* Return what counts as allocated, without the request; NaN where it is unknown. */
+static inline double allocated_of(const Row *m, const More *c, const Allocation *p, int r) {
+    if (p->basis == BY_USED) return m->mean[r];
+    double allocated = m->allocated[r] + (p->missing[r] > 0 ? p->missing[r] * c->missing[r] : 0.0);
+    return p->basis == BY_REQUESTS ? allocated : largest(allocated, m->mean[r]);
+}
+
+static inline double whole(double amount, const Allocation *p, int r) {
+    return p->rounding ? rint(amount * p->units[r]) : amount;
+}
+
+/* Return 100 * part / limit, NaN where the limit is 0 or unknown; for whole numbers truncated. */
+static inline double percent_of(double part, double limit, int rounding) {
+    if (!(limit > 0)) return NAN;
+    double percent = part * 100.0 / limit;
+    if (!rounding) return percent;
+    double near = rint(percent); /* a quotient just below a whole number is that number: both sides are whole */
+    return near * limit == part * 100.0 ? near : trunc(percent);
+}
+
+/* Return what is left of a limit in per cent of it; 0 beyond it, and where either is unknown. */
+static inline double percent_left(double used, double limit, int rounding) {
+    return or_zero(percent_of(used <= limit ? limit - used : 0.0, limit, rounding));
+}
+
+/* Put the shares with the request into said. */
+static inline void say_shares(const Row *m, const More *c, const Allocation *p, double *said) {
+    for (int r = 0; said && r < R; r++) {
+        double limit = whole(m->allocatable[r], p, r);
+        said[r] = limit > 0 ? whole(allocated_of(m, c, p, r) + p->added[r], p, r) / limit : NAN;
+    }
+}
+
+/* Return the mean of the values [R] by weight, over the resources that count on the machine; 0 where none does. */
+static inline double mean_by_weight(const double *values, const uint8_t *counts, const Allocation *p, int cut) {
+    double sum = 0.0, total = 0.0;
+    for (int r = 0; r < R; r++) {
+        if (!(p->weights[r] > 0 && counts[r])) continue;
+        sum += values[r] * p->weights[r];
+        total += p->weights[r];
+    }
+    double mean = total > 0 ? sum / total : 0.0;
+    return cut ? floor(mean + 1e-9) : mean;
+}

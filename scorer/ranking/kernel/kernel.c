@@ -1,0 +1,118 @@
+/* The library: every filter and score, and the tables by which Python finds them. One file, so that all is inlined. */
+#include "evaluate.h"
+#include "allocation.h"
+
+#include "../filters/affinity.c"
+#include "../filters/cordon.c"
+#include "../filters/daily_peak.c"
+#include "../filters/fits.c"
+#include "../filters/fresh.c"
+#include "../filters/machine_name.c"
+#include "../filters/masters.c"
+#include "../filters/maxmemory.c"
+#include "../filters/memory_pressure.c"
+#include "../filters/ports.c"
+#include "../filters/selector.c"
+#include "../filters/taints.c"
+#include "../filters/usage_threshold.c"
+#include "../filters/warming.c"
+
+#include "../scores/apart.c"
+#include "../scores/balanced_allocation.c"
+#include "../scores/data_locality.c"
+#include "../scores/expected_overload.c"
+#include "../scores/global_variance.c"
+#include "../scores/least_allocated.c"
+#include "../scores/load_aware.c"
+#include "../scores/load_variation_risk.c"
+#include "../scores/low_risk_overcommitment.c"
+#include "../scores/machine_preference.c"
+#include "../scores/most_allocated.c"
+#include "../scores/peaks.c"
+#include "../scores/requested_to_capacity_ratio.c"
+#include "../scores/spread.c"
+#include "../scores/taint_preference.c"
+#include "../scores/target_load_packing.c"
+
+const FilterEntry FILTERS[] = {
+    FILTER_ENTRY(machine_name, None),
+    FILTER_ENTRY(cordon, None),
+    FILTER_ENTRY(taints, uint8_t),
+    FILTER_ENTRY(selector, None),
+    FILTER_ENTRY(fresh, Fresh),
+    FILTER_ENTRY(warming, Warming),
+    FILTER_ENTRY(fits, Fits),
+    FILTER_ENTRY(usage_threshold, UsageThreshold),
+    FILTER_ENTRY(daily_peak, DailyPeak),
+    FILTER_ENTRY(memory_pressure, MemoryPressure),
+    FILTER_ENTRY(ports, None),
+    FILTER_ENTRY(maxmemory, Maxmemory),
+    FILTER_ENTRY(masters, Masters),
+    FILTER_ENTRY(affinity, None),
+    FILTER_ENTRY(anti_affinity, None),
+    {NULL, NULL, NULL, 0},
+};
+
+const ScoreEntry SCORES[] = {
+    SCORE_ENTRY(global_variance, GlobalVariance),
+    SCORE_ENTRY(expected_overload, ExpectedOverload),
+    SCORE_ENTRY(load_variation_risk, LoadVariationRisk),
+    SCORE_ENTRY(target_load_packing, TargetLoadPacking),
+    SCORE_ENTRY(low_risk_overcommitment, LowRiskOvercommitment),
+    SCORE_ENTRY(peaks, Peaks),
+    SCORE_ENTRY(load_aware, LoadAware),
+    SCORE_ENTRY(least_allocated, Allocation),
+    SCORE_ENTRY(most_allocated, Allocation),
+    SCORE_ENTRY(balanced_allocation, Allocation),
+    SCORE_ENTRY(requested_to_capacity_ratio, Allocation),
+    SCORE_ENTRY(machine_preference, None),
+    SCORE_ENTRY(taint_preference, None),
+    SCORE_ENTRY(data_locality, None),
+    SCORE_ENTRY(spread, None),
+    SCORE_ENTRY(apart, None),
+    {NULL, NULL, NULL, 0},
+};
+
+#ifndef SOURCES
+#define SOURCES ""
+#endif
+
+/* The digest of the sources that the library was built from. */
+const char *sources(void) { return SOURCES; }
+
+/* Prepare the tables of numbers; put the sizes of the structs into sizes, in the order of `layout.STRUCTS`. */
+void begin(int64_t *sizes) {
+    make_excess_table();
+    const size_t all[] = {sizeof(Row),    sizeof(More),   sizeof(ByClass), sizeof(Instance), sizeof(Query),
+                          sizeof(Making), sizeof(Use),    sizeof(Patches), sizeof(Model)};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) sizes[k] = (int64_t)all[k];
+}
+
+/* Return the number of a filter or a score by its name, -1 where there is none; put the size of its settings into size. */
+int64_t plugin_number(const char *name, int64_t is_score, int64_t *size) {
+    for (int64_t k = 0; (is_score ? SCORES[k].name : FILTERS[k].name) != NULL; k++) {
+        const char *here = is_score ? SCORES[k].name : FILTERS[k].name;
+        size_t at = 0;
+        while (here[at] && here[at] == name[at]) at++;
+        if (here[at] || name[at]) continue;
+        *size = (int64_t)(is_score ? SCORES[k].settings : FILTERS[k].settings);
+        return k;
+    }
+    return -1;
+}
+
+/* Make the rows of some machines: of the instances live[ends[k] .. ends[k + 1]] and the leavers left[...], at places. */
+void make_rows(const Making *m, int64_t count, const int64_t *machines, const int64_t *places,
+               const Instance *const *live, const int64_t *ends, const Instance *const *left, const int64_t *gone_ends,
+               Row *rows, More *more, ByClass *by) {
+    for (int64_t k = 0; k < count; k++) {
+        There there = {live + ends[k], left + gone_ends[k], ends[k + 1] - ends[k], gone_ends[k + 1] - gone_ends[k]};
+        int64_t at = places[k];
+        make_row(m, machines[k], &there, rows + at, more + at, by ? by + at : NULL);
+    }
+}
+
+/* Put into out [count][R] what some instances are expected to use. */
+void expected(const Making *m, int64_t count, const Instance *instances, double *out) {
+    for (int64_t k = 0; k < count; k++) expected_of(&m->estimate, instances + k, out + k * R);
+}

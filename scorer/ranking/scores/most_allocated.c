@@ -1,0 +1,15 @@
+/* said: the shares with the instance. */
+static inline double most_allocated(const Row *m, const More *c, const Query *q, const Allocation *p, const double *x,
+                                    double *said) {
+    double values[R];
+    uint8_t counts[R];
+    for (int r = 0; r < R; r++) {
+        double limit = whole(m->allocatable[r], p, r);
+        counts[r] = limit > 0;
+        double after = whole(allocated_of(m, c, p, r) + p->added[r], p, r);
+        values[r] = or_zero(percent_of(least(after, limit), limit, p->rounding));
+    }
+    say_shares(m, c, p, said);
+    return mean_by_weight(values, counts, p, p->rounding);
+}
+SCORE(most_allocated, Allocation)
