@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import os
 
-# A decision multiplies a vector with a few thousand columns. A second thread costs more time than it saves, and takes
-# the processor from the Redis server. Must be set before numpy is loaded.
+# What numpy computes here is small. A second thread costs more time than it saves, and takes the processor from the
+# Redis server. Must be set before numpy is loaded.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -124,7 +124,7 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
     current = Current(Follower(ledger), latest, profiles, metrics, same_server, clock, clock.on_ledger)
     loader = Loader(Wire(arguments), settings.names, windows_wire(settings), facts_s=FACTS_S)
     wake_ups = partial(WakeUps, arguments, settings.names)
-    refresher = Refresher(loader, latest, current.warm, metrics, settings.refresh_s, wake_ups)
+    refresher = Refresher(loader, latest, current.prepare, metrics, settings.refresh_s, wake_ups)
     checker = Checker(ledger_on, ledger_arguments, metrics, settings)
     background: list[BackgroundThread] = [
         Heartbeat(Wire(arguments), metrics, settings, clock),

@@ -34,12 +34,6 @@ class Metrics(Table):
     long = gauge("windward_scorer_queries_long", "Queries that are being answered in steps")
     placements = counter("windward_scorer_placements", "Instances asked for", outcome=("placed", "missing"))
     conflicts = counter("windward_scorer_conflicts", "Candidates lost to another scorer")
-    reuse = counter(
-        "windward_scorer_ranking_reuse",
-        "Rankings and plans, by whether the one that was kept served, and why",
-        result=(),
-        reason=(),
-    )
     expiries = counter("windward_scorer_reservations_expired", "Reservations that ran out")
     instances = gauge("windward_scorer_ledger_instances", "Instances reserved or confirmed")
     reloads = counter("windward_scorer_ledger_reloads", "Times the whole ledger was read")
@@ -56,7 +50,7 @@ class Metrics(Table):
         "windward_scorer_refresh_duration_seconds", "Reading the windows and building the snapshot", _SECONDS
     )
     refresh_failures = counter(
-        "windward_scorer_refresh_failures", "Refreshes that failed", reason=("redis", "internal", "warming")
+        "windward_scorer_refresh_failures", "Refreshes that failed", reason=("redis", "internal", "rows")
     )
     clock_ahead = gauge(
         "windward_scorer_clock_ahead_seconds", "How far this host's clock is ahead of Redis'; below 0: behind"

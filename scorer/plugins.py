@@ -19,7 +19,6 @@ point groups ``windward.filters`` and ``windward.scores``. A complete one:
         '''Prefer machines with few instances: 100 for none, 0 for ``full`` and more.'''
 
         name: ClassVar[str] = "least_crowded"
-        scope: ClassVar[str] = "machine"
         full: int = 50
 
         def __post_init__(self):
@@ -30,12 +29,8 @@ point groups ``windward.filters`` and ``windward.scores``. A complete one:
             return np.clip(100.0 * (1.0 - machines.count / self.full), 0.0, 100.0)
 
 Optional members, each with a default (see `Filter` and `Score`): ``wanted`` (False: skipped, costs nothing), ``detail``
-(the numbers behind one machine's verdict), ``reasons`` (refusals by reason), ``scope`` and ``scope_for``.
-
-``scope`` states what the value of a machine depends on (`Scope`): ``"machine"``, its own columns, as in the example
-above; ``"instances"``, also which instances are on it (``machines.tally``); ``"means"``, also means over the fleet, for
-a score that has ``parts`` (`Parts`); ``"fleet"``, anything else. The default is ``"instances"``. The narrower
-it is, the more placements need no ranking of their own.
+(the numbers behind one machine's verdict), ``reasons`` (refusals by reason). `scorer.ranking.machines.machines` lists
+the columns that `Machines` has; nothing is kept between two decisions.
 
 ``momentary = True`` says that a filter refuses for a state that passes (a cordon, a high load): new instances are kept
 away, those that are there stay. Without it ``windward plan`` moves every instance that the filter refuses where it is.
@@ -68,10 +63,9 @@ from scorer.ledger.record.limits import Limit, in_role, on_port, total
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.plugins import Filter, Score, filters, scores
 from scorer.ranking.profiles.third_party import PluginError
-from scorer.ranking.scope import Parts, Scope
 from scorer.snapshot.arrays import Bools, Floats
 
 __all__ = [
-    "Bools", "Filter", "Floats", "Limit", "Machines", "Parts", "PluginError", "Request", "Scope", "Score", "filters",
+    "Bools", "Filter", "Floats", "Limit", "Machines", "PluginError", "Request", "Score", "filters",
     "in_role", "on_port", "scores", "total",
 ]  # fmt: skip

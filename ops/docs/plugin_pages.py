@@ -13,20 +13,12 @@ from ops.docs.shapes import Along, Drawn
 from scorer.ranking import profiles as profiles_package
 from scorer.ranking.profiles.catalogue import built_in_profiles
 
-WIDTHS = {
-    "machine": "the machine's own columns",
-    "instances": "the machine's own columns and which instances are on it",
-    "means": "the machine's own columns and means over the fleet",
-    "fleet": "the whole fleet",
-}
-
 
 def page(plugin: type[Any], kind: str, drawn: Drawn) -> str:
     """Return the page of one plugin; ``kind`` is filter or score."""
     parts = [
         f"# {plugin.name}",
-        f"A {kind}. It looks at {WIDTHS[getattr(plugin, 'scope', 'instances')]}."
-        + (f" Its refusal reads *{plugin.reason}*." if kind == "filter" else ""),
+        f"A {kind}." + (f" Its refusal reads *{plugin.reason}*." if kind == "filter" else ""),
         f"```{{eval-rst}}\n{rst(inspect.getdoc(plugin) or '')}\n```",
         "## Shape",
         f"![What it says of machines](../pictures/{kind}-{plugin.name}.svg)",

@@ -13,6 +13,7 @@ from ops.exporter.exposition import SECONDS, Columns, Family, single
 from ops.exporter.state import State
 from schemas.resources import RESOURCES
 from scorer.classes.class_usage import measured_usage
+from scorer.ledger.view.residents import Residents
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.usage_columns import pair_digest
 
@@ -51,7 +52,7 @@ def largest(state: State, most: int, fresh: Bools) -> Iterator[Family]:
     """Return the usage of the ``most`` instances that use the largest part of their machine, in any resource."""
     if most <= 0 or state.class_usage is None:
         return
-    snapshot, placed = state.snapshot, state.seen.fleet.seats.placed()
+    snapshot, placed = state.snapshot, Residents(state.ledger, state.snapshot.roster).placed()
     share = measured_usage(snapshot, placed) * snapshot.inverse_allocatable[:, placed.rows]
     part = np.where(fresh[placed.rows], np.fmax.reduce(share, axis=0, initial=-np.inf), -np.inf)
     chosen = np.argsort(-part, kind="stable")[:most]

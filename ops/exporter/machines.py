@@ -19,10 +19,12 @@ from ops.exporter.labels import label_columns
 from ops.exporter.selection import Selection, unit_name, window_name
 from ops.exporter.state import State
 from schemas.resources import RESOURCES
+from schemas.rpc.request import Request
 from schemas.tables.window_table import PERCENTILES
-from scorer.ledger.view.seats import Seats
+from scorer.ledger.view.residents import Residents
 from scorer.ranking.filters.usage_threshold import UsageThreshold
-from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.profiles.profile import Profile, WeightedScore
+from scorer.ranking.rank import rank
 from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.roster import Roster
@@ -140,7 +142,9 @@ def risks(state: State) -> Floats:
     own = state.profile.find(LoadVariationRisk) or LoadVariationRisk()
     resources: Any = RESOURCES
     everything = dataclasses.replace(own, resources=resources, newcomer="request", rounding=False)
-    return everything.risks(state.seen)
+    profile = dataclasses.replace(state.profile, filters=(), scores=(WeightedScore(everything),))
+    ranking = rank(Request(), state.by(profile))
+    return ranking.said_of_all(ranking.terms[0])[:, : len(RESOURCES)].T
 
 
 def thresholds(profile: Profile) -> dict[str, float]:
@@ -151,7 +155,7 @@ def thresholds(profile: Profile) -> dict[str, float]:
 
 def last_placements(state: State) -> Floats:
     """Return [M]: when the newest live instance of each machine was reserved; NaN without any."""
-    placed = Seats(state.ledger, state.snapshot.roster).placed()
+    placed = Residents(state.ledger, state.snapshot.roster).placed()
     newest = np.full(len(state.snapshot), -np.inf)
     np.maximum.at(newest, placed.rows, placed.reserved_at)
     return np.where(newest > 0, newest, np.nan)

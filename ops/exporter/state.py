@@ -7,7 +7,7 @@ there is no state, and no page shows an old one.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,10 +20,11 @@ from scorer.live.live_fleet import LiveFleet
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.filters.fresh import Fresh
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.seen import fleet_of
+from scorer.ranking.profiles.profile import PlacedFilter, Profile
+from scorer.ranking.rank import allowed
+from scorer.ranking.seen import machines_of
+from scorer.ranking.tables import Tables
 from scorer.settings import LedgerSettings
 from scorer.snapshot.arrays import Bools
 from scorer.wire import AWAY
@@ -51,13 +52,16 @@ class State(RankingInputs):
     @cached_property
     def seen(self) -> Machines:
         """The machines as ``windward machines show`` has them."""
-        return Machines(fleet_of(self, window_s=0), Request(), self.now_s)
+        return machines_of(self)
 
     @cached_property
     def fresh(self) -> Bools:
         """[M] Data recent enough for the profile's filter ``fresh``."""
         own = self.profile.find(Fresh) or Fresh()
-        return self.seen.has_data & own(self.seen.request, self.seen)
+        # by age, silent or not
+        profile = replace(self.profile, filters=(PlacedFilter(own),), scores=(), stale="refuse")
+        found: Bools = self.seen.has_data & allowed(Request(), self.by(profile))
+        return found
 
     @cached_property
     def class_sums(self) -> ClassSums | None:
@@ -67,7 +71,7 @@ class State(RankingInputs):
     @cached_property
     def class_usage(self) -> ClassUsage | None:
         """The measured usage of the instances by class; None when no agent reports it."""
-        return class_usage(self.snapshot, self.ledger, self.seen.fleet.seats) if self.snapshot.usages else None
+        return class_usage(self.snapshot, self.ledger) if self.snapshot.usages else None
 
 
 class Reader:
@@ -76,7 +80,7 @@ class Reader:
     def __init__(self, settings: LedgerSettings) -> None:
         self._fleet = LiveFleet.open(settings)
         self._same_server = settings.redis_arguments() == settings.ledger_arguments()
-        self._kept = Kept()
+        self._tables = Tables()
 
     def read(self, profile: Profile, now_s: float) -> State:
         """Return the state now; raises Away."""
@@ -94,7 +98,7 @@ class Reader:
             self._fleet.close()
             raise Away(f"{setting}: {in_words(error)}") from None
         known = {name: each for name, each in memory.items() if each is not None}
-        return State(snapshot, ledger, profile, now_s, self._kept, memory=known)
+        return State(snapshot, ledger, profile, now_s, self._tables, memory=known)
 
     def close(self) -> None:
         """Close the connections."""

@@ -141,8 +141,10 @@ def _agents() -> list[Panel]:
             rates("windward_agent_readings_total", "resource"), "ops", width=12,
         ),
         Lines(
-            "Readings that failed", "A second, by resource.",
-            rates("windward_agent_collector_failures_total", "resource"), "ops", steps=NONE_IS_GOOD, width=12,
+            "Readings that failed", "A second, by resource; impossible: the elapsed time does not allow their rise.",
+            [(rate("windward_agent_collector_failures_total", "resource"), "{{resource}}"),
+             (rate("windward_agent_impossible_readings_total", "resource"), "{{resource}}, impossible")],
+            "ops", steps=NONE_IS_GOOD, width=12,
         ),
         Lines(
             "Instances measured", "In the agents' last reports of what each instance used, over all agents.",

@@ -134,15 +134,6 @@ def _placing() -> list[Panel]:
             each("windward_fleet_instances", "state"), "short", stacked=True,
         ),
         Lines(
-            "Reuse", "Rankings and plans a second, by whether the one that was kept served.",
-            rates("windward_scorer_ranking_reuse_total", "result"), "ops", stacked=True,
-        ),
-        Lines(
-            "Reuse by reason", "Why the kept ranking served, or a new one was made (`scorer/placement/choosing/reasons.py`).",
-            [(f"sum by (reason) (rate(windward_scorer_ranking_reuse_total{RATE})) > 0", "{{reason}}")], "ops",
-            empty="nothing ranked",
-        ),
-        Lines(
             "Reservations that ran out", "A second: they were not confirmed in time.",
             [(rate("windward_scorer_reservations_expired_total"), "expired")], "ops",
         ),

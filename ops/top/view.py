@@ -15,7 +15,6 @@ from schemas.resources import CPU, MEMORY, NIC, RESOURCES
 from schemas.values.durations import duration
 from schemas.values.numbers import finite
 from scorer.commands.shared.show import age, counted, number, ratio
-from scorer.ranking.scores.load_variation_risk import risk_of
 
 FloatArray = NDArray[np.float64]
 STALE_S = 60.0
@@ -71,8 +70,8 @@ def risks_of(view: FleetView) -> FloatArray:
     machine has one, whether a scorer would offer it or not. NaN where no load is known.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        sigma = np.nan_to_num(view.std[-1] / view.capacity)[[CPU, MEMORY, NIC]]
-        risks = risk_of(view.utilization[-1][[CPU, MEMORY, NIC]], sigma)
+        spread = np.nan_to_num(view.std[-1] / view.capacity)[[CPU, MEMORY, NIC]]
+        risks = (np.clip(view.utilization[-1][[CPU, MEMORY, NIC]], 0.0, 1.0) + np.clip(spread, 0.0, 1.0)) / 2.0
     worst: FloatArray = np.fmax.reduce(risks, axis=0)
     return worst
 

@@ -21,15 +21,15 @@ log = logging.getLogger("windward.scorer")
 class Refresher(BackgroundThread):
     """Refreshes ``latest`` when it is woken, each second at least, and not more often than every ``refresh_s``.
 
-    ``warm`` is called with each new snapshot before it becomes the latest. What it raises is logged, and keeps no
-    snapshot back: a plugin of another package may fail at the requests that it makes up.
+    ``prepare`` is called with each new snapshot before it becomes the latest. What it raises is logged, and keeps no
+    snapshot back.
     """
 
     def __init__(
         self,
         loader: Loader,
         latest: Latest,
-        warm: Callable[[Snapshot], object],
+        prepare: Callable[[Snapshot], object],
         metrics: Metrics,
         refresh_s: float,
         wake_ups: Callable[[threading.Event], WakeUps],
@@ -38,7 +38,7 @@ class Refresher(BackgroundThread):
         self._wake_ups = wake_ups(self.stopping)
         self._loader = loader
         self._latest = latest
-        self._warm = warm
+        self._prepare = prepare
         self._metrics = metrics
         self._refresh_s = refresh_s
 
@@ -55,7 +55,7 @@ class Refresher(BackgroundThread):
             log.exception("scorer.refresh.failed")
             return
         if snapshot is not None:
-            self._try_to_warm(snapshot)
+            self._try_to_prepare(snapshot)
             self._latest.snapshot = snapshot
             self._metrics.refresh_s.observe(time.perf_counter() - started)
             self._metrics.refreshed.set(time.time())
@@ -63,12 +63,12 @@ class Refresher(BackgroundThread):
             if snapshot.machines_with_data:
                 self._metrics.newest.set(snapshot.newest_at)
 
-    def _try_to_warm(self, snapshot: Snapshot) -> None:
+    def _try_to_prepare(self, snapshot: Snapshot) -> None:
         try:
-            self._warm(snapshot)
+            self._prepare(snapshot)
         except Exception as error:
-            self._metrics.refresh_failures.labels("warming").inc()
-            log.warning("scorer.refresh.not_warmed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
+            self._metrics.refresh_failures.labels("rows").inc()
+            log.warning("scorer.refresh.rows_failed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
 
     def run(self) -> None:
         """Refresh until `stop`."""

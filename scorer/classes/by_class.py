@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from schemas.resources import RESOURCES
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.classes.capacity import degraded
 from scorer.classes.reclaimed import GROUPS, reckoning, reclaimable
 from scorer.classes.seen import MachinesSeen
 from scorer.classes.strategy import Reclaim
-from scorer.classes.uses import BATCH, MEASURED
+from scorer.classes.uses import ASKED, BATCH, MEASURED
 from scorer.ledger.record.limits import Limit, total
 from scorer.snapshot.arrays import ROUNDING, Bools, Floats, numbers
 
@@ -43,7 +43,8 @@ class ByClass:
     def own(self) -> Floats:
         """[R, n] Allocated to the instances of the classes that count."""
         found: Floats = self._machines.allocated.copy()
-        found[self._sold] = self._machines.column("allocated_of", *self.counted)[self._sold]
+        codes = [PRIORITY_CLASSES.index(one) for one in self.counted]
+        found[self._sold] = self._machines.of_classes[ASKED, codes].sum(axis=0)[self._sold]
         return found
 
     @cached_property
@@ -54,10 +55,7 @@ class ByClass:
         machines, strategy, of = self._machines, self._strategy, self.priority_class
         kept = "mid" if of == "mid" else "batch"
         found = self._promised.copy()
-        found[self._sold] = machines.derived(
-            ("reclaimable", kept), lambda some: reclaimable(some, strategy, kept)[strategy.rows]
-        )
-        found[self._sold] = np.where(self.old, 0.0, found[self._sold])
+        found[self._sold] = np.where(self.old, 0.0, reclaimable(machines, strategy, kept)[self._sold])
         return found
 
     @cached_property
@@ -83,24 +81,6 @@ class ByClass:
             rows = [row for row in range(len(RESOURCES)) if not (self._reclaims and row in self._sold)]
             left[rows] = np.minimum(left[rows], there[rows])
         return left
-
-    def reasons(self, amounts: Floats) -> dict[str, Bools]:
-        """Return the refused machines by reason: of which class, by which sum."""
-        found: dict[str, Bools] = {}
-        for row in np.flatnonzero(amounts).tolist():
-            name, sold = RESOURCES[row], row in self._sold
-            found[f"{name} capacity unknown"] = np.isnan(self._promised[row])
-            usage = self._usage_counts or (self._reclaims and sold)
-            found[f"{name} usage unknown"] = np.isnan(self.used[row]) & usage
-            found[f"{name} larger than the machine"] = amounts[row] > self._promised[row] * (1 + ROUNDING)
-            short = ~(self.left[row] >= amounts[row])
-            if sold and self._reclaims:
-                found[f"nothing to reclaim for {self.priority_class}: data too old"] = self.old & short
-                found[f"no {name} to reclaim for {self.priority_class}"] = short & (self.most[row] <= 0)
-                found[f"{name} of {' and '.join(self.counted)} above what is reclaimable"] = short
-            else:
-                found[f"{name} of prod too full" if sold else f"{name} too full"] = short
-        return found
 
     def limits(self, amounts: Floats) -> Iterator[Limit]:
         """Yield the limit on each sum, for the ledger's script to compare."""

@@ -12,9 +12,9 @@ import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES
 from scorer.classes.uses import MEASURED, UNMEASURED, sums_by_class
-from scorer.ledger.view.overlay import Readable
-from scorer.ledger.view.seats import Seats
+from scorer.ledger.view.residents import Residents
 from scorer.ledger.view.slots import PlacedInstances
+from scorer.ledger.view.view import LedgerView
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
@@ -36,14 +36,12 @@ class ClassUsage:
     """Number of instances of which any resource is measured."""
 
 
-def class_usage(
-    snapshot: Snapshot, ledger: Readable, seats: Seats | None = None, figures: Floats | None = None
-) -> ClassUsage:
-    """Return the usage by class of all machines. ``seats``: those of this ledger and roster; made when None.
+def class_usage(snapshot: Snapshot, ledger: LedgerView, figures: Floats | None = None) -> ClassUsage:
+    """Return the usage by class of all machines.
 
     ``figures``: a column over all pairs of ``snapshot.usages.columns``; without one the mean of about half an hour.
     """
-    placed = (Seats(ledger, snapshot.roster) if seats is None else seats).placed()
+    placed = Residents(ledger, snapshot.roster).placed()
     figures = snapshot.usages.columns.recent if figures is None else figures
     measured = measured_usage(snapshot, placed, figures)
     sums = sums_by_class(placed.rows, len(snapshot), placed.classes, placed.amounts, measured)

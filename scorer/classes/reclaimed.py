@@ -10,60 +10,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.resources import CPU, RESOURCES
+from schemas.resources import CPU
 from schemas.tables.window_table import PERCENTILES
 from scorer.classes.capacity import batch, batch_takings, mid, unused
-from scorer.classes.class_usage import ENDED_S, measured_usage, reported_usage, system_usage
 from scorer.classes.prediction import Peaks
 from scorer.classes.seen import MachinesSeen
 from scorer.classes.strategy import Reclaim
-from scorer.classes.uses import MID, Uses, sums_by_class, uses_from
-from scorer.ledger.view.seats import by_machine
+from scorer.classes.uses import Uses, uses_from
 from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.snapshot import Snapshot
 
 GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("batch", "free")}
 """The classes whose amounts are one sum with those of a class: free has what batch leaves."""
 
 
-def of_classes(machines: MachinesSeen) -> Floats:
-    """Return [5, C, R, n]: what the instances of each class ask for and use (`scorer.classes.uses.sums_by_class`)."""
-    placed = machines.fleet.seats.placed(machines.rows)
-    measured = measured_usage(machines.fleet.snapshot, placed)
-    keeps = (placed.keeps >> np.arange(len(RESOURCES))[:, None]) & 1 == 1 if placed.keeps.any() else None
-    return sums_by_class(placed.at, len(machines), placed.classes, placed.amounts, measured, keeps)
-
-
-def system(machines: MachinesSeen) -> Floats:
-    """Return [R, n]: what a machine uses besides its instances, as its agent reports; NaN where it does not."""
-    snapshot = machines.fleet.snapshot
-    return system_usage(snapshot, snapshot.usages.columns.recent)
-
-
-def reported(machines: MachinesSeen) -> Floats:
-    """Return [R, n]: what a machine uses in all, by its agent's last report of instances; NaN where there is none."""
-    return reported_usage(machines.fleet.snapshot)
-
-
-def ended(machines: MachinesSeen) -> Floats:
-    """Return [R, n]: what the last report still has of batch and free that ended since, or just before it."""
-    snapshot = machines.fleet.snapshot
-    if not len(machines.fleet.seats.ledger.leavers):
-        return np.zeros((len(RESOURCES), len(machines)))
-    left = machines.fleet.seats.leavers(machines.rows)
-    columns = snapshot.usages.columns
-    rows = columns.rows(left.pairs, snapshot.column("at")[left.rows])
-    late = columns.take(columns.at, rows) <= left.ended_at + ENDED_S
-    lower = late & (left.classes > MID)
-    used = np.where(lower, np.nan_to_num(columns.take(columns.recent, rows), nan=0.0), 0.0)
-    return by_machine(used, left.at, len(machines))
-
-
-def highest(machines: MachinesSeen) -> Floats:
+def highest(snapshot: Snapshot) -> Floats:
     """Return [R, n]: the usage that is rarely exceeded: the day's peak, or a high percentile of the longest window.
 
     Of cpu the percentile is 95, of the rest 99; the larger of both days' peaks and the percentile. NaN without data.
     """
-    snapshot = machines.fleet.snapshot
     found = np.fmax(snapshot.column("peak_today"), snapshot.column("peak_yesterday"))
     if not snapshot.windows_s:
         return found
@@ -74,9 +39,8 @@ def highest(machines: MachinesSeen) -> Floats:
     return highest
 
 
-def predicted(machines: MachinesSeen) -> Floats:
+def predicted(snapshot: Snapshot) -> Floats:
     """Return [2, R, n]: the predicted peaks of prod and of the system; NaN where nothing is predicted."""
-    snapshot = machines.fleet.snapshot
     found = np.full((2, *snapshot.capacity.shape), np.nan)
     if snapshot.predicted is not None:
         shares = Peaks(snapshot.predicted).of(snapshot.roster, snapshot.seen_at)

@@ -13,21 +13,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
+import msgspec
+
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.ledger.record.digest import request_digest
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
-from scorer.placement.choosing.continuation import without_id
-from scorer.placement.choosing.plan import Parts, Plan, by_kind
-from scorer.placement.choosing.reuse import Reuse
+from scorer.placement.choosing.plan import Parts, Plan, by_kind, plan_steps
 from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.offers.offer import as_of, candidates, expected_change
 from scorer.placement.offers.outcomes import hopeless, refused, replanned, settle
 from scorer.placement.offers.placement import Conflict, Late, Placement
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.rank import rank
 
 CANDIDATES = 4
 """Machines given to the reserve script at first."""
@@ -56,9 +57,7 @@ class Placing:
         follower: Follower,
         attempts_max: int = 20,
         clock: Callable[[], float] = time.time,
-        reuse: Reuse | None = None,
     ) -> None:
-        self._reuse = reuse or Reuse()
         self._ledger = ledger
         self._follower = follower
         self._attempts_max = attempts_max
@@ -123,7 +122,7 @@ class Placing:
         if request.id in inputs.ledger.instances:
             ranking, rows = None, []
         else:
-            ranking = self._reuse.rank(request, inputs, whole=depth > CANDIDATES)
+            ranking = rank(request, inputs)
             placement.ranking = ranking
             rows = [int(row) for row in ranking.best(depth)]
         offered = candidates(self._follower.version, ranking, rows, request) if ranking is not None else []
@@ -177,12 +176,11 @@ class Placing:
         while parts:
             started = time.perf_counter()
             part = parts.next(size)
-            planned = drain(self._plan(placement, part, inputs(), parts.alike))
+            planned = drain(self._plan(placement, part, inputs()))
             self._in_time(placement)
-            lost += drain(self._reserve(placement, planned, min(parts.alike, size)))
+            lost += drain(self._reserve(placement, planned))
             elapsed_s = time.perf_counter() - started
-            if not parts.begins or elapsed_s > 2 * STEP_S:
-                size = next_size(size, len(part), elapsed_s)
+            size = next_size(size, len(part), elapsed_s)
             if parts:
                 yield
         return lost
@@ -192,10 +190,8 @@ class Placing:
         if self._late(placement):
             raise Late(sum(record is not None for record in placement.records), len(placement.asked))
 
-    def _reserve(self, placement: Placement, planned: Mapping[int, Wanted], ahead: int = 0) -> Steps[list[int]]:
+    def _reserve(self, placement: Placement, planned: Mapping[int, Wanted]) -> Steps[list[int]]:
         """Reserve the planned instances; return the positions to plan again.
-
-        ``ahead``: so many alike ones come next; their machines are chosen while the server works.
 
         Their machine was lost to another scorer, or the script has ended what was due: what was refused may have room
         now. It ends that without an instance, too.
@@ -209,8 +205,6 @@ class Placing:
         def meanwhile() -> None:
             if not placement.answer:
                 placement.explain()
-            if ahead:
-                self._reuse.look_ahead(len(positions) + ahead)
 
         for first in range(0, max(1, len(positions)), max(1, step)):
             part = positions[first : first + step]
@@ -236,13 +230,10 @@ class Placing:
                 yield
         return lost
 
-    def _plan(
-        self, placement: Placement, pending: list[int], inputs: RankingInputs, more: int = 0
-    ) -> Steps[dict[int, Wanted]]:
+    def _plan(self, placement: Placement, pending: list[int], inputs: RankingInputs) -> Steps[dict[int, Wanted]]:
         """Return the instances to reserve, by position; one without a machine is noted as missing.
 
-        It is still sent to the script, without candidates: its id may be known to the ledger. ``more``: so many alike
-        instances come in the next parts.
+        It is still sent to the script, without candidates: its id may be known to the ledger.
         """
         view = inputs.ledger
         fresh = [position for position in pending if placement.asked[position].id not in view.instances]
@@ -252,7 +243,7 @@ class Placing:
         plan = None
         if fresh:
             asked = [placement.asked[p] for p in fresh]
-            plan = yield from self._reuse.plan_steps(asked, inputs, held, more)
+            plan = yield from plan_steps(asked, inputs, held)
         machines = dict(zip(fresh, plan.machines, strict=True)) if plan else {}
         reasons = {fresh[at]: why for at, why in plan.reasons.items()} if plan else {}
         if plan and placement.ranking is None:
@@ -310,7 +301,7 @@ def together(head: Request) -> str:
 
 def _alike(placement: Placement, positions: Sequence[int]) -> Iterator[list[int]]:
     """Yield runs of positions whose requests are equal but for the id: they share a record."""
-    for _, run in groupby(positions, lambda position: without_id(placement.asked[position])):
+    for _, run in groupby(positions, lambda position: msgspec.structs.replace(placement.asked[position], id="")):
         yield list(run)
 
 

@@ -1,7 +1,7 @@
 """Instances placed anew on other machines, each seeing the ones before; with the reason where none is feasible. Pure.
 
 The largest come first, by cpu and then by memory, since they are the hardest to place. Alike ones are placed
-together where nothing but a machine's own load decides (`scorer.placement.choosing.copies`).
+together where no other machine's figures change with them (`scorer.placement.choosing.trial`).
 
 Instances that must be near each other, and near no others, leave together: all of them find a machine, or none does.
 """
@@ -101,7 +101,8 @@ def _placed(
     if len(group) > 1 and bound is None:
         for instance in group:
             trial.leave(instance.id)
-        targets = yield from trial.together_steps(request, len(group))
+        targets = trial.together(request, len(group))
+        yield
         for instance, target in zip(group, targets or [None] * len(group), strict=True):
             _put(instance, target, trial, gone=gone)
         yield

@@ -11,9 +11,8 @@ from schemas.rpc.request import Request
 from scorer.classes.uses import ASKED, MEASURED
 from scorer.ranking.filters.fits import Fits
 from scorer.ranking.inputs import RankingInputs, quiet
-from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.seen import fleet_of
+from scorer.ranking.seen import machines_of
 from scorer.snapshot.arrays import Bools, Floats
 
 
@@ -47,14 +46,12 @@ def class_sums(inputs: RankingInputs) -> ClassSums | None:
     if fits is None or fits.classes is None:
         return None
     sold, placed = fits.classes.rows, next(each for each in inputs.profile.filters if each.filter is fits)
-    fleet = fleet_of(inputs, placed.load_model)
-    machines = Machines(fleet, Request(), inputs.now_s, owner=placed.owner)
+    machines = machines_of(inputs, placed.load_model)
     promised = machines.of_classes[ASKED]
     counted = np.tile(promised.sum(axis=0), (len(PRIORITY_CLASSES), 1, 1))
     most = np.full_like(promised, np.nan)
     for code, name in enumerate(PRIORITY_CLASSES):
-        asked = Machines(fleet, Request(priority_class=name), inputs.now_s, owner=placed.owner)  # type: ignore[arg-type]
-        by_class = fits.by_class(asked)
+        by_class = fits.by_class(machines.of(Request(priority_class=name)))  # type: ignore[arg-type]
         assert by_class is not None
         of = [PRIORITY_CLASSES.index(each) for each in by_class.counted]
         counted[code][sold] = promised[of][:, sold].sum(axis=0)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.tables import Tables
 from scorer.snapshot.snapshot import Snapshot
 
 
@@ -19,6 +19,6 @@ class FleetState:
     ledger: LedgerView
     now_s: float
 
-    def inputs(self, profile: Profile, kept: Kept | None = None) -> RankingInputs:
-        """Return the inputs of a ranking by a profile; ``kept``: what earlier ones have left, None: nothing."""
-        return RankingInputs(self.snapshot, self.ledger, profile, self.now_s, Kept() if kept is None else kept)
+    def inputs(self, profile: Profile, tables: Tables | None = None) -> RankingInputs:
+        """Return the inputs of a ranking by a profile; ``tables``: those of this ledger, None: new ones."""
+        return RankingInputs(self.snapshot, self.ledger, profile, self.now_s, tables or Tables())

@@ -9,35 +9,28 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from scorer.ledger.view.overlay import Overlay, Readable
+from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.tables import Tables
 from scorer.snapshot.snapshot import Snapshot
 
 quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
-"""Decorates what computes on columns: NaN stands for unknown there, and numpy is not to warn of it."""
+"""Decorator that silences numpy's warnings: NaN means unknown."""
 
 
 @dataclass(eq=False)
 class RankingInputs:
-    """What a ranking is made from; not changed by it, but for what is stored in ``kept`` for the next one.
-
-    The result of a ranking does not depend on ``kept``. Not frozen: that costs 1 us.
-    """
+    """What a ranking is made from."""
 
     snapshot: Snapshot
     ledger: LedgerView
     profile: Profile
     now_s: float
-    kept: Kept = field(default_factory=Kept)
+    tables: Tables = field(default_factory=Tables)
+    """The rows of the machines, which follow snapshots and ledger; without any they are made for this ranking."""
     overlay: Overlay | None = None
     """Proposed changes of the ledger, which stays as it is; None: there are none."""
-
-    @property
-    def seen_ledger(self) -> Readable:
-        """The ledger as the ranking sees it: with the overlay, where there is one."""
-        return self.ledger if self.overlay is None else self.overlay
 
     def by(self, profile: Profile) -> RankingInputs:
         """Return the same inputs for another profile."""

@@ -1,32 +1,96 @@
-"""The base of the project's filters and scores, and the types of what they read and return.
+"""The base of the built-in filters and scores: a dataclass of settings, and one C function of one machine's row.
 
-A plugin of another package needs no base: `scorer.ranking.profiles.plugins` has the defaults of what it does not say.
+``NAME.c`` beside a plugin's file has the function. A filter returns 0, or the number of its reason; a score its value.
+The loops over all machines, a batch and the explanation of one machine call the same function. It reads the row, the
+request, the plugin's settings as a struct, and *columns*: numbers of each machine that depend on the request and stand
+in no row, as labels and tallies do.
+
+A plugin of another package needs no base and no C: `scorer.ranking.profiles.plugins` says what it has instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
+from scorer.ranking.kernel.layout import NONE, PLAIN
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import Scope
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.arrays import Bools, Floats, numbers
+from scorer.snapshot.rules import MachineRules
 
-__all__ = ["Bools", "Detail", "Floats", "Machines", "Plugin", "Reasons", "Request", "Scope"]
+__all__ = ["Bools", "Detail", "Floats", "Machines", "Plugin", "Request", "by_resource", "settings"]
 
 Shown: TypeAlias = "str | float | Sequence[Shown] | Mapping[str, Shown] | None"
 Detail = Mapping[str, Shown]
 """The numbers behind one machine's verdict, by name, as an explanation shows them."""
-Reasons = Mapping[str, Bools]
-"""Refused machines [n] by reason."""
+_R = len(RESOURCES)
 
 
 class Plugin:
-    """What a filter or a score says of itself, besides its settings; of n machines it returns [n]."""
+    """What a filter or a score says of itself, besides its settings."""
 
     name: ClassVar[str]
     reason: ClassVar[str]
-    """Of a filter alone."""
-    scope: ClassVar[Scope]
+    """Of a filter alone: why it refuses, where it tells no reasons apart."""
     momentary: ClassVar[bool] = False
+    struct: ClassVar[np.dtype[Any]] = NONE
+    """The settings as the C function reads them."""
+    fixed: ClassVar[bool] = True
+    """Whether they are the same for every request."""
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """The reasons by number, from 1."""
+        return (self.reason,)
+
+    @property
+    def inner(self) -> int:
+        """Of a score: what its values are made of (`scorer.ranking.kernel.layout`)."""
+        return PLAIN
+
+    def needs(self, rules: MachineRules) -> frozenset[str]:
+        """Return what rows must have besides: ``statistics``, ``prod``, ``classes``."""
+        return frozenset()
+
+    def wanted(self, request: Request, machines: Machines) -> bool:
+        """Return whether the plugin looks at this request."""
+        return True
+
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return the settings as a value of ``struct``."""
+        return np.zeros((), NONE)
+
+    def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
+        """Return columns [n] that the C function reads as ``x``."""
+        return ()
+
+    def own(self, request: Request, machines: Machines) -> Sequence[float]:
+        """Return what an instance like the requested one adds to the columns of its own machine; none: nothing."""
+        return ()
+
+    def far(self, request: Request, machines: Machines) -> bool:
+        """Return whether one more instance changes the columns of other machines, too."""
+        return False
+
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
+        """Return the numbers behind one machine's verdict; ``said``: what the C function told of it."""
+        return {}
+
+
+def settings(struct: np.dtype[Any], **values: Any) -> NDArray[Any]:
+    """Return a struct with these fields, the others 0."""
+    found = np.zeros((), struct)
+    for name, value in values.items():
+        found[name] = value
+    return found
+
+
+def by_resource(said: Floats, place: int, names: Sequence[str] = RESOURCES) -> Mapping[str, float | None]:
+    """Return the numbers by resource that begin at a place, counted in groups of R; of some resources."""
+    every = numbers(said[place * _R : (place + 1) * _R])
+    return {name: every[name] for name in names}

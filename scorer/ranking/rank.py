@@ -2,97 +2,289 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from schemas.rpc.request import Request
-from scorer.ledger.view.view import LedgerView
 from scorer.ranking.formulas.selectors import check_selectors
 from scorer.ranking.inputs import RankingInputs, quiet
-from scorer.ranking.machines.kept import Kept
-from scorer.ranking.normalise import Among, normalise, weighted_mean
-from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.ranking import Ranking, ScoreTerm, Verdict
+from scorer.ranking.kernel import binding
+from scorer.ranking.kernel.binding import TIE, address
+from scorer.ranking.kernel.layout import AS_IT_IS, CODE, GIVEN, MIN_MAX, MODEL, OF_MEANS, PLAIN, USE
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.machines.table import Table
+from scorer.ranking.machines.what_if import WhatIf
+from scorer.ranking.profiles import plugins
+from scorer.ranking.profiles.profile import Compiled
+from scorer.ranking.ranking import BEST, Codes, Ranking, ScoreTerm, Verdict, order_of, verdict_of
 from scorer.ranking.seen import Seen
-from scorer.snapshot.arrays import Bools, Floats
-from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.arrays import Bools, Floats, Integers
 
-_ALL = Request(cpu=1.0, memory=1.0, nic=1.0, disk=1.0)
+_HOW = {"none": AS_IT_IS, "min-max": MIN_MAX, "rank": GIVEN}
 
 
 @quiet
 def rank(request: Request, inputs: RankingInputs) -> Ranking:
     """Return all machines filtered and scored for this request.
 
-    Pure: nothing is reserved and no argument is changed, except that values for the next decision are stored in
-    ``inputs.kept``. The result does not depend on them. Raises InvalidRequest naming a field that this fleet or profile
-    cannot serve (a window that is not kept, a selector that cannot be parsed).
+    Each machine has a row for each load model of the profile, which `scorer.ranking.machines.table` keeps up to date.
+    The request becomes a record, and what a filter or a score reads of a machine besides its row becomes columns. Each
+    filter looks at the machines that none before it has refused, and notes the number of its reason. Each score gives
+    the feasible machines a raw value. Scores of the fleet's variance are given the fleet's mean utilization first.
+    Scores that compare machines are brought to 0-100 among the feasible ones. The profile spreads the values; the total
+    is their mean by weight. The best machines are found in the same pass, equal ones by name or by lot, and the
+    machines of each refusal are counted. All this is done anew for every request: nothing is kept. Nothing is reserved,
+    and no argument is changed.
+
+    Raises InvalidRequest naming a field that this fleet or profile cannot serve (a window that is not kept, a selector
+    that cannot be parsed).
     """
-    check_selectors(request)
-    seen, profile = Seen(request, inputs), inputs.profile
-    feasible, verdicts = run_filters(request, seen, profile)
-    total, terms = run_scores(request, seen, profile, feasible)
-    return Ranking(request, profile, seen.machines(), feasible, total, verdicts, terms)
+    decision = Decision(request, inputs)
+    decision.evaluate()
+    decision.compare()
+    return decision.finish()
 
 
-def see(request: Request, inputs: RankingInputs) -> None:
-    """Bring the kept columns up to date with the ledger, so that the next decision need not."""
-    check_selectors(request)
-    seen = Seen(request, inputs)
-    for load_model in inputs.profile.load_models:
-        seen.machines(load_model)
+@quiet
+def allowed(request: Request, inputs: RankingInputs) -> Bools:
+    """Return [M]: the machines that all filters allow; no score is asked."""
+    decision = Decision(request, inputs, scores=False)
+    decision.evaluate()
+    found: Bools = decision.refused == 0
+    return found
 
 
-class Warmer:
-    """Computes the values that follow from a new snapshot alone, so that the first decision on it need not.
+@quiet
+def refusal_of(request: Request, inputs: RankingInputs, row: int) -> str:
+    """Return why the first filter that refuses one machine does; "" where none does. No other machine is looked at."""
+    decision = Decision(request, inputs, scores=False)
+    decision.refused[:] = -1
+    decision.refused[row] = 0
+    decision.evaluate()
+    return "" if not decision.refused[row] else verdict_of(decision.verdicts, int(decision.refused[row]))[1]
 
-    It may work on another thread than the decisions on another snapshot: only those values are shared.
-    """
 
-    def __init__(self, kept: Kept) -> None:
-        self._kept = kept.beside()
-        self._nothing_placed = LedgerView()
-        self._last: tuple[Snapshot, Profile] | None = None
+class Decision:
+    """One request on one fleet: which filters and scores look at it, and what they read."""
 
-    @quiet
-    def warm(self, snapshot: Snapshot, profile: Profile, now_s: float) -> None:
-        """Compute for one profile those that were asked for on the last snapshot; at first, those that `rank` needs."""
-        last, self._last = self._last, (snapshot, profile)
-        inputs = RankingInputs(snapshot, self._nothing_placed, profile, now_s, self._kept)
-        if last is None or last[1] is not profile:
-            rank(_ALL, replace(inputs, kept=self._kept.beside()))
+    def __init__(self, request: Request, inputs: RankingInputs, *, scores: bool = True) -> None:
+        check_selectors(request)
+        self.request, self.inputs, self.profile = request, inputs, inputs.profile
+        self.seen = Seen(request, inputs)
+        self.machines = self.seen.machines()
+        self.count = len(self.machines)
+        self.refused: Codes = np.zeros(self.count, np.int32)
+        self.kept: list[Any] = []
+        """What the C functions' structs point to."""
+        self.verdicts: list[Verdict] = []
+        self.terms: list[ScoreTerm] = []
+        self._filters: list[tuple[Any, ...]] = []
+        self._scores: list[tuple[Any, ...]] = []
+        self.far = False
+        """Whether one more instance changes what is read of other machines, so that each is ranked by itself."""
+        for position, placed in enumerate(self.profile.filters, 1):
+            machines = self.seen.machines(placed.load_model)
+            if not plugins.wanted(placed.filter, request, machines):
+                continue
+            code, use, reasons = position * CODE, -1, (getattr(placed.filter, "reason", ""),)
+            if placed.compiled is not None:
+                use, reasons = len(self._filters), placed.filter.reasons
+                self._filters.append(self._use(placed.filter, placed.compiled, machines, code=code))
+            else:
+                self.far = True
+            self.verdicts.append(Verdict(placed, machines, code, reasons, use))
+        for weighted in self.profile.scores if scores else ():
+            machines = self.seen.machines(weighted.load_model)
+            if weighted.weight > 0 and plugins.wanted(weighted.score, request, machines):
+                self._add_score(weighted, machines)
+        self.filters = np.array(self._filters, USE)
+        self.scores = np.array(self._scores, USE)
+
+    # ---- what the C functions read
+
+    def _add_score(self, weighted: Any, machines: Machines) -> None:
+        raw, use = np.zeros(self.count), -1
+        if weighted.compiled is not None:
+            use = len(self._scores)
+            how = _HOW[weighted.normalise]
+            self.far |= how == GIVEN
+            self._scores.append(
+                self._use(weighted.score, weighted.compiled, machines, how=how, weight=weighted.weight, raw=raw)
+            )
+        else:
+            self.far = True
+        self.terms.append(ScoreTerm(weighted, machines, raw, 1.0, 0.0, use))
+
+    def _use(
+        self, plugin: Any, compiled: Compiled, machines: Machines, *, code: int = 0, how: int = 0, weight: float = 0.0,
+        raw: Floats | None = None,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """Return a value of `USE`: a plugin with what it reads."""
+        settings = compiled.settings if compiled.settings is not None else plugin.settings(self.request, machines)
+        columns, own = plugin.columns(self.request, machines), plugin.own(self.request, machines)
+        side = np.ascontiguousarray(np.array(columns, np.float64).T) if columns else None
+        added = np.array(own, np.float64) if own else None
+        self.far |= plugin.far(self.request, machines)
+        table, what_if = machines.table, machines.what_if
+        patched, patched_more, _ = what_if.rows(table)
+        self.kept += (settings, side, added, table, patched, patched_more, machines.query)
+        where = (table.rows, table.more, patched, patched_more, machines.query, settings)
+        return (
+            *map(address, where), 0 if side is None else address(side), len(columns), compiled.number, code,
+            plugin.inner, how, weight, 1.0, 0.0, 0 if raw is None else address(raw),
+            0 if added is None else address(added),
+        )  # fmt: skip
+
+    # ---- evaluating
+
+    def evaluate(self) -> None:
+        """Put into ``refused`` the first refusal of each machine, and into each term its raw values."""
+        if self.scores.size:
+            self._tell_means()
+        foreign = [place for place, each in enumerate(self.verdicts) if each.use < 0]
+        done = 0
+        for place in foreign:
+            until = sum(each.use >= 0 for each in self.verdicts[:place])
+            self._run(self.filters[done:until], self.scores[:0])
+            done = until
+            self._ask(self.verdicts[place])
+        late = [term for term in self.terms if term.use < 0 or _among_feasible(term)]
+        self._run(self.filters[done:], self.scores if not late else self.scores[:0])
+        if late:
+            feasible = self.refused == 0
+            for term in self.terms:
+                term.machines.feasible = feasible
+                if _among_feasible(term):
+                    self._means(term.machines, self.refused)
+            self._run(self.filters[:0], self.scores)
+            for term in late:
+                if term.use < 0:
+                    term.raw[:] = term.weighted.score(self.request, term.machines)
+
+    def _run(self, filters: NDArray[Any], scores: NDArray[Any]) -> None:
+        if filters.size or scores.size:
+            binding.evaluate(self.count, filters, scores, self.machines.what_if.struct, self.refused)
+
+    def _tell_means(self) -> None:
+        """Put the fleet's means into the queries of the scores that read them."""
+        told: list[Machines] = []
+        for term in self.terms:
+            if term.use >= 0 and self.scores["inner"][term.use] == OF_MEANS and term.machines not in told:
+                self._means(term.machines, None)
+                told.append(term.machines)
+
+    def _means(self, machines: Machines, among: Codes | None) -> None:
+        what_if = machines.what_if
+        patched = what_if.rows(machines.table)[0]
+        binding.fleet_means(
+            self.count, address(machines.table.rows), address(patched), what_if.struct, machines.query, among
+        )
+
+    def _ask(self, verdict: Verdict) -> None:
+        """Ask a filter of another package."""
+        machines, each = verdict.machines, verdict.filter
+        machines.feasible = self.refused == 0
+        allowed: Bools = each(self.request, machines)
+        verdict.allowed = allowed
+        rows = np.flatnonzero((self.refused == 0) & ~allowed)
+        if not rows.size:
             return
-        before, seen = last[0], Seen(_ALL, inputs)
-        for load_model in profile.load_models:
-            machines = seen.machines(load_model)
-            self._kept.follow(snapshot, machines.fleet.key, machines, before)
-        snapshot.columns.follow(before.columns)
+        some = machines.take(rows)
+        why = plugins.reasons(each, self.request, some, np.zeros(rows.size, np.bool_))
+        verdict.reasons = list(why)
+        for number, mask in reversed(list(enumerate(why.values(), 1))):
+            self.refused[rows[mask]] = verdict.code + number
+
+    def compare(self) -> None:
+        """Bring the scores that compare machines to 0-100, and cut those of the means."""
+        if (self.scores["inner"] != PLAIN).any():
+            binding.compare(self.count, self.refused, self.scores)
+
+    def finish(self) -> Ranking:
+        """Return the ranking: values spread, added up and sorted."""
+        self.machines.feasible = self.refused == 0
+        every = self._spread()
+        total, best = np.zeros(self.count), np.empty(min(BEST, self.count), np.int64)
+        counts = np.zeros((len(self.profile.filters) + 1) * CODE, np.int64)
+        order = order_of(self.machines.roster, self.profile.ties, self.request.id)
+        found = binding.finish(self.refused, every, order, total, best, counts)
+        for term, slope, start in zip(self.terms, every["slope"].tolist(), every["start"].tolist(), strict=True):
+            term.slope, term.start = slope, start
+        return Ranking(
+            self.request, self.profile, self.machines, self.refused, total, self.verdicts, self.terms, counts, order,
+            (self.filters, self.scores), self.kept, best[:found],
+        )  # fmt: skip
+
+    def _spread(self) -> NDArray[Any]:
+        """Return a `USE` for each term; those that are spread by place have their places as raw values."""
+        every = np.zeros(len(self.terms), USE)
+        for place, term in enumerate(self.terms):
+            how = _HOW[term.weighted.normalise]
+            every[place]["how"], every[place]["weight"] = how, term.weighted.weight
+            every[place]["slope"] = 1.0
+            if how == GIVEN:
+                term.raw, every[place]["slope"], every[place]["start"] = _places(term.raw, self.refused == 0)
+            every[place]["raw"] = address(term.raw)
+        return every
+
+    # ---- many copies
+
+    def place(self, count: int) -> Integers:
+        """Return the rows of ``count`` copies of the request, each seeing the ones before; nothing is proposed.
+
+        After `evaluate`, and only where `far` is False.
+        """
+        what_if = self.machines.what_if.copy()
+        what_if.reserve(what_if.count + min(count, self.count))
+        models, tables = self._models(what_if)
+        read: list[Verdict | ScoreTerm] = [*self.verdicts, *self.terms]
+        for each in read:
+            uses = self.scores if isinstance(each, ScoreTerm) else self.filters
+            if each.use >= 0:
+                patched, more, _ = what_if.rows(each.machines.table)
+                uses["patched_rows"][each.use], uses["patched_more"][each.use] = address(patched), address(more)
+        of_means = [term.machines.table for term in self.terms if self.scores["inner"][term.use] == OF_MEANS]
+        order = order_of(self.machines.roster, self.profile.ties, self.request.id)
+        return binding.place_copies(
+            self.filters, self.scores, models, tables.index(of_means[0]) if of_means else -1, what_if.index,
+            what_if.count, self.refused, order, count,
+        )  # fmt: skip
+
+    def room(self, most: int) -> Integers:
+        """Return [M]: how many copies each machine takes, ``most`` at most; ``refused`` then has what refuses more.
+
+        After `evaluate`, and only where `far` is False.
+        """
+        what_if = self.machines.what_if
+        models, _ = self._models(what_if)
+        return binding.room(self.filters, models, what_if.index[: what_if.count], self.refused, most)
+
+    def _models(self, what_if: WhatIf) -> tuple[NDArray[Any], list[Table]]:
+        """Return a `MODEL` for each table that a plugin reads."""
+        read: list[Verdict | ScoreTerm] = [*self.verdicts, *self.terms]
+        machines = {each.machines.table: each.machines for each in read}
+        models = np.zeros(max(1, len(machines)), MODEL)
+        for place, (table, of) in enumerate(machines.items()):
+            patched, more, _ = what_if.rows(table)
+            self.kept += (patched, more)
+            models[place] = tuple(map(address, (table.making, table.rows, table.more, patched, more, of.query)))
+        return models[: len(machines)], list(machines)
+
+    def counts(self) -> Integers:
+        """Return how many machines each refusal has, by its number in ``refused``."""
+        return np.bincount(self.refused, minlength=(len(self.profile.filters) + 1) * CODE)
 
 
-def run_filters(request: Request, seen: Seen, profile: Profile) -> tuple[Bools, list[Verdict]]:
-    """Return [n] feasible, and the verdict of each filter that ran."""
-    usual = seen.machines()
-    all_true = feasible = usual.all_true
-    verdicts = []
-    for each in profile.filters:
-        machines = usual if each.load_model is None else seen.machines(each.load_model)
-        machines.owner = each.owner
-        if each.wanted(request, machines):
-            allowed = each.filter(request, machines)
-            verdicts.append(Verdict(each, machines, allowed))
-            if allowed is not machines.all_true:
-                feasible = allowed if feasible is all_true else feasible & allowed
-    return feasible, verdicts
+def _among_feasible(term: ScoreTerm) -> bool:
+    return bool(getattr(term.weighted.score, "among_feasible", False))
 
 
-def run_scores(request: Request, seen: Seen, profile: Profile, feasible: Bools) -> tuple[Floats, list[ScoreTerm]]:
-    """Return [n] total, the weighted mean of the scores that ran, and the term of each of them."""
-    terms = []
-    among, usual = Among(feasible), seen.machines()
-    usual.feasible = feasible
-    for each in profile.scores:
-        machines = usual if each.load_model is None else seen.machines(each.load_model)
-        machines.owner, machines.feasible = each.owner, feasible
-        if each.weight > 0 and each.wanted(request, machines):
-            raw = each.score(request, machines)
-            terms.append(ScoreTerm(each, machines, *normalise(raw, among, each.normalise)))
-    return weighted_mean(terms, len(feasible)), terms
+def _places(raw: Floats, feasible: Bools) -> tuple[Floats, float, float]:
+    """Return the place of each value among those of the feasible machines, equal ones sharing one; slope and start."""
+    levels = np.unique(np.rint(raw[feasible] / TIE))
+    if levels.size <= 1:
+        return raw, 0.0, 100.0
+    places: Floats = np.searchsorted(levels, np.rint(raw / TIE), side="right").astype(np.float64) - 1.0
+    return places, 100.0 / (levels.size - 1), 0.0

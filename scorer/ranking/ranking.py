@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,59 +12,47 @@ from numpy.typing import NDArray
 
 from schemas.rpc.request import Request
 from scorer.ledger.record.limits import Limit, one_to_a_port
+from scorer.ranking.kernel.binding import TIE, best_among, explain, explain_all
+from scorer.ranking.kernel.layout import CODE
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles import plugins
-from scorer.ranking.profiles.plugins import Filter
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
 from scorer.snapshot.arrays import Bools, Floats, Integers
-from scorer.snapshot.roster import hash_of
-
-TIE = 1e-9
-"""Totals closer than this are equal; the machine whose name sorts first is taken."""
+from scorer.snapshot.roster import Roster, hash_of
 
 BEST = 5
 """How many of the best machines are found at once: to find a few more costs next to nothing."""
-
-_BLOCK = 32
+_SORTED = 64
+"""More are found by sorting all."""
 NO_ROWS: Integers = np.empty(0, np.int64)
-
-
-def at_least(values: Floats, count: int) -> float:
-    """Return a bound that the largest ``count`` values reach, and few others: from the largest of each block."""
-    if count == 1:
-        return float(values.max())
-    blocks = values.size // _BLOCK
-    if count > blocks:
-        return float(np.partition(values, values.size - count)[values.size - count])
-    largest = np.maximum.reduce(values[: blocks * _BLOCK].reshape(_BLOCK, blocks), axis=0)
-    largest.partition(blocks - count)
-    return float(largest[blocks - count])
+Codes = NDArray[np.int32]
 
 
 @dataclass(eq=False)
 class Verdict:
-    """The verdict of one filter on all machines; read-only. Not frozen: that costs 1 us, 5 times in a decision."""
+    """One filter that ran."""
 
     placed: PlacedFilter
-    seen: Machines
-    allowed: Bools
-    """[n]"""
+    machines: Machines
+    """The machines as it saw them."""
+    code: int
+    """What is added to the number of its reason in `Ranking.refused`."""
+    reasons: Sequence[str]
+    """By number, from 1."""
+    use: int
+    """Its place among the C functions of the ranking; -1 for a filter of another package."""
+    allowed: Bools | None = None
+    """[n] of a filter of another package."""
 
     @property
-    def filter(self) -> Filter:
+    def filter(self) -> Any:
         """The filter."""
         return self.placed.filter
 
-    @cached_property
-    def machines(self) -> Machines:
-        """The machines as the filter saw them."""
-        return self.seen.owned_by(self.placed.owner)
-
-    def take(self, rows: Integers) -> Machines:
-        """Return some of them, as the filter saw them."""
-        machines = self.seen.take(rows)
-        machines.owner = self.placed.owner
-        return machines
+    def reason(self, number: int) -> str:
+        """Return the reason with this number."""
+        why, named = self.reasons[number - 1], getattr(self.filter, "named", None)
+        return why if named is None else str(named(why, self.machines.request))
 
 
 @dataclass(eq=False)
@@ -71,15 +60,13 @@ class ScoreTerm:
     """One score's values: its part of the total is ``slope * raw + start``, times the weight's share. Read-only."""
 
     weighted: WeightedScore
-    seen: Machines
+    machines: Machines
+    """The machines as it saw them."""
     raw: Floats
     slope: float
     start: float
-
-    @cached_property
-    def machines(self) -> Machines:
-        """The machines as the score saw them."""
-        return self.seen.owned_by(self.weighted.owner)
+    use: int
+    """Its place among the C functions of the ranking; -1 for a score of another package."""
 
     def value(self, row: int) -> float:
         """Return one machine's normalised value."""
@@ -93,31 +80,32 @@ class Ranking:
     request: Request
     profile: Profile
     machines: Machines
-    feasible: Bools
-    """[n]"""
+    refused: Codes
+    """[n] For the first filter that refused a machine its code and the number of its reason; 0 where none did."""
     total: Floats
     """[n] 0 to 100, higher is better; meaningless where not feasible."""
     verdicts: list[Verdict] = field(repr=False)
     terms: list[ScoreTerm] = field(repr=False)
-    said: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
-    """Parts of the explanation that `scorer.ranking.explanation.explain` has made already."""
-    _best_rows: Integers = field(default_factory=lambda: NO_ROWS, init=False, repr=False)
+    counts: Integers = field(repr=False)
+    """How many machines each refusal has, by its number in ``refused``."""
+    order: NDArray[np.uint64] = field(repr=False)
+    """[n] Of equal totals the lowest comes first."""
+    uses: tuple[NDArray[Any], NDArray[Any]] = field(repr=False)
+    """The C functions of filters and scores, with what they read."""
+    kept: list[Any] = field(repr=False)
+    """What these point to."""
+    _best_rows: Integers = field(default_factory=lambda: NO_ROWS, repr=False)
 
     @cached_property
+    def feasible(self) -> Bools:
+        """[n] Whether all filters allow a machine."""
+        found: Bools = self.refused == 0
+        return found
+
+    @property
     def feasible_count(self) -> int:
         """How many machines all filters allow."""
-        return int(np.count_nonzero(self.feasible))
-
-    @cached_property
-    def limits(self) -> list[Limit]:
-        """The limits that the ledger must uphold for its request, each for all machines."""
-        return self.limits_for(self.request, self.machines)
-
-    def limits_for(self, request: Request, machines: Machines) -> list[Limit]:
-        """Return the limits of the profile's filters for a request, and one instance a port."""
-        found = [limit for placed in self.profile.filters for limit in plugins.limits(placed.filter, request, machines)]
-        known = {limit.measure for limit in found}
-        return found + [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
+        return int(self.counts[0])
 
     @property
     def chosen(self) -> str | None:
@@ -126,53 +114,71 @@ class Ranking:
         return self.machines.name(int(rows[0])) if rows.size else None
 
     @cached_property
-    def order(self) -> Integers:
+    def best_first(self) -> Integers:
         """Rows of all feasible machines, best first."""
         return self.best(len(self.machines))
 
     def best(self, count: int) -> Integers:
         """Return the rows of the best ``count`` feasible machines, best first; equal ones by the profile's ties."""
         if self._best_rows.size < min(count, self.feasible_count):
-            self._best_rows = self._best(self.feasible, self.feasible_count, max(count, BEST))
+            self._best_rows = self._best(count, None)
         return self._best_rows[:count]
 
     def best_among(self, only: Bools, count: int) -> Integers:
         """Return the rows of the best ``count`` feasible machines among ``only`` [n], best first."""
-        feasible = self.feasible & only
-        return self._best(feasible, int(np.count_nonzero(feasible)), count)
+        return self._best(count, np.ascontiguousarray(only))
 
-    def _best(self, feasible: Bools, feasible_count: int, count: int) -> Integers:
-        if count < 1 or not feasible_count:
-            return NO_ROWS
-        total = self.total
-        if feasible_count < total.size:
-            total = total.copy()
-            np.copyto(total, -np.inf, where=~feasible)
-        if count < feasible_count:
-            (rows,) = (total >= at_least(total, count) - TIE).nonzero()
-        else:
-            rows = np.flatnonzero(feasible)
-        steps = np.rint(total[rows] / TIE)
-        names = self.machines.roster.name_order[rows]
-        if self.profile.ties == "draw":
-            return rows[np.lexsort((names, self._lots(rows), -steps))][:count]
-        return rows[np.lexsort((names, -steps))][:count]
+    def _best(self, count: int, only: Bools | None) -> Integers:
+        if count <= _SORTED:
+            return best_among(self.refused, self.total, self.order, only, count)
+        (rows,) = (self.feasible if only is None else self.feasible & only).nonzero()
+        steps = np.rint(self.total[rows] / TIE)
+        found: Integers = rows[np.lexsort((self.order[rows], -steps))][:count]
+        return found
 
-    def _lots(self, rows: Integers) -> NDArray[np.uint64]:
-        """Return [len(rows)] a hash of machine and instance, by which ties are drawn; the same in every process."""
-        lot = self.machines.roster.name_hash[rows] ^ np.uint64(hash_of(self.request.id))
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finaliser of splitmix64
-            lot = (lot ^ (lot >> np.uint64(shift))) * np.uint64(factor)
-        return lot ^ (lot >> np.uint64(31))
+    # ---- one machine
+
+    def said(self, verdict: Verdict | ScoreTerm, row: int) -> tuple[float, Floats | None]:
+        """Return what a filter or a score finds of one machine, and the numbers behind it, by the function that ranked.
+
+        None of a plugin of another package: it is asked by `scorer.ranking.profiles.plugins.detail`.
+        """
+        if verdict.use < 0:
+            return 0.0, None
+        is_score = isinstance(verdict, ScoreTerm)
+        patch = verdict.machines.what_if.place.get(row, -1)
+        return explain(self.uses[is_score], verdict.use, row, patch, is_score=is_score)
+
+    def said_of_all(self, term: ScoreTerm) -> Floats:
+        """Return [n, ...]: the numbers behind a built-in score's values, as `said` has them."""
+        return explain_all(self.uses[1], term.use, len(self.machines), is_score=True)
+
+    def verdict_of(self, row: int) -> tuple[Verdict, str] | None:
+        """Return the first filter that refuses a machine, and why; None where none does."""
+        code = int(self.refused[row])
+        return verdict_of(self.verdicts, code) if code else None
+
+    def limits_for(self, request: Request, rows: Sequence[int]) -> list[Limit]:
+        """Return the limits of the profile's filters for a request on some machines, and one instance a port."""
+        index, found = np.array(rows, np.int64), list[Limit]()
+        for placed in self.profile.filters:
+            own = next((each.machines for each in self.verdicts if each.placed is placed), self.machines)
+            found += plugins.limits(placed.filter, request, own.of(request).take(index))
+        known = {limit.measure for limit in found}
+        return found + [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
 
 
-@dataclass(eq=False)
-class ContinuedRanking(Ranking):
-    """The ranking that a run of alike placements began with, and the machine that is best after them."""
+def verdict_of(verdicts: Sequence[Verdict], code: int) -> tuple[Verdict, str]:
+    """Return the filter of a refusal, and its reason in words."""
+    verdict = next(each for each in verdicts if each.code == code // CODE * CODE)
+    return verdict, verdict.reason(code % CODE)
 
-    base: Ranking
-    row: int
 
-    def best(self, count: int) -> Integers:
-        """Return the row of the best machine; no others are known."""
-        return np.array([self.row][:count], np.int64)
+def order_of(roster: Roster, ties: str, request_id: str) -> NDArray[np.uint64]:
+    """Return [n] the order of equal machines: by name, or drawn by machine and instance, in every process alike."""
+    if ties == "name":
+        return roster.name_order
+    lot = roster.name_hash ^ np.uint64(hash_of(request_id))
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finaliser of splitmix64
+        lot = (lot ^ (lot >> np.uint64(shift))) * np.uint64(factor)
+    return lot ^ (lot >> np.uint64(31))

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from schemas.rpc.request import InvalidRequest, Request
-from scorer.ranking.columns.table import COLUMNS
-from scorer.ranking.estimates.credits import Credits
-from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept, LoadModelKey
-from scorer.ranking.machines.machines import NOTHING, UNOWNED, Fleet, Machines
-from scorer.ranking.machines.owner import Owner
-from scorer.ranking.profiles.profile import LoadModel, Profile
-from scorer.ranking.staleness import silent
-from scorer.snapshot.snapshot import Snapshot
-
-_ESTIMATES = Owner("estimates")
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles.profile import LoadModel
+from scorer.ranking.staleness import any_fresh, is_silent
+from scorer.ranking.tables import model_of
 
 
 class Seen:
@@ -23,63 +16,47 @@ class Seen:
     Raises InvalidRequest for a ``window_s`` that the snapshot does not have.
     """
 
-    def __init__(self, request: Request, inputs: RankingInputs) -> None:
+    def __init__(self, request: Request, inputs: RankingInputs, *, by_load: bool = False) -> None:
+        """``by_load``: the load is looked at, however old the data is."""
         self._request = request
         self._inputs = inputs
-        snapshot, profile, now_s = inputs.snapshot, inputs.profile, inputs.now_s
-        self._requests_alone = profile.stale == "requests" and not _any_fresh(snapshot, profile, now_s)
-        self._last_known = profile.stale == "last-known" and silent(snapshot, profile.stale_s, now_s, inputs.kept)
+        profile = inputs.profile
+        alone = profile.stale == "requests" and not by_load
+        self._requests_alone = alone and not any_fresh(inputs.snapshot, profile, inputs.now_s)
+        self._last_known: bool | None = None if profile.stale == "last-known" else False
         self._machines: dict[int, Machines] = {}
 
-    def machines(self, load_model: LoadModel | None = None, owner: Owner = UNOWNED) -> Machines:
-        """Return the machines under one load model (None: the profile's); from now on they keep values for ``owner``.
+    def machines(self, load_model: LoadModel | None = None) -> Machines:
+        """Return the machines under one load model (None: the profile's).
 
         The request's own window is for the profile's load model.
         """
         own = self._inputs.profile.load_model
         load_model = load_model or own
-        machines = self._machines.get(id(load_model))
-        if machines is None:
+        found = self._machines.get(id(load_model))
+        if found is None:
             window_s = self._request.window_s if load_model is own else 0
-            fleet = fleet_of(self._inputs, load_model, window_s, requests_alone=self._requests_alone)
-            fleet.last_known = self._last_known
-            machines = self._machines[id(load_model)] = Machines(fleet, self._request, self._inputs.now_s)
-        machines.owner = owner
-        return machines
+            found = self._machines[id(load_model)] = self._made(load_model, window_s)
+        return found
+
+    def _made(self, load_model: LoadModel, window_s: int) -> Machines:
+        inputs, snapshot = self._inputs, self._inputs.snapshot
+        if window_s and snapshot.windows_s and window_s not in snapshot.windows_s:
+            there = ", ".join(map(str, snapshot.windows_s))
+            raise InvalidRequest(f"window_s: no window of {window_s} s is kept; there are {there}")
+        model = model_of(load_model, snapshot, window_s, requests_alone=self._requests_alone)
+        table = inputs.tables.table(snapshot, inputs.ledger, model, inputs.profile, inputs.now_s)
+        what_if = inputs.tables.what_if(inputs.overlay, snapshot)
+        if what_if.overlay is not None or snapshot is not snapshot.origin:
+            what_if.follow(table, snapshot)
+        if self._last_known is None:
+            self._last_known = is_silent(table.rows, inputs.profile.stale_s, inputs.now_s)
+        return Machines(table, what_if, snapshot, self._request, inputs.now_s, last_known=self._last_known)
 
 
-def _any_fresh(snapshot: Snapshot, profile: Profile, now_s: float) -> bool:
-    """Return whether any machine has a sample younger than ``stale_s``."""
-    seen_at = snapshot.seen_at
-    return bool(seen_at.size) and bool(now_s - seen_at.max() <= profile.stale_s)
-
-
-def fleet_of(
-    inputs: RankingInputs, load_model: LoadModel | None = None, window_s: int = 0, *, requests_alone: bool = False
-) -> Fleet:
-    """Return the fleet under a load model (None: the profile's), its kept columns up to date with the ledger.
+def machines_of(inputs: RankingInputs, load_model: LoadModel | None = None, window_s: int = 0) -> Machines:
+    """Return the machines under a load model (None: the profile's), without a request; the data may be of any age.
 
     Raises InvalidRequest for a ``window_s`` that the snapshot does not have.
     """
-    snapshot, load_model = inputs.snapshot, load_model or inputs.profile.load_model
-    if window_s and snapshot.windows_s and window_s not in snapshot.windows_s:
-        there = ", ".join(map(str, snapshot.windows_s))
-        raise InvalidRequest(f"window_s: no window of {window_s} s is kept; there are {there}")
-    wanted_s = window_s if window_s and snapshot.windows_s else load_model.window_s(snapshot.windows_s)
-    estimate = _estimate(snapshot, load_model, inputs.kept)
-    key = LoadModelKey(wanted_s, load_model.credits, load_model.debits, estimate.key, requests_alone)
-    shelf, rows = inputs.kept.shelf(snapshot, inputs.seen_ledger, key)
-    fleet = Fleet(Credits(load_model.credits, estimate, snapshot), key, shelf, COLUMNS)
-    if rows is not None:
-        shelf.renew(Machines(fleet, NOTHING, 0.0, rows=rows))
-    return fleet
-
-
-def _estimate(snapshot: Snapshot, load_model: LoadModel, kept: Kept) -> Estimate:
-    """Return the estimate of a load model with what was learned, made once for a snapshot."""
-    if not (load_model.learned and snapshot.learned):
-        return load_model.estimate
-    found: Estimate = kept.of_snapshot(
-        snapshot, (_ESTIMATES, load_model.estimate.key), lambda: load_model.estimate_with(snapshot.learned)
-    )
-    return found
+    return Seen(Request(window_s=window_s), inputs, by_load=True).machines(load_model)

@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scorer.ranking.machines.kept import Kept
-from scorer.ranking.machines.owner import Owner
+from scorer.ranking.kernel.binding import silent
 from scorer.ranking.profiles.profile import Profile
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.snapshot import Snapshot
@@ -24,33 +24,21 @@ from scorer.snapshot.snapshot import Snapshot
 SILENT_SHARE = 0.9
 """The pipeline is silent when at least this share of the machines with data is stale."""
 _INTERVALS_MAX = 3.0
-_STALENESS = Owner("staleness")
 
 
-def silent(snapshot: Snapshot, stale_s: float, now_s: float, kept: Kept) -> bool:
-    """Return whether the pipeline is silent; False where no machine ever had data.
+def is_silent(rows: NDArray[np.void], stale_s: float, now_s: float) -> bool:
+    """Return whether the pipeline is silent, by the rows of a decision; False where no machine ever had data."""
+    return silent(rows, now_s, stale_s, SILENT_SHARE)
 
-    While no machine is stale, the usual case, the machines are not sorted by time.
-    """
-    first_s: float = kept.of_snapshot(
-        snapshot, (_STALENESS, ("first", stale_s)), lambda: float(_until_s(snapshot, stale_s).min(initial=math.inf))
-    )
-    if now_s <= first_s:
-        return False
-    until_s: float = kept.of_snapshot(
-        snapshot, (_STALENESS, ("most", stale_s)), lambda: heard_until_s(_until_s(snapshot, stale_s))
-    )
-    return now_s > until_s
+
+def any_fresh(snapshot: Snapshot, profile: Profile, now_s: float) -> bool:
+    """Return whether any machine has a sample younger than ``stale_s``."""
+    return now_s - snapshot.newest_at <= profile.stale_s
 
 
 def fresh_until_s(snapshot: Snapshot, stale_s: float) -> Floats:
     """Return [M]: the time from which on each machine is stale, unless data arrive before; -inf without data."""
     return snapshot.seen_at + np.fmax(stale_s, _INTERVALS_MAX * snapshot.column("interval_s"))
-
-
-def _until_s(snapshot: Snapshot, stale_s: float) -> Floats:
-    until_s, known = fresh_until_s(snapshot, stale_s), snapshot.has_data
-    return until_s if known.all() else until_s[known]
 
 
 def heard_until_s(until_s: Floats) -> float:
@@ -61,13 +49,13 @@ def heard_until_s(until_s: Floats) -> float:
     return float(np.partition(until_s, place)[place])
 
 
-def degraded(snapshot: Snapshot, profile: Profile, now_s: float, kept: Kept) -> str:
+def degraded(snapshot: Snapshot, profile: Profile, now_s: float) -> str:
     """Return what is wrong with the data as a whole, in words; "" where nothing is."""
     if not len(snapshot):
         return "no machine is known"
     if not snapshot.machines_with_data:
         return "no machine has data"
-    if not silent(snapshot, profile.stale_s, now_s, kept):
+    if now_s <= heard_until_s(fresh_until_s(snapshot, profile.stale_s)[snapshot.has_data]):
         return ""
     age_s = now_s - snapshot.newest_at
     return f"at least {SILENT_SHARE:.0%} of the machines have stale data; the newest sample is {age_s:.0f} s old"

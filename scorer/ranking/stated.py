@@ -1,18 +1,14 @@
-"""The chances of overload that a profile states of all machines as they are."""
+"""What a profile's score states of all machines as they are, to be compared with what came."""
 
 from __future__ import annotations
 
-from schemas.rpc.request import Request
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.rank import rank
 from scorer.ranking.scores.expected_overload import ExpectedOverload
+from scorer.ranking.seen import machines_of
 from scorer.ranking.true_chance import Stated
 
 
 def stated_chances(inputs: RankingInputs) -> Stated | None:
-    """Return what its `expected_overload` states, uncorrected; None where the profile has no such score."""
-    score = inputs.profile.find(ExpectedOverload)
-    if score is None:
-        return None
-    term = next(each for each in rank(Request(), inputs).terms if each.weighted.score is score)
-    return score.stated(term.machines)
+    """Return the chances of `expected_overload`; None for a profile without it."""
+    weighted = next((each for each in inputs.profile.scores if isinstance(each.score, ExpectedOverload)), None)
+    return None if weighted is None else weighted.score.stated(machines_of(inputs, weighted.load_model))

@@ -26,9 +26,9 @@ from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.proposals import Term, propose
 from scorer.planning.balance.rounds import Rounds, condition_of
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.third_party import PluginError
+from scorer.ranking.tables import Tables
 from scorer.rebalancer.metrics import Metrics
 from scorer.rebalancer.moves_queue import MovesQueue, Overtaken
 from scorer.rebalancer.settings import RebalancerSettings
@@ -87,7 +87,7 @@ class Daemon:
             self._round(number, now_s)
 
     def _forget(self) -> None:
-        self._term, self._kept = Term(self._number or 0, self._settings.ack_s), Kept()
+        self._term, self._tables = Term(self._number or 0, self._settings.ack_s), Tables()
         self._rounds: Rounds | None = None
         self._due_s = -math.inf
 
@@ -99,7 +99,7 @@ class Daemon:
         condition = condition_of(profile.rebalance, settings.every)
         if self._rounds is None or self._rounds.condition != condition:
             self._rounds = Rounds(condition)
-        inputs = seen.inputs(profile, self._kept)
+        inputs = seen.inputs(profile, self._tables)
         plan = advice(inputs, self._rounds, settled.pending, self._term.resting)
         new = propose(plan, number, now_s, settings.proposal_s)
         if self._lease.take() != number:  # this process was suspended meanwhile, and another plans

@@ -3,7 +3,7 @@
     LPUSH queries ──> BLMOVE ──> taken:<scorer> ──> handler ──> LPUSH, LTRIM, EXPIRE reply:<id>; LREM taken: one write
 
 One turn of the loop is one round trip. One write has the last answer, the command that takes the next query, and the
-reads that bring the ledger up to date. While the server works, the scorer prepares the next decision.
+reads that bring the ledger up to date.
 
 A query stays on the scorer's own list until its answer is written. When the scorer's heartbeat stops, another scorer
 moves the list back to the queue (`scorer.background.heartbeat`), so a killed scorer loses nothing. The price is that a
@@ -26,8 +26,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -123,7 +122,6 @@ class Rpc:
                 self._metrics.returned.inc()
 
     def _serve(self, stop: threading.Event) -> None:
-        prepare: Callable[[], None] | None = None
         while not stop.is_set():
             reads = self._service.reads()
             first = self._take_one_more if self._replies.under_way else self._take
@@ -131,7 +129,7 @@ class Rpc:
             self._asked_at = self._clock()
             looks = time.monotonic() >= self._look_at
             last = (self._take_of_operators,) if looks else ()
-            got = self._wire.ask([*takes, self._length, *reads, *last], _BLOCK_S, prepare)
+            got = self._wire.ask([*takes, self._length, *reads, *last], _BLOCK_S)
             of_operators = self._looked(got.pop()) if looks else None
             if of_operators is None and self._own:
                 of_operators = self._own.popleft()
@@ -149,11 +147,8 @@ class Rpc:
                     self._shed_load(waiting - self._queue_length_max)
             began_at = time.perf_counter()
             read = [(raw, self._bound(read_query(raw))) for raw in taken]
-            self._service.taken([query for _, query in read if isinstance(query, Query)])
-            for (raw, query), (_, after) in pairwise(read):
-                answer = self._answer(raw, query)
-                at_once = isinstance(after, Query) and self._service.known(after)
-                (self._wire.hold if at_once else self._wire.post)(answer)
+            for raw, query in read[:-1]:
+                self._wire.post(self._answer(raw, query))
             if read and self._replies.under_way:
                 self._wire.post(self._answer(*read[-1]))
             elif read:
@@ -163,9 +158,6 @@ class Rpc:
                 self._wire.post(self._answer(of_operators, query, of_operators=True))
             self._go_on(time.perf_counter() - began_at)
             self._report()
-            prepare = (
-                self._service.prepare if len(taken) == 1 and waiting == 0 and not self._replies.under_way else None
-            )
         self._end()
 
     def _looked(self, found: Any) -> bytes | None:

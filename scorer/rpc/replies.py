@@ -56,20 +56,11 @@ class Service(Protocol):
     def accept(self, answers: Sequence[Any]) -> None:
         """Take the answers of `reads`, before any of the taken queries is answered."""
 
-    def taken(self, queries: Sequence[Query]) -> None:
-        """Note the queries that were taken together, before the first of them is answered."""
-
-    def known(self, query: Query) -> bool:
-        """Return whether the answer to a query is already there: then it is sent in one write with the one before."""
-
     def steps(self, query: Query) -> Steps[bytes]:
         """Return the result as JSON, in steps; raise CallError or InvalidRequest."""
 
     def writes(self) -> Sequence[Command]:
         """Return commands to be sent with the answer; what they return is ignored."""
-
-    def prepare(self) -> None:
-        """Prepare for the next query; called while no query waits."""
 
     def lost(self) -> None:
         """Note that the connection was lost: the server may have restarted with other data than was read."""

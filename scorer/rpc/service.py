@@ -15,7 +15,6 @@ from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.transition import FORMAT, NotAcknowledged, UnknownFormat
 from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.scripts import Ledger
-from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Conflict, IdTaken, Late
 from scorer.placement.placer import Placing
@@ -66,9 +65,8 @@ class ScorerService:
         self._decisions = DecisionLog(
             settings.names, settings.scorer, settings.decisions_length, settings.decisions_bytes
         )
-        reuse = Reuse()
-        placing = Placing(ledger, current.follower, settings.attempts_max, current.clock, reuse)
-        self._placements = Placements(current, placing, reuse, self._decisions)
+        placing = Placing(ledger, current.follower, settings.attempts_max, current.clock)
+        self._placements = Placements(current, placing, self._decisions)
         self._updates = Updates(current, ledger)
         self._started_at = current.clock()
         self._marker = Marker(settings.names)
@@ -93,23 +91,10 @@ class ScorerService:
             self._marks = self._marker.accept(answers[0], follower.epoch, len(follower.view))
             self.current.metrics.unaccepted.set(float(bool(self._marker.refusal)))
 
-    def taken(self, queries: Sequence[Query]) -> None:
-        """Note which of the queries taken together can be placed together."""
-        self._placements.taken(queries)
-
-    def known(self, query: Query) -> bool:
-        """Return whether the query was placed together with others, and its answer is there."""
-        return self._placements.known(query)
-
     def writes(self) -> Sequence[Command]:
         """Return the commands that write the log of decisions and the ledger's marker."""
         marks, self._marks = self._marks, []
         return [*marks, *self._decisions.take()]
-
-    def prepare(self) -> None:
-        """Compute in advance what the next decision needs, while no query waits."""
-        if self.current.ready:
-            self._placements.prepare()
 
     def lost(self) -> None:
         """Have the ledger read again: the server may have restarted with other data."""
@@ -137,8 +122,6 @@ class ScorerService:
             raise
         except (Conflict, NotAcknowledged, UnknownFormat) as failure:
             raise CallError("UNAVAILABLE", str(failure), retryable=True) from None
-        finally:
-            self._placements.count_reuse()
 
     # ---- the methods
 

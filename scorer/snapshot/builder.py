@@ -98,8 +98,8 @@ def _made(
     windows_s = tuple(sorted({w for table in tables for w in table.header.windows_s}))
     if previous is None or roster is not previous.roster or windows_s != previous.windows_s:
         shape = new_number()
-        columns = Columns(tables, gather, np.full(len(roster.names), shape, np.int64))
-        return Snapshot(columns, roster, rules, windows_s, shape, sources)
+        versions = np.full(len(roster.names), shape, np.int64)
+        return Snapshot(Columns(tables, gather), roster, rules, windows_s, shape, versions, sources)
     before = previous.columns
     if sources.names != previous.sources.names or (gather is None) != (before.gather is None):
         changed = np.ones(len(roster.names), np.bool_)
@@ -109,8 +109,8 @@ def _made(
             changed = np.append(changed, False)[gather] | (gather != before.gather)
     if rules is not previous.rules:
         changed |= rules.changed_since(previous.rules)
-    columns = Columns(tables, gather, raised(previous.versions, changed), before)
-    return Snapshot(columns, roster, rules, windows_s, previous.shape, sources)
+    versions = raised(previous.versions, changed)
+    return Snapshot(Columns(tables, gather), roster, rules, windows_s, previous.shape, versions, sources)
 
 
 def _with_facts(

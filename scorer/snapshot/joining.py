@@ -2,14 +2,11 @@
 
 During an upgrade workers with different settings may run. So each table's windows are joined by length, and its
 resources by name.
-
-A column is mended from the one of an earlier snapshot of the same shape, in a copy: only the rows of other versions are
-read again. Where more than a `MENDED_MOST` part of the rows changed, it is joined anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,8 +28,6 @@ _LEADING_AXES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _ABSENT = {"filled": 0.0, "coverage": 0.0, "skew": 0.0}
 """The value of a column where nothing is known; NaN unless listed."""
-MENDED_MOST = 1 / 8
-"""With a larger part of the rows changed, to join a column anew is as fast."""
 
 _Key = tuple[str, int | None]
 _Source = tuple[WindowTable, Integers | slice, Integers | slice]
@@ -46,86 +41,27 @@ class Columns:
     None where the machines are the rows of the tables, one after another.
     """
 
-    def __init__(
-        self,
-        tables: Sequence[PartitionWindows],
-        gather: Integers | None,
-        versions: Integers,
-        before: Columns | None = None,
-    ) -> None:
-        """``before``: the columns of an earlier snapshot of the same shape."""
+    def __init__(self, tables: Sequence[PartitionWindows], gather: Integers | None) -> None:
         self.tables = tables
         self.gather = gather
-        self.versions = versions
         self._found: dict[_Key, Floats] = {}
-        self._latest: dict[_Key, tuple[Integers, Floats]] = {} if before is None else before._latest
-        """The columns that were made last in snapshots of this shape, with the versions of their rows."""
-        self._from: dict[str, tuple[Floats, Floats]] = {} if before is None else before._from
-        """What was made last of a column, with that column."""
-        self._changes: tuple[Integers | None, Integers, Sequence[_Source]] = (None, np.zeros(0, np.int64), [])
-        self._asked: dict[_Key, None] = {}
-        """The columns that were asked for."""
-        self._followed: dict[_Key, None] = {}
-        """Those that were made because the snapshot before was asked for them, or had made them so itself."""
 
     def get(self, name: str, window_s: int | None = None) -> Floats:
         """Return a column, of one window if it has a W axis; ``window_s`` 0 is the window that no table has."""
-        self._asked[name, window_s] = None
-        return self._made(name, window_s)
-
-    def follow(self, before: Columns) -> None:
-        """Make the columns that were asked for in the snapshot before, so that the next decision need not."""
-        self._followed = before._asked.copy() or before._followed
-        for name, window_s in self._followed:
-            self._made(name, window_s)
-        self._asked.clear()  # of what was asked for to make other values
-
-    def made_from(self, column: Floats, name: str, compute: Callable[[Floats], Floats]) -> Floats:
-        """Return ``compute(column)``, made once under this name while the column stays the same object."""
-        before, found = self._from.get(name, (None, column))
-        if before is not column:
-            found = compute(column)
-            found.flags.writeable = False
-            self._from[name] = column, found
-        return found
-
-    def _made(self, name: str, window_s: int | None) -> Floats:
         key = name, window_s
         column = self._found.get(key)
         if column is None:
-            column = self._mended(name, window_s)
+            if name == "class_mean":
+                column = np.stack([self.get(f"class_{one}", window_s) for one in PRIORITY_CLASSES])
+            else:
+                column = self._joined(name, window_s)
             column.flags.writeable = False
             self._found[key] = column
-            self._latest[key] = self.versions, column
         return column
 
-    def _mended(self, name: str, window_s: int | None) -> Floats:
-        if name == "class_mean":
-            return np.stack([self.get(f"class_{one}", window_s) for one in PRIORITY_CLASSES])
-        versions, before = self._latest.get((name, window_s), (None, None))
-        if versions is None or before is None:
-            return self._joined(name, window_s)
-        rows, sources = self._changed_since(versions)
-        if rows.size > self.versions.size * MENDED_MOST:
-            return self._joined(name, window_s)
-        if not rows.size:
-            return before
-        values = _read(name, window_s, sources, rows.size)
-        if values.tobytes() == before[..., rows].tobytes():  # as of capacity, which hardly ever changes
-            return before
-        column = before.copy()
-        column[..., rows] = values
-        return column
-
-    def _changed_since(self, versions: Integers) -> tuple[Integers, Sequence[_Source]]:
-        """Return the rows with other versions, and where their values are."""
-        known, rows, sources = self._changes
-        if known is not versions:
-            rows = np.flatnonzero(versions != self.versions)
-            few = rows.size <= versions.size * MENDED_MOST
-            sources = _sources(self.tables, rows if self.gather is None else self.gather[rows]) if few else []
-            self._changes = versions, rows, sources
-        return rows, sources
+    def of_rows(self, rows: Integers) -> Columns:
+        """Return the columns of some machines: what a flush has changed is read without the rest of the fleet."""
+        return _FewColumns(self, rows)
 
     def _joined(self, name: str, window_s: int | None) -> Floats:
         """Return the column made from all tables."""
@@ -139,6 +75,19 @@ class Columns:
             start += table.machines_count
         found = _read(name, window_s, sources, count + (self.gather is not None))
         return found if self.gather is None else found.take(self.gather, axis=-1)
+
+
+class _FewColumns(Columns):
+    """The columns of some of the machines of others."""
+
+    def __init__(self, of: Columns, rows: Integers) -> None:
+        super().__init__(of.tables, rows if of.gather is None else of.gather[rows])
+        assert self.gather is not None
+        self._sources = _sources(self.tables, self.gather)
+
+    def _joined(self, name: str, window_s: int | None) -> Floats:
+        assert self.gather is not None
+        return _read(name, window_s, self._sources, self.gather.size)
 
 
 def _sources(tables: Sequence[PartitionWindows], rows: Integers) -> Sequence[_Source]:

@@ -26,9 +26,9 @@ class Roster:
         return {name: row for row, name in enumerate(self.names)}
 
     @cached_property
-    def name_order(self) -> Integers:
+    def name_order(self) -> NDArray[np.uint64]:
         """[M] Position of each row's name among the sorted names: how ties are broken."""
-        order = np.empty(len(self.names), np.int64)
+        order = np.empty(len(self.names), np.uint64)
         order[np.argsort(np.array(self.names, dtype=np.str_))] = np.arange(len(self.names))
         return order
 

@@ -14,7 +14,6 @@ from schemas.messages.sample import MachineFacts
 from schemas.resources import RESOURCES
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.roster import Roster
-from scorer.snapshot.versions import new_number
 
 _R = len(RESOURCES)
 
@@ -37,8 +36,6 @@ class MachineRules:
             [effective(operator, name) for name in roster.names] if operator else [OperatorFacts()] * len(roster.names)
         )
         self._said = said
-        self.but_cordon = new_number()
-        """Equal in two rules that differ at most in which machines are cordoned."""
         reported = [facts.get(name) for name in roster.names]
         self._labels: list[Mapping[str, str]] = [
             (fact.labels | rule.labels) if fact else rule.labels for fact, rule in zip(reported, said, strict=True)
@@ -72,7 +69,6 @@ class MachineRules:
     def with_facts(self, facts: Mapping[int, MachineFacts | None]) -> MachineRules:
         """Return the rules with other facts in some rows; columns that do not depend on these rows are shared."""
         rules = copy.copy(self)
-        rules.but_cordon = new_number()
         rules._labels = list(self._labels)
         rules.capacity_agent = self.capacity_agent.copy()
         touched: set[str] = set()
@@ -103,6 +99,14 @@ class MachineRules:
         rules.cordon = self.cordon.copy()
         rules.cordon[np.array(rows, np.int64)] = True
         rules.has_cordon = bool(rules.cordon.any())
+        return rules
+
+    def of_rows(self, rows: Integers) -> MachineRules:
+        """Return the columns of some machines, without their labels."""
+        rules = copy.copy(self)
+        for name, column in vars(self).items():
+            if isinstance(column, np.ndarray):
+                setattr(rules, name, column[..., rows])
         return rules
 
     def label(self, key: str) -> LabelColumn:

@@ -1,10 +1,9 @@
 """The Snapshot: all that is known of the machines at one moment, as read-only numpy columns, machine axis last.
 
-It is built every few tens of milliseconds (`scorer.snapshot.builder`). A column is made when it is first read, and
-mended from that of the snapshot before (`scorer.snapshot.joining`). Letters as in `schemas.tables.window_table`: W
-windows, R resources, Q percentiles, M machines.
-
-It keeps the columns that it made. What is computed from them is kept elsewhere (`scorer.ranking.machines.kept`).
+It is built every few tens of milliseconds (`scorer.snapshot.builder`). A column is made when it is first read
+(`scorer.snapshot.joining`). Decisions read no columns but rows, which are brought up to date with what a snapshot has
+changed (`scorer.ranking.machines.table`). Letters as in `schemas.tables.window_table`: W windows, R resources, Q
+percentiles, M machines.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from scorer.snapshot.joining import Columns, by_window
 from scorer.snapshot.roster import Roster
 from scorer.snapshot.rules import MachineRules
 from scorer.snapshot.usages import Usages
-from scorer.snapshot.versions import raised
 from scorer.snapshot.windows import LONGEST_COVERED, ChosenWindows, choose_windows
 
 
@@ -36,6 +34,7 @@ class Snapshot:
         rules: MachineRules,
         windows_s: tuple[int, ...],
         shape: int,
+        versions: Integers,
         sources: Any,
     ) -> None:
         self.columns = columns
@@ -44,7 +43,7 @@ class Snapshot:
         self.windows_s = windows_s
         self.shape = shape
         """Equal in two snapshots whose rows are the same machines, with the same windows."""
-        self.versions: Integers = columns.versions
+        self.versions = versions
         """[M] Raised when anything of a machine changed: its windows, facts or rules (`scorer.snapshot.versions`)."""
         self.sources = sources
         self.learned: Learned | None = None
@@ -53,11 +52,22 @@ class Snapshot:
         """What each instance uses, as its machine's agent reports; look up only instances that the ledger has there."""
         self.predicted: bytes | None = None
         """The predicted peaks as they are stored (`scorer.classes.prediction`); None while there are none."""
+        self._origin: Snapshot | None = None
         self._stacked: dict[str, Floats] = {}
         self._chosen: dict[int, ChosenWindows] = {}
 
     def __len__(self) -> int:
-        return len(self.roster.names)
+        return self.versions.size
+
+    @property
+    def origin(self) -> Snapshot:
+        """The snapshot without the cordons of a what-if."""
+        return self if self._origin is None else self._origin
+
+    def of_rows(self, rows: Integers) -> Snapshot:
+        """Return what is known of some machines, in these rows; names stay those of all."""
+        rules, versions = self.rules.of_rows(rows), self.versions[rows]
+        return Snapshot(self.columns.of_rows(rows), self.roster, rules, self.windows_s, 0, versions, None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,7 +75,10 @@ class Snapshot:
         return self.roster.names
 
     def changed_since(self, other: Snapshot) -> Integers | None:
-        """Return the rows that differ from those of ``other``, ascending; None when the shape is another."""
+        """Return the rows that differ from those of ``other``, ascending; None when the shape is another.
+
+        Cordons of a what-if are patches beside the rows (`scorer.ranking.machines.what_if`), and no difference.
+        """
         if self.shape != other.shape:
             return None
         same = self.versions is other.versions
@@ -82,8 +95,9 @@ class Snapshot:
     def with_cordon(self, machines: Iterable[str]) -> Snapshot:
         """Return the snapshot as if an operator had cordoned these machines, too; unknown names are ignored."""
         index = self.roster.index
-        found, rows = copy.copy(self), [index[name] for name in machines if name in index]
-        found.rules, found.versions = self.rules.with_cordon(rows), raised(self.versions, np.array(rows, np.int64))
+        found = copy.copy(self)
+        found._origin = self.origin
+        found.rules = self.rules.with_cordon([index[name] for name in machines if name in index])
         return found
 
     def column(self, name: str) -> Floats:
@@ -149,7 +163,7 @@ class Snapshot:
     @cached_property
     def inverse_allocatable(self) -> Floats:
         """[R, M] 1 / allocatable; NaN where unknown or 0."""
-        return self.columns.made_from(self.allocatable, "inverse_allocatable", _inverse)
+        return inverse_of(self.allocatable)
 
     def windows(self, window_s: int = LONGEST_COVERED) -> ChosenWindows:
         """Return the columns of one window length, or of each machine's longest covered window.
@@ -179,7 +193,8 @@ class Snapshot:
         return windows.picked(name)
 
 
-def _inverse(column: Floats) -> Floats:
+def inverse_of(column: Floats) -> Floats:
+    """Return one by each number; NaN for 0."""
     with np.errstate(divide="ignore"):
         inverse = 1.0 / column
     if np.isinf(inverse).any():

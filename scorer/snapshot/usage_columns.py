@@ -18,8 +18,6 @@ from scorer.snapshot.arrays import Floats, Integers
 
 RECENT = 0.8
 """Part of the mean of the last half hour in `UsageColumns.mean`; the rest is the mean of a day."""
-KEPT_MIN, KEPT_MAX = 1_000, 3
-"""Of how many pairs the rows are kept, and of how many such askings."""
 AGE_MAX_S = 600.0
 """A figure is current until its machine's newest sample is so much later."""
 
@@ -60,7 +58,6 @@ class UsageIndex:
             self.digests = digests[self.order]
             last = np.append(self.digests[1:] != self.digests[:-1], True)
             self.order, self.digests = self.order[last], self.digests[last]
-        self._latest: list[tuple[Integers, Integers]] = []
 
     @cached_property
     def systems(self) -> Integers:
@@ -73,18 +70,6 @@ class UsageIndex:
         found = np.zeros(sum(table.digests.size for table in self._tables), np.int64)
         found[self.order] = self.digests
         return found
-
-    def rows_again(self, digests: Integers) -> Integers:
-        """Return `rows`, those of the last few digests without a search: they are asked for anew on each snapshot."""
-        if digests.size < KEPT_MIN:
-            return self.rows(digests)
-        for place, (known, rows) in enumerate(self._latest):
-            if known.size == digests.size and np.array_equal(known, digests):
-                self._latest = [(known, rows), *self._latest[:place], *self._latest[place + 1 :]]
-                return rows
-        rows = self.rows(digests)
-        self._latest = [(digests, rows), *self._latest][:KEPT_MAX]
-        return rows
 
     def rows(self, digests: Integers) -> Integers:
         """Return [K]: the joined row of each pair, -1 where there is none."""
@@ -153,7 +138,7 @@ class UsageColumns:
 
     def rows(self, digests: Integers, now_s: Floats) -> Integers:
         """Return [K]: the row of each pair, -1 where there is none that is current at ``now_s`` [K] of its machine."""
-        rows = self.index.rows_again(digests)
+        rows = self.index.rows(digests)
         if not self.at.size:
             return rows
         current = (rows >= 0) & (self.at[rows] >= now_s - AGE_MAX_S)

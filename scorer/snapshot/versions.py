@@ -2,7 +2,7 @@
 
 Each row has a number that was drawn when the row changed last. Two snapshots of one *shape* (the same machines in the
 same rows, the same windows) have equal versions exactly where nothing of a machine changed: its row in the window
-tables, its facts, its labels, operators' rules for it. So a column that is kept by machine is mended by
+tables, its facts, its labels, operators' rules for it. So rows of machines are brought up to date by
 `Snapshot.changed_since`. What is learned, reported by instance or predicted has no row: compare those by identity.
 
 Numbers are drawn once in a process. So two snapshots that were made from the same one never share a new version.

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from ops.replay.play.roles import Moment
 from ops.replay.workload import Workload
 from scorer.planning.drain.evicting import evicting
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.tables import Tables
 
 
 class Evicting(NamedTuple):
@@ -39,5 +39,5 @@ class ByAdvice:
     def evictions(self, moment: Moment) -> list[int]:
         """Return all advised evictions."""
         most = max(len(moment.ledger.instances), 1)
-        advice = evicting(moment.inputs(self._profile, Kept()), evictions_max=most)
+        advice = evicting(moment.inputs(self._profile, Tables()), evictions_max=most)
         return [] if advice is None else [self._number[one.instance.id] for one in advice.evicted]

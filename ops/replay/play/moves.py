@@ -22,9 +22,9 @@ from ops.replay.workload import MINUTE_S, Workload
 from schemas.resources import CPU, MEMORY
 from scorer.planning.balance.by_overload import rebalance
 from scorer.planning.balance.cost import memory_of
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.rebalance_section import COUNT_MAX
+from scorer.ranking.tables import Tables
 from scorer.snapshot.arrays import Floats
 
 BYTES_PER_GBIT = 1e9 / 8
@@ -58,7 +58,7 @@ class Rebalancer:
         self._number = {name: number for number, name in enumerate(workload.instances)}
         self._copy_minutes = copy_minutes(workload, moving.copy_gbit)
         self._left = 0.0
-        self._kept = Kept()
+        self._tables = Tables()
 
     def moves(self, moment: Moment) -> list[Move]:
         """Return the moves of this round."""
@@ -67,7 +67,7 @@ class Rebalancer:
         if self._left < 1.0:
             return []
         settings = replace(self._settings, moves_max=min(int(self._left), COUNT_MAX))
-        inputs = moment.inputs(replace(self._profile, rebalance=settings), self._kept)
+        inputs = moment.inputs(replace(self._profile, rebalance=settings), self._tables)
         plan, snapshot = rebalance(inputs, nic_unknown=self._moving.copy_rate), moment.snapshot
         self._left -= len(plan.steps)
         found = []

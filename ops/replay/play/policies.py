@@ -11,13 +11,14 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.limits import Limit, adds, mosts_in_script, scales_in_script
 from scorer.ledger.view.view import instance_of
-from scorer.placement.choosing.reuse import Reuse
+from scorer.placement.choosing.plan import plan
 from scorer.placement.offers.limits import limits
 from scorer.placement.placer import CANDIDATES
 from scorer.ranking.class_sums import by_class_filter
 from scorer.ranking.explanation.explain import summary
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.rank import rank
+from scorer.ranking.tables import Tables
 
 
 class ProfilePolicy:
@@ -32,19 +33,19 @@ class ProfilePolicy:
         self.learns = wants_lessons(profile)
         self.counts_by_class = by_class_filter(profile) is not None
         self._known: set[int] = set()
-        self._reuse, self._kept = Reuse(), Kept()
+        self._tables = Tables()
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
         """Rank one request, plan several; candidates that the ledger's limits refuse are skipped."""
-        inputs = moment.inputs(self.profile, self._kept)
+        inputs = moment.inputs(self.profile, self._tables)
         snapshot, ledger = inputs.snapshot, inputs.ledger
         if len(requests) > 1:
-            plan = self._reuse.plan(requests, inputs)
-            for position, why in plan.reasons.items():
+            planned = plan(requests, inputs)
+            for position, why in planned.reasons.items():
                 self._refused(instances[position], lambda why=why: why)  # type: ignore[misc]
-            return [None if machine is None else snapshot.roster.index[machine] for machine in plan.machines]
+            return [None if machine is None else snapshot.roster.index[machine] for machine in planned.machines]
         request = requests[0]
-        ranking = self._reuse.rank(request, inputs)
+        ranking = rank(request, inputs)
         rows = [int(row) for row in ranking.best(CANDIDATES)]
         record = instance_of(request, "", moment.now_s)
         for row, allowed in zip(rows, limits(ranking, rows, request), strict=True):

@@ -47,9 +47,9 @@ from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request
 from scorer.ranking.filters.fits import Fits
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.rank import rank
+from scorer.ranking.tables import Tables
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
@@ -71,7 +71,7 @@ class Reference:
         self.refusals: Counter[str] = Counter()
         self._generator = np.random.default_rng([seed, 77])
         self._known: set[int] = set()
-        self._kept = Kept()
+        self._tables = Tables()
         self._snapshot: Snapshot | None = None
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
@@ -79,7 +79,7 @@ class Reference:
         if self._snapshot is None:
             self._snapshot = moment.measuring.empty_snapshot()
         ranking = rank(
-            requests[0], RankingInputs(self._snapshot, moment.ledger, _BY_REQUESTS, moment.now_s, self._kept)
+            requests[0], RankingInputs(self._snapshot, moment.ledger, _BY_REQUESTS, moment.now_s, self._tables)
         )
         rows = np.flatnonzero(ranking.feasible)
         if not rows.size:

@@ -15,8 +15,8 @@ from ops.replay.play.true_fleet import Fleet
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.tables import Tables
 from scorer.snapshot.snapshot import Snapshot
 
 ROUND_MINUTES = 10
@@ -42,9 +42,9 @@ class Moment:
         """The measurements until now."""
         return self.measuring.snapshot(self.minute)
 
-    def inputs(self, profile: Profile, kept: Kept) -> RankingInputs:
+    def inputs(self, profile: Profile, tables: Tables) -> RankingInputs:
         """Return the inputs of a ranking by a profile."""
-        return RankingInputs(self.snapshot, self.ledger, profile, self.now_s, kept)
+        return RankingInputs(self.snapshot, self.ledger, profile, self.now_s, tables)
 
 
 class Policy(Protocol):

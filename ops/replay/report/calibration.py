@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +23,10 @@ from ops.replay.play.roles import Moment, Policy
 from ops.replay.play.simulation import Outcome
 from ops.replay.report.measures import utilization
 from schemas.rpc.request import Request
-from scorer.ranking.machines.kept import Kept
-from scorer.ranking.profiles.plugins import detail
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
-from scorer.ranking.ranking import ScoreTerm
 from scorer.ranking.scores.expected_overload import ExpectedOverload
+from scorer.ranking.tables import Tables
 from scorer.snapshot.arrays import Floats
 
 EVERY_MINUTES = 20
@@ -44,7 +43,7 @@ class Stated:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
-        self._kept = Kept()
+        self._tables = Tables()
         self._next = EVERY_MINUTES
         self.minutes: list[int] = []
         self.chances: list[Floats] = []
@@ -55,15 +54,15 @@ class Stated:
         if moment.minute < self._next:
             return
         self._next = moment.minute + EVERY_MINUTES
-        ranking = rank(Request(), moment.inputs(self._profile, self._kept))
+        ranking = rank(Request(), moment.inputs(self._profile, self._tables))
         stated = self._profile.find(ExpectedOverload)
         term = next(one for one in ranking.terms if one.weighted.score is stated)
         self.minutes.append(moment.minute)
-        self.chances.append(np.array([_chance(term, row) for row in range(len(ranking.machines))]))
+        said, detail = ranking.said_of_all(term), term.weighted.score.detail
+        self.chances.append(np.array([_chance(detail(each, Request(), term.machines, 0)) for each in said], np.float64))
 
 
-def _chance(term: ScoreTerm, row: int) -> float:
-    shown = detail(term.weighted.score, Request(), term.machines, row)
+def _chance(shown: Mapping[str, Any]) -> float:
     stated: Mapping[str, float | None] = next(of for name, of in shown.items() if name.startswith("chance_above"))
     found = stated.get("cpu")
     return float("nan") if found is None else found

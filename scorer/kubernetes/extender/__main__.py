@@ -57,7 +57,6 @@ def build(settings: ExtenderSettings, environ: Mapping[str, str]) -> Process:
     holds = Holds(Wire(settings.redis_arguments()), settings.names)
     fleet = FollowedFleet(ledger(), loader, profile, metrics, settings.refresh, holds)
     verbs = Verbs(fleet, settings.mode, how, metrics, settings.scored_max, settings.scheduler_names, binder)
-    fleet.changed = verbs.prepare
 
     def state() -> tuple[bool, dict[str, Any]]:
         with fleet.lock:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from scorer.kubernetes.extender.protocol import SCORE_MAX, ExtenderFilterResult, HostPriority
-from scorer.ranking.profiles import plugins
 from scorer.ranking.ranking import Ranking
 from scorer.snapshot.arrays import Integers
 from scorer.snapshot.roster import Roster
@@ -67,20 +66,11 @@ def kept(names: Sequence[str], ranking: Ranking) -> ExtenderFilterResult:
     left[refused] = False
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
-    for verdict in ranking.verdicts:
-        now = refused[~verdict.allowed[rows[refused]]]
-        if not now.size:
-            continue
-        refused = refused[verdict.allowed[rows[refused]]]
-        each = verdict.filter
-        to = failed if each.name in EVICTABLE else unresolvable
-        seen = verdict.machines.take(rows[now])
-        why = plugins.reasons(each, ranking.request, seen, np.zeros(now.size, np.bool_))
-        for place in now.tolist():
-            to[names[place]] = each.reason
-        for reason, holds in reversed(list(why.items())):
-            for place in now[holds].tolist():
-                to[names[place]] = reason
+    for place in refused.tolist():
+        why = ranking.verdict_of(int(rows[place]))
+        assert why is not None
+        verdict, reason = why
+        (failed if verdict.filter.name in EVICTABLE else unresolvable)[names[place]] = reason
     return ExtenderFilterResult(
         [name for name, keep in zip(names, left.tolist(), strict=True) if keep], failed, unresolvable
     )

@@ -21,13 +21,12 @@ from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.overlay import Overlay
-from scorer.ledger.view.view import LedgerView
 from scorer.live.loader import Loader
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.rank import Warmer
+from scorer.ranking.seen import machines_of
 from scorer.ranking.staleness import degraded
+from scorer.ranking.tables import Tables
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY
 
@@ -58,16 +57,13 @@ class FollowedFleet(threading.Thread):
         self.profile = profile
         self.trouble = ""
         """Why Redis cannot be read; "" while it can."""
-        self.changed: Callable[[], None] = lambda: None
-        """Called by the thread after the windows or the ledger have changed."""
         self.holds = holds
         self._ledger, self._loader, self._metrics = ledger, loader, metrics
         self._refresh_s, self._clock = refresh_s, clock
         self._stopping = threading.Event()
         self._follower = Follower(ledger)
         self._snapshot: Snapshot | None = None
-        self._kept = Kept()
-        self._warmer = Warmer(self._kept)
+        self._tables = Tables()
         self._refreshed_s = -math.inf
         self._heard_s = -math.inf
 
@@ -82,12 +78,12 @@ class FollowedFleet(threading.Thread):
     def is_stale(self) -> bool:
         """Return whether no machine has fresh data."""
         snapshot = self._snapshot
-        return snapshot is None or bool(degraded(snapshot, self.profile, self._clock(), self._kept))
+        return snapshot is None or bool(degraded(snapshot, self.profile, self._clock()))
 
     def inputs(self, overlay: Callable[[Follower], Overlay | None]) -> RankingInputs:
         """Return what a ranking is made from, with what the ledger will have soon."""
         assert self._snapshot is not None
-        found = RankingInputs(self._snapshot, self._follower.view, self.profile, self._clock(), self._kept)
+        found = RankingInputs(self._snapshot, self._follower.view, self.profile, self._clock(), self._tables)
         over = overlay(self._follower)
         return found if over is None else found.on(over)
 
@@ -110,7 +106,6 @@ class FollowedFleet(threading.Thread):
 
     def turn(self) -> float:
         """Read once what changed; return the seconds until the next time."""
-        before = self._seen()
         try:
             self._read_ledger()
             self.holds.read()
@@ -128,8 +123,6 @@ class FollowedFleet(threading.Thread):
         self.trouble = ""
         self._heard_s = time.monotonic()
         self._metrics.up.set(1)
-        if self._seen() != before:
-            self.changed()
         return LOOK_S
 
     def stop(self) -> None:
@@ -140,10 +133,6 @@ class FollowedFleet(threading.Thread):
         self._loader.close()
         self.holds.close()
         self._ledger.wire.close()
-
-    def _seen(self) -> tuple[Snapshot | None, LedgerView, int]:
-        view = self._follower.view
-        return self._snapshot, view, view.position
 
     def _read_ledger(self) -> None:
         answers = self._ledger.wire.ask(self._follower.reads())
@@ -171,12 +160,12 @@ class FollowedFleet(threading.Thread):
         self._refreshed_s = time.monotonic()
         if snapshot is None:
             return
-        try:
-            self._warmer.warm(snapshot, self.profile, self._clock())
-        except Exception as error:  # a plugin of another package may fail at a request that is made up
-            log.warning("extender.not_warmed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
+        for _ in self._tables.prepare(snapshot, self._follower.view, self.profile, self._clock()):
+            time.sleep(0)  # the turn of a thread that answers
         with self.lock:
             self._snapshot = snapshot
+            for load_model in self.profile.load_models:  # brings the rows up to date, so that no question does
+                machines_of(self.inputs(lambda _: None), load_model)
 
     def _failed(self, error: str) -> None:
         if not self.trouble:

@@ -54,7 +54,7 @@ class Pending:
     def over(self, view: LedgerView, uid: str, now_s: float, hold: str = "") -> Overlay | None:
         """Return the ledger with what counts now, the pod ``uid`` itself and its hold left out; None: the ledger alone.
 
-        The same overlay again while the ledger has not changed, so that columns that were made on it stay.
+        The same overlay again while the ledger has not changed, so that its rows stay.
         """
         same = self._overlay is not None and self._overlay.base is view and self._made_at == view.position
         ended = [one for one, (until_s, _) in self._by_uid.items() if not now_s <= until_s <= now_s + _LONGEST_S]

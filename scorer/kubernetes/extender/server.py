@@ -7,7 +7,6 @@ most `BODY_BYTES_MAX`, which names of 30,000 nodes do not reach, and whole nodes
 from __future__ import annotations
 
 import ssl
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -19,21 +18,7 @@ BODY_BYTES_MAX = 2 * 2**20
 CONNECTIONS_MAX = 256
 IDLE_S = 120
 THREADS = 8
-READ_S = 0.0005
-"""What is made for the next question waits for so long: the scheduler may read the answer on this core."""
 _JSON, _PLAIN = "application/json", "text/plain; charset=utf-8"
-
-
-class _Answer(list[bytes]):
-    """The body of an answer, and what is done when the server has sent it."""
-
-    def __init__(self, body: bytes, then: Callable[[], None]) -> None:
-        super().__init__([body])
-        self._then = then
-
-    def close(self) -> None:
-        time.sleep(READ_S)
-        self._then()
 
 
 class VerbPages:
@@ -46,13 +31,12 @@ class VerbPages:
             "/bind": verbs.bind,
         }
         self._client_names = frozenset(client_names)
-        self._prepare = verbs.prepare
 
     def __call__(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
         """Answer one request."""
         status, kind, body = self._answer(environ)
         start(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])
-        return _Answer(body, self._prepare) if kind == _JSON else [body]
+        return [body]
 
     def _answer(self, environ: dict[str, Any]) -> tuple[str, str, bytes]:
         if self._client_names and not self._client_names & names_of(environ.get(PEER) or {}):

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from schemas.rpc.request import InvalidRequest, Request
-from scorer.kubernetes.extender.ahead import Ahead
 from scorer.kubernetes.extender.answer import kept, scored
 from scorer.kubernetes.extender.binding import Binder, Refused
 from scorer.kubernetes.extender.extender import Mode, reservation
@@ -43,6 +42,7 @@ from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Wanted
 from scorer.ledger.view.view import instance_of
+from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 
 log = logging.getLogger("windward.extender")
@@ -72,7 +72,6 @@ class Verbs:
     clock: Callable[[], float] = time.time
     _told: bool = False
     _pending: Pending = field(default_factory=Pending)
-    _ahead: Ahead = field(default_factory=Ahead)
     _binds: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(BINDS_MAX))
 
     def prioritize(self, body: bytes) -> list[HostPriority]:
@@ -97,19 +96,6 @@ class Verbs:
         return self._counted(
             "bind", lambda _: self._bind(body), lambda why: ExtenderBindingResult(f"windward cannot bind now: {why}")
         )
-
-    def prepare(self) -> None:
-        """Make what the next question will need, unless one is being answered; called between questions."""
-        if not self.fleet.lock.acquire(blocking=False):
-            return
-        try:
-            if not self.fleet.why_not():
-                now_s = self.clock()
-                self._ahead.prepare(self.fleet.inputs(lambda follower: self._pending.over(follower.view, "", now_s)))
-        except Exception:  # the next question will be answered by the same error, or has none
-            log.exception("extender.not_prepared")
-        finally:
-            self.fleet.lock.release()
 
     def _counted(self, verb: str, make: Callable[[float], Found], neutral: Callable[[str], Found]) -> Found:
         """Return an answer, the neutral one where none can be made; count it, and its time."""
@@ -205,9 +191,7 @@ class Verbs:
             held = fleet.held(hold)
             own = "" if held is None else hold
             inputs = fleet.inputs(lambda follower: self._pending.over(follower.view, request.id, now_s, own))
-            return answer(
-                self._ahead.rank(request, inputs), held if held is not None and held.expires_at > now_s else None
-            )
+            return answer(rank(request, inputs), held if held is not None and held.expires_at > now_s else None)
         except InvalidRequest:
             raise Neutral("refused") from None
         finally:

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection
 
-import numpy as np
-
 from scorer.ledger.record.instance import LIVE, Instance, copy_with
 from scorer.ledger.view.slots import PlacedInstances, Slots
 from scorer.snapshot.arrays import Integers
@@ -71,15 +69,18 @@ class Leavers:
             if not self._by_machine[machine]:
                 del self._by_machine[machine]
 
+    @property
+    def slots(self) -> Slots:
+        """Their records."""
+        return self._slots
+
     def slots_on(self, machine: str) -> Collection[int]:
         """Return the slots of the instances that left a machine."""
         return self._by_machine.get(machine, {})
 
     def all(self) -> tuple[Integers, Integers]:
         """Return the slots in use, and the number of the machine of each."""
-        machines = self._slots.machines[: self._slots.used]
-        slots = np.flatnonzero(machines >= 0)
-        return slots, machines[slots]
+        return self._slots.live()
 
     def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
         """Return the leavers of these slots as columns; ``rows`` has the row of each one's machine."""

@@ -1,28 +1,22 @@
 """The overlay: proposed placements and removals on a ledger view, which stays as it is.
 
 A batch is planned on the ledger with the instances planned so far, a move on the ledger without the instance that
-moves. Both are an `Overlay`, which is read like the view: its instances, less those taken out, plus those proposed.
+moves. Both are an `Overlay`: the view's instances, less those taken out, plus those proposed.
 
 Chosen: a value of its own over the view, as Nomad's plan is over its state (``EvalContext.ProposedAllocs``). Rejected:
 adding to the live view and removing again afterwards. After an exception, or on another thread, a reader would see a
-ledger that never was. The order of a machine's instances would change, and every kept column would be made twice.
+ledger that never was. The order of a machine's instances would change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-
-import numpy as np
+from collections.abc import Iterable, Iterator, Sequence
 
 from scorer.ledger.record.facets import Facet, facets_of
 from scorer.ledger.record.instance import Instance, machines_of
 from scorer.ledger.view.leavers import Leavers
-from scorer.ledger.view.slots import PlacedInstances, Slots
+from scorer.ledger.view.slots import Slots
 from scorer.ledger.view.view import GONE, Change, LedgerView
-from scorer.snapshot.arrays import Floats, Integers
-
-_BEYOND = 1 << 40
-"""Slots of proposed instances are numbered from here, beyond those of any view."""
 
 
 class Overlay:
@@ -30,8 +24,6 @@ class Overlay:
 
     def __init__(self, base: LedgerView, without: Iterable[str] = ()) -> None:
         self.base = base
-        self._unseen: dict[str, int] = {}
-        """The numbers of machines that hold proposed instances and never held one of the view."""
         self._start = base.position
         self._without: set[str] = set()
         self._missing: set[int] = set()
@@ -66,21 +58,17 @@ class Overlay:
         if instance.id in self:
             raise ValueError(f"{instance.id!r} is already in the ledger")
         slot = self._slots.next()
-        known = self.base.numbers
-        number = known.get(instance.machine)
-        if number is None:
-            number = self._unseen.setdefault(instance.machine, len(known) + len(self._unseen))
-        self._slots.write(slot, instance, number)
+        self._slots.write(slot, instance, 0)
         self._proposed[instance.id], self._slot_of[instance.id] = instance, slot
-        self._by_machine.setdefault(instance.machine, []).append(_BEYOND + slot)
-        self._changes.append((instance.machine, _BEYOND + slot, facets_of(instance)))
+        self._by_machine.setdefault(instance.machine, []).append(slot)
+        self._changes.append((instance.machine, slot, facets_of(instance)))
 
     def withdraw(self, instance_id: str) -> None:
         """Take back what was proposed; KeyError where nothing was under this id."""
         instance = self._proposed.pop(instance_id)
         slot = self._slot_of.pop(instance_id)
         self._slots.clear(slot)
-        self._by_machine[instance.machine].remove(_BEYOND + slot)
+        self._by_machine[instance.machine].remove(slot)
         self._changes.append((instance.machine, GONE, facets_of(instance)))
 
     def leave(self, instance_id: str) -> None:
@@ -97,11 +85,6 @@ class Overlay:
         """The leavers of the view: an instance that is only proposed is none."""
         return self.base.leavers
 
-    @property
-    def numbers(self) -> Mapping[str, int]:
-        """Every machine that ever held an instance, the proposed ones too, in the order of their numbers."""
-        return self.base.numbers | self._unseen if self._unseen else self.base.numbers
-
     def holders(self, facets: frozenset[Facet]) -> list[str]:
         """Return the machine of each instance with all these facets; both machines of one that moves."""
         instances = self.base.instances
@@ -114,51 +97,28 @@ class Overlay:
         here = [one for one in self.base.held_on(machine) if one.id not in self._without]
         return here + [one for one in self._proposed.values() if one.machine == machine]
 
-    def slots_on(self, machine: str) -> Collection[int]:
-        """Return the slots of one machine's instances, in the order they came."""
-        own = self._by_machine.get(machine, [])
-        here = self.base.slots_on(machine)
-        if self._missing:
-            here = [slot for slot in here if slot not in self._missing]
-        return [*here, *own] if own else here
+    def addresses_on(self, machine: str) -> list[int]:
+        """Return where the records of one machine's instances are in memory: of the view, then of those proposed."""
+        here = [slot for slot in self.base.slots_on(machine) if slot not in self._missing]
+        own = self._by_machine.get(machine, ())
+        return [*self.base.slots.addresses_of(here), *self._slots.addresses_of(own)]
 
-    def live(self) -> tuple[Integers, Integers]:
-        """Return the slots in use, and the number of the machine of each."""
-        slots, machines = self.base.live()
-        if self._missing:
-            stay = ~np.isin(slots, list(self._missing))
-            slots, machines = slots[stay], machines[stay]
-        own = np.flatnonzero(self._slots.machines[: self._slots.used] >= 0)
-        return np.append(slots, _BEYOND + own), np.append(machines, self._slots.machines[own])
+    def difference(self) -> Iterator[tuple[str, int, Instance]]:
+        """Yield each proposed instance and each that is left out: its machine, 1 or -1, and the instance."""
+        yield from ((one.machine, 1, one) for one in self._proposed.values())
+        for instance_id in self._without:
+            one = self.base.instances[instance_id]
+            yield from ((machine, -1, one) for machine in machines_of(one))
 
-    def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
-        """Return the instances of these slots as columns; ``rows`` has the row of each one's machine."""
-        own = slots >= _BEYOND
-        if not own.any():
-            return self.base.take(slots, rows)
-        proposed = self._slots.take(slots[own] - _BEYOND, rows[own])
-        return PlacedInstances.joined(self.base.take(slots[~own], rows[~own]), proposed)
-
-    def promised(self, slots: Integers) -> tuple[Floats, Floats]:
-        """Return [R, K] amounts and [K] maxmemory of the instances of these slots."""
-        own = slots >= _BEYOND
-        mine, others = slots[own] - _BEYOND, self.base.promised(slots[~own])
-        amounts, maxmemory = np.empty((len(others[0]), slots.size)), np.empty(slots.size)
-        amounts[:, own], maxmemory[own] = self._slots.amounts[:, mine], self._slots.maxmemory[mine]
-        amounts[:, ~own], maxmemory[~own] = others
-        return amounts, maxmemory
+    @property
+    def changes(self) -> Sequence[Change]:
+        """The changes that are proposed."""
+        return self._changes
 
     @property
     def position(self) -> int:
         """Number of the changes, those of the view included."""
         return self._start + len(self._changes)
-
-    def changes_since(self, position: int) -> Sequence[Change] | None:
-        """Return the changes since a position; None when the view no longer remembers them."""
-        if position >= self._start:
-            return self._changes[position - self._start :]
-        before = self.base.changes_since(position)
-        return None if before is None else [*before, *self._changes]
 
 
 Readable = LedgerView | Overlay

@@ -1,8 +1,8 @@
 """The ledger's live instances in memory, kept current one changed record at a time.
 
 `LedgerView.apply` costs a few microseconds whatever the ledger's size: it writes the record and notes the change.
-Nothing here depends on a roster, and reading changes nothing. Sums by machine are made from the noted changes
-(`scorer.ledger.view.seats`); proposed placements are kept apart, in an overlay (`scorer.ledger.view.overlay`).
+Nothing here depends on a roster, and reading changes nothing. The rows of machines follow the noted changes
+(`scorer.ranking.machines.table`); proposed placements are kept apart, in an overlay (`scorer.ledger.view.overlay`).
 
 Chosen: the view notes (machine, slot) of every change. Rejected: sums inside the view, for the roster a reader gave
 last. Reading would change the view, and each reader would have to know which roster the columns were for.
@@ -11,9 +11,6 @@ last. Reading would change the view, and each reader would have to know which ro
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-
-import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
@@ -22,7 +19,7 @@ from scorer.ledger.record.instance import LIVE, Instance, arriving, kept_of, mac
 from scorer.ledger.record.rules import rules_of
 from scorer.ledger.view.leavers import MOST, Leavers, left_behind
 from scorer.ledger.view.slots import PlacedInstances, Slots
-from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.arrays import Integers
 
 GONE = -1
 """In a `Change` in place of the slot: an instance left the machine."""
@@ -222,11 +219,6 @@ class LedgerView:
         """Return the live instances that hold a machine: those on it, and those that move there."""
         return [self.instances[instance_id] for instance_id in self._by_machine.get(machine, ())]
 
-    def newest(self, machine: str, count: int) -> list[Instance]:
-        """Return at most ``count`` instances of one machine, the last applied first."""
-        members = self._by_machine.get(machine, {})
-        return [self.instances[instance_id] for instance_id in islice(reversed(members), count)]
-
     def matching(self, facets: frozenset[Facet]) -> list[str]:
         """Return the ids of the instances with all these facets."""
         if not facets:
@@ -244,27 +236,26 @@ class LedgerView:
         """Return the slots of the instances that hold a machine, in the order they came."""
         return self._by_machine.get(machine, {}).values()
 
-    def slot_of(self, instance_id: str) -> int:
-        """Return the slot of a live instance on the machine that it is on."""
-        return self._by_machine[self.instances[instance_id].machine][instance_id]
-
     def slots_of(self, instance_id: str) -> dict[str, int]:
         """Return the slots of a live instance by machine: two while it moves."""
         return {machine: self._by_machine[machine][instance_id] for machine in machines_of(self.instances[instance_id])}
 
+    @property
+    def slots(self) -> Slots:
+        """The records of the instances."""
+        return self._slots
+
+    def slot_of(self, instance_id: str) -> int:
+        """Return the slot of a live instance on the machine that it is on."""
+        return self._by_machine[self.instances[instance_id].machine][instance_id]
+
     def live(self) -> tuple[Integers, Integers]:
         """Return the slots in use, and the number of the machine of each."""
-        machines = self._slots.machines[: self._slots.used]
-        slots = np.flatnonzero(machines >= 0)
-        return slots, machines[slots]
+        return self._slots.live()
 
     def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
         """Return the instances of these slots as columns; ``rows`` has the row of each one's machine."""
         return self._slots.take(slots, rows)
-
-    def promised(self, slots: Integers) -> tuple[Floats, Floats]:
-        """Return [R, K] amounts and [K] maxmemory of the instances of these slots."""
-        return self._slots.amounts.take(slots, axis=1), self._slots.maxmemory.take(slots)
 
     # ---- reading: changes
 
@@ -276,10 +267,3 @@ class LedgerView:
     def changes_since(self, position: int) -> Sequence[Change] | None:
         """Return the changes since a position; None when they are no longer remembered."""
         return None if position < self._forgotten else self._changes[position - self._forgotten :]
-
-    def came_since(self, position: int) -> list[str] | None:
-        """Return the machine of each instance that came since a position; None when one left, or it is not known."""
-        changes = self.changes_since(position)
-        if changes is None or any(slot == GONE for _, slot, _ in changes):
-            return None
-        return [machine for machine, _, _ in changes]

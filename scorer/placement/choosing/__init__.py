@@ -1,1 +1,1 @@
-"""Which machine is next: a new ranking, or one that is kept and still holds. Pure."""
+"""Which machine is next: for one instance, for a batch, or on a what-if. Pure."""

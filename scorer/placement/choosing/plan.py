@@ -1,8 +1,7 @@
 """Batches: many instances in one query, each seeing the ones before, as if they were placed one at a time.
 
 Alike ones are placed together, kind by kind in the order in which the kinds come first (`by_kind`): each kind is ranked
-on an overlay with the ones before. Its instances follow by a faster method where only a machine's own load decides
-(`scorer.placement.choosing.copies`): 1,000 on 5,000 machines take about as long as 50 single ones.
+on an overlay with the ones before, and its copies follow in one loop (``place_copies`` in ``kernel/evaluate.h``).
 
 Chosen: the order by kinds. Rejected: the order of the list, which ranks the fleet for each instance where sizes
 alternate.
@@ -18,7 +17,6 @@ import msgspec
 import numpy as np
 
 from schemas.rpc.request import ID_DIGITS, InvalidRequest, Request
-from scorer.placement.choosing.copies import identical_steps, place_identical
 from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.choosing.trial import Trial, best_in
 from scorer.ranking.inputs import RankingInputs
@@ -28,8 +26,8 @@ from scorer.snapshot.arrays import Bools
 
 _TOGETHER_MAX = 8
 """The most instances that are chosen again in one step, so that the plan fits the ledger at one moment."""
-_ALIKE_MIN, _ALIKE_STEP = 3, 32
-"""So many alike instances are chosen by one ranking: for two of them, two rankings are as fast."""
+_ALIKE_MIN, _ALIKE_STEP = 3, 64
+"""So many alike instances are a part of their own, and so many are chosen in one step."""
 _encode = msgspec.json.encode
 
 
@@ -45,48 +43,31 @@ class Plan:
     """By position, the reason of each instance without a machine, one line."""
 
 
-def plan(
-    requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = (), first: Ranking | None = None
-) -> Plan:
+def plan(requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = ()) -> Plan:
     """Return the plan of `plan_steps`, made without pauses between its steps."""
-    return drain(plan_steps(requests, inputs, held, first))
+    return drain(plan_steps(requests, inputs, held))
 
 
-def plan_steps(
-    requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = (), first: Ranking | None = None
-) -> Steps[Plan]:
+def plan_steps(requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = ()) -> Steps[Plan]:
     """Return the plan of a batch; ``requests`` has one for each instance (``count`` is expanded by `expand`).
 
     ``all_or_nothing``, ``machines_max`` and ``machines_min`` are those of the first request: at most, or at least, so
     many different machines. ``held`` has the machine of each instance of the same batch that an earlier call or try has
-    placed: those machines count. ``first``: the ranking of the first request on this ledger, if it exists. Nothing is
-    reserved and the ledger is not changed.
+    placed: those machines count. Nothing is reserved and the ledger is not changed.
 
     The ledger may change between two steps: an instance whose chosen machine changed since gets a new choice.
 
     Raises InvalidRequest where `rank` does, or for more different machines than instances.
     """
-    wanted, ledger = requests[0], inputs.ledger
-    many = len(requests) + len(held)
+    wanted, many = requests[0], len(requests) + len(held)
     if wanted.machines_min > many:
         raise InvalidRequest(f"machines_min: {wanted.machines_min} different machines for {many} instances")
     if wanted.machines_max and wanted.machines_min > wanted.machines_max:
         raise InvalidRequest(f"machines_min: {wanted.machines_min} is more than machines_max {wanted.machines_max}")
-    first = first or rank(wanted, inputs)
-    found: list[str | None] | None = None
-    start = ledger.position
-    if len(requests) > 1 and not (wanted.machines_max or wanted.machines_min) and identical(requests):
-        found = yield from identical_steps(first, len(requests))
-    reasons: dict[int, str] = {}
-    if found is None or ledger.position != start:
-        batch = _Batch(requests, first, inputs, held)
-        if found is not None:
-            batch.take(found, start)
-        yield from batch.steps()
-        found, reasons = batch.found, batch.reasons
-    elif None in found:  # the last ones: no machine is feasible after all that were placed
-        why = _with(requests, found, inputs).best(wanted).why
-        reasons = {position: why for position, machine in enumerate(found) if machine is None}
+    first = rank(wanted, inputs)
+    batch = _Batch(requests, first, inputs, held)
+    yield from batch.steps()
+    found, reasons = batch.found, batch.reasons
     if reasons and wanted.all_or_nothing:
         found = [None] * len(requests)
     return Plan(tuple(found), first, reasons)
@@ -155,8 +136,6 @@ class Parts:
         self._kinds = deque(kinds)
         self.alike = 0
         """How many like the last part come next."""
-        self.begins = False
-        """Whether the last part is the first one of alike instances: it took a ranking, whatever its size."""
 
     def __bool__(self) -> bool:
         return bool(self._kinds)
@@ -168,7 +147,7 @@ class Parts:
             kind = self._kinds[0]
             if not part and (self.alike or len(kind) >= _ALIKE_MIN):
                 part, rest = list(kind[:size]), kind[size:]
-                self.begins, self.alike = not self.alike, len(rest)
+                self.alike = len(rest)
                 if rest:
                     self._kinds[0] = rest
                 else:
@@ -177,7 +156,6 @@ class Parts:
             if len(kind) >= _ALIKE_MIN:
                 break
             part += self._kinds.popleft()
-            self.begins = False
         return part
 
 
@@ -198,12 +176,6 @@ class _Batch:
         self._trial, self._trial_at = Trial(inputs), inputs.ledger.position
         self._next = list(range(len(requests)))
 
-    def take(self, found: Sequence[str | None], position: int) -> None:
-        """Begin with machines chosen at this position of the ledger."""
-        self.found, self._chosen_at = list(found), [position] * len(found)
-        self._used.update(machine for machine in found if machine is not None)
-        self._first, self._next = None, self._outdated()
-
     def steps(self) -> Steps[None]:
         """Choose a machine for each, and again for those whose machine has changed since."""
         while self._next:
@@ -212,14 +184,10 @@ class _Batch:
                 self._withdraw(position)
             left = len(self._next)
             for run in self._runs():
-                if not self._choose_together(run):
-                    for done, position in enumerate(run):
-                        self._choose(position, left - done)
-                        if not few:
-                            yield
-                elif not few:
-                    yield
+                self._choose_together(run, left)
                 left -= len(run)
+                if not few:
+                    yield
             self._next = self._outdated()
 
     def _runs(self) -> Iterator[list[int]]:
@@ -231,21 +199,20 @@ class _Batch:
             for first in range(0, len(kind), _ALIKE_STEP):
                 yield kind[first : first + _ALIKE_STEP]
 
-    def _choose_together(self, run: Sequence[int]) -> bool:
-        """Choose the machines of alike instances by one ranking; return whether that method applies to them."""
-        if len(run) < _ALIKE_MIN:
-            return False
+    def _choose_together(self, run: Sequence[int], left: int) -> None:
+        """Choose the machines of alike instances: together, or one by one where that is not possible."""
+        chosen = self._proposed().together(self._requests[run[0]], len(run)) if len(run) > 1 else None
+        if chosen is None:
+            for done, position in enumerate(run):
+                self._choose(position, left - done)
+            return
         trial = self._proposed()
-        if self._first is not None:
-            chosen = place_identical(self._first, len(run))
-        else:
-            chosen = trial.together(self._requests[run[0]], len(run))
-        if chosen is None or None in chosen:
-            return False
         self._first = None
         for position, machine in zip(run, chosen, strict=True):
             self._note(position, machine, trial)
-        return True
+        if None in chosen:  # the last ones: no machine is feasible after all that were placed
+            why = trial.best(self._requests[run[0]]).why
+            self.reasons |= {position: why for position, machine in zip(run, chosen, strict=True) if machine is None}
 
     def _withdraw(self, position: int) -> None:
         machine = self.found[position]

@@ -4,9 +4,9 @@ A batch of unlike instances, a drain, a consolidation, a plan of wanted instance
 on one. A step asks it (`best`, `allowed`, `together`) and notes the decision (`propose`, `move`, `leave`) for the steps
 after it. The ledger itself stays as it is, and must not change meanwhile.
 
-Chosen: one value that owns the overlay and the kept columns. It gives no ranking away: one that is held makes the next
-change copy the fleet's columns. Rejected: seven classes with these parts, each with its own way to put back.
-It is here and not beside the plans that commands make, since a batch of a query is a what-if, too.
+Its rows are patches: the fleet's own rows stay as they are (`scorer.ranking.machines.what_if`). Chosen: one value that
+owns the overlay. Rejected: seven classes with these parts, each with its own way to put back. It is here and not beside
+the plans that commands make, since a batch of a query is a what-if, too.
 """
 
 from __future__ import annotations
@@ -19,26 +19,17 @@ import numpy as np
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.overlay import Overlay
-from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.placement.choosing.copies import identical_steps
-from scorer.placement.choosing.steps import Steps, drain
+from scorer.ledger.view.view import instance_of
 from scorer.ranking.explanation.explain import summary
-from scorer.ranking.inputs import RankingInputs, quiet
-from scorer.ranking.machines.machines import NOTHING, Machines
-from scorer.ranking.profiles.profile import LoadModel
-from scorer.ranking.rank import rank, run_filters
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.rank import Decision, allowed, rank
 from scorer.ranking.ranking import Ranking
-from scorer.ranking.seen import Seen, fleet_of
-from scorer.snapshot.arrays import Bools, Integers
+from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 
 Among = Bools | Callable[[Machines], Bools]
 """[M] Which machines may be chosen besides what the filters say; as a function, of the machines that a score sees."""
-
-
-_LIKELY = Request(cpu=1.0, memory=1.0, nic=1.0)
-_ROWS = 500
-"""Machines whose columns are made in one step: 6 ms with 20 instances each."""
 
 
 @dataclass(frozen=True)
@@ -72,22 +63,29 @@ class Trial:
         """
         return best_in(rank(request, self.inputs), among, otherwise)
 
-    @quiet
     def allowed(self, request: Request) -> Bools:
         """Return [M]: the machines that all filters allow; no score is asked."""
-        feasible, _ = run_filters(request, Seen(request, self.inputs), self.inputs.profile)
-        return feasible
+        return allowed(request, self.inputs)
 
     def together(self, request: Request, count: int) -> list[str | None] | None:
         """Return the machines of identical instances, None for the last ones where no more is feasible.
 
-        Nothing is proposed. None where they must be placed one by one (`scorer.placement.choosing.copies`).
+        Nothing is proposed. None where they must be placed one by one: each draws its own lot among equals, or one
+        more changes what is read of other machines. The latter is so with spread over a topology, affinity, a score
+        by rank, and a plugin of another package.
         """
-        return drain(self.together_steps(request, count))
+        if self.inputs.profile.ties != "name":
+            return None
+        decision = Decision(request, self.inputs)
+        if decision.far:
+            return None
+        decision.evaluate()
+        names, chosen = self.snapshot.names, decision.place(count).tolist()
+        return [*(names[row] for row in chosen), *[None] * (count - len(chosen))]
 
-    def together_steps(self, request: Request, count: int) -> Steps[list[str | None] | None]:
-        """Return the result of `together` in steps of a few instances."""
-        return identical_steps(rank(request, self.inputs), count)
+    def counts(self) -> Floats:
+        """Return [M]: how many instances hold each machine, with the moves so far."""
+        return self.inputs.tables.residents(self.snapshot, self.inputs.ledger).tally(frozenset(), self.overlay)
 
     def sharing(self, machine: str, labels: Iterable[str]) -> Bools:
         """Return [M]: the machines whose value of each of these labels is that of a machine."""
@@ -121,52 +119,6 @@ class Trial:
     def cordon(self, machines: Collection[str]) -> None:
         """Count these machines as cordoned, besides those that are; what was named before no longer holds."""
         self.inputs = replace(self.inputs, snapshot=self._open.with_cordon(machines))
-
-
-@quiet
-def _begin(inputs: RankingInputs, load_model: LoadModel, without: RankingInputs) -> None:
-    """Put what was made without instances in place of the columns of one load model."""
-    derived = fleet_of(without, load_model).shelf.derived
-    fleet_of(inputs, load_model).shelf.derived.update(
-        {key: (values.copy(), compute) for key, (values, compute) in derived.items()}
-    )
-
-
-@quiet
-def _make(inputs: RankingInputs, load_model: LoadModel, rows: Integers) -> None:
-    fleet = fleet_of(inputs, load_model)
-    fleet.shelf.outdated = rows  # what is there now is of no instances: nothing can be added to it
-    fleet.shelf.renew(Machines(fleet, NOTHING, inputs.now_s, rows=rows))
-
-
-def prepare(inputs: RankingInputs) -> Steps[None]:
-    """Make the columns of a ledger that nothing is kept of, in steps of some machines.
-
-    At once, as in a first ranking, they take up to 70 ms with 5,000 machines and 100,000 instances.
-    """
-    cold = [one for one in inputs.profile.load_models if not fleet_of(inputs, one).shelf.derived]
-    if not cold or not len(inputs.ledger):
-        return
-    without = replace(inputs, ledger=LedgerView(), kept=inputs.kept.beside())
-    yield from settle(without)
-    for load_model in cold:
-        _begin(inputs, load_model, without)
-        yield
-        machines = len(inputs.snapshot)
-        for first in range(0, machines, _ROWS):
-            _make(inputs, load_model, np.arange(first, min(first + _ROWS, machines)))
-            yield
-
-
-def settle(inputs: RankingInputs) -> Steps[None]:
-    """Make what rankings keep of a ledger, in steps of a filter or a score."""
-    profile = inputs.profile
-    for each in profile.filters:
-        rank(_LIKELY, inputs.by(replace(profile, filters=(each,), scores=())))
-        yield
-    for score in profile.scores:
-        rank(_LIKELY, inputs.by(replace(profile, filters=(), scores=(score,))))
-        yield
 
 
 def best_in(ranking: Ranking, among: Among | None = None, otherwise: str = "") -> Found:

@@ -10,7 +10,7 @@ from schemas.rpc.request import Request
 from schemas.rpc.results import RankResult
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Call
-from scorer.ranking.explanation.explain import answer, best_first, told, with_candidates_in_json
+from scorer.ranking.explanation.explain import answer
 from scorer.ranking.ranking import Ranking
 
 
@@ -51,7 +51,7 @@ class Placement:
     ranking: Ranking | None = None
     """The ranking of the first instance, when one was made."""
     answer: RankResult | None = None
-    """That ranking's part of the answer, made before the ledger's view changed; its candidates are JSON already."""
+    """That ranking's part of the answer, made before the ledger's view changed."""
     missing: dict[int, str] = field(default_factory=dict)
     """The reason, by position, of instances without a machine."""
     known: set[int] = field(default_factory=set)
@@ -81,6 +81,4 @@ class Placement:
         The verdicts of `explain` are made later, in steps; they are those of now.
         """
         if self.ranking is not None:
-            self.answer = with_candidates_in_json(self.ranking, answer(self.ranking, explain_all=False))
-            if self.asked[0].explain:
-                told(self.ranking, best_first(self.ranking)[:1])  # computes what all verdicts are made from
+            self.answer = answer(self.ranking, explain_all=False)

@@ -81,7 +81,7 @@ def moved_lately(snapshot: Snapshot, ledger: LedgerView, placed: PlacedInstances
             if name in index:
                 counts[index[name]] += 1
     slots, numbers = ledger.leavers.all()
-    ended = ledger.leavers.take(slots, numbers).ended_at
+    ended = ledger.leavers.take(slots, numbers).records["ended_at"]
     late = (ended > now_s - HOUR_S) & (ended > 0)
     if not late.any():
         return Moved(len(under_way), given, taken)

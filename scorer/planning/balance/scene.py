@@ -15,9 +15,9 @@ from scorer.placement.choosing.steps import Steps, drain
 from scorer.planning.balance.loads import Loads
 from scorer.planning.candidates import instances_on_steps
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.machines import NOTHING, Machines
+from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scores.expected_overload import ExpectedOverload
-from scorer.ranking.seen import fleet_of
+from scorer.ranking.seen import machines_of
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 
@@ -74,8 +74,7 @@ def scene_steps(inputs: RankingInputs) -> Steps[Scene]:
     resources = tuple(name for name in RESOURCES if score.weights.get(name, 0) > 0)
     rows = [RESOURCES.index(name) for name in resources]
     weights = np.array([score.weights[name] for name in resources])
-    fleet = fleet_of(inputs)
-    machines = Machines(fleet, NOTHING, inputs.now_s)
+    machines = machines_of(inputs)
     fresh = machines.has_data & (machines.age_s <= inputs.profile.stale_s)
     loads = Loads.of(
         np.where(fresh, machines.utilization[rows], np.nan),
@@ -88,7 +87,7 @@ def scene_steps(inputs: RankingInputs) -> Steps[Scene]:
     yield
     instances, placed = yield from instances_on_steps(inputs.snapshot, inputs.ledger)
     yield
-    expected = fleet.estimate.of_placed(placed)
+    expected = machines.estimate.of_records(placed.records)
     yield
     unmeasured = (min(score.variation, VARIATION) * expected) ** 2
     usage, variance, known = measured(inputs.snapshot, placed, expected, unmeasured)

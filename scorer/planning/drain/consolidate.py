@@ -25,7 +25,7 @@ from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.marks import DAEMON
 from scorer.placement.choosing.steps import Steps, in_parts, quietly
 from scorer.placement.choosing.steps import drain as all_steps
-from scorer.placement.choosing.trial import Trial, settle
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.anew import Anew, goes_first
 from scorer.planning.balance.scene import Scene, scene_steps
 from scorer.planning.candidates import takes_pod
@@ -105,7 +105,6 @@ def _consolidated(count: int, inputs: RankingInputs, same: Collection[str], *, f
     order = np.lexsort((snapshot.roster.name_order, cost))
     emptying = _Emptying(scene, Trial(inputs.by(with_cordon(inputs.profile))), same)
     yield
-    yield from settle(emptying.trial.inputs)
     yield from emptying.run([row for row in order.tolist() if open_[row]], count)
     machines = [Emptied(snapshot.names[row], float(memory[row]), int(counts[row])) for row in emptying.chosen]
     names = tuple(one.machine for one in machines)

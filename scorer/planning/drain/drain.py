@@ -15,7 +15,7 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.marks import CLUSTER, DAEMON, MOVABLE
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.choosing.steps import drain as all_steps
-from scorer.placement.choosing.trial import Trial, settle
+from scorer.placement.choosing.trial import Trial
 from scorer.planning.anew import Anew, anew_steps
 from scorer.planning.candidates import takes_pod
 from scorer.ranking.filters.cordon import Cordon
@@ -67,7 +67,7 @@ def drain_steps(
     free = [one for one in instances if one.id not in stays]
     trial = Trial(inputs.by(with_cordon(inputs.profile)))
     trial.cordon(machines)
-    yield from settle(trial.inputs)
+    yield
     found = yield from anew_steps(free, trial, condition=Apart(trial, same, _together(instances)))
     found += [Anew(one, None, stays[one.id]) for one in instances if one.id in stays]
     return Drained(tuple(machines), tuple(found), tuple(leaving))

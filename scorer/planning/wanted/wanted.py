@@ -14,7 +14,7 @@ that avoid each other on one machine, one moves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -30,13 +30,14 @@ from scorer.ledger.record.limits import (
     scales_in_script,
 )
 from scorer.placement.choosing.steps import Steps, drain, in_parts
-from scorer.placement.choosing.trial import Trial, settle
+from scorer.placement.choosing.trial import Trial
 from scorer.placement.offers.limits import of_growth
 from scorer.planning.wanted.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
 from scorer.planning.wanted.steps import Action, Step, Wanted
 from scorer.ranking.filters.masters import Masters
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles import plugins
+from scorer.ranking.rank import refusal_of
 from scorer.ranking.seen import Seen
 
 _TOGETHER = 4
@@ -83,7 +84,6 @@ def compare_steps(
     steps = [] if release_last else [comparison.release(one) for one in released]
     left = [(ledger.instances[one.id], one) for one in requests if one.id in ledger.instances]
     yield
-    yield from settle(comparison.trial.inputs)
     for phase in (comparison.shrunk, comparison.grown, comparison.moved):
         done = []
         for at, pair in enumerate(left, 1):
@@ -227,18 +227,15 @@ class _Comparison:
         row = inputs.snapshot.roster.index.get(old.machine)
         if row is None:
             return f"{old.machine} is not known"
-        seen = Seen(request, inputs)
-        limits: list[Limit] = one_to_a_port(request.ports)
-        for each in inputs.profile.filters:
-            machines = seen.machines(each.load_model, each.owner)
-            if plugins.momentary(each.filter) or not plugins.wanted(each.filter, request, machines):
-                continue
-            here = machines.take(np.array([row]))
-            if hasattr(each.filter, "limit"):  # amounts that it holds already are not checked: only what grows
-                limits += [_of_one(limit) for limit in plugins.limits(each.filter, request, here)]
-            elif not (allowed := each.filter(request, here))[0]:
-                why = plugins.reasons(each.filter, request, here, allowed)
-                return next((reason for reason, mask in why.items() if mask[0]), each.filter.reason)
+        stays = [each for each in inputs.profile.filters if not plugins.momentary(each.filter)]
+        bounded = [each for each in stays if hasattr(each.filter, "limit")]
+        profile = replace(inputs.profile, filters=tuple(each for each in stays if each not in bounded))
+        if why := refusal_of(request, inputs.by(profile), row):
+            return why
+        seen, limits = Seen(request, inputs), list[Limit](one_to_a_port(request.ports))
+        for each in bounded:  # amounts that it holds already are not checked: only what grows
+            here = seen.machines(each.load_model).take(np.array([row]))
+            limits += [_of_one(limit) for limit in plugins.limits(each.filter, request, here)]
         return self._exceeded(of_growth(limits, old, new), new)
 
     def _exceeded(self, limits: Sequence[Limit], new: Instance) -> str:

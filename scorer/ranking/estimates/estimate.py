@@ -8,12 +8,14 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from schemas.tables.learned import Chances
-from scorer.ledger.view.slots import PlacedInstances
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.ranking.kernel.binding import expected
+from scorer.ranking.kernel.layout import BASES, ESTIMATE, MAKING
+from scorer.snapshot.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,6 @@ class Estimate:
         by resource name; 1 and 0 where not given.
     round_to:
         by resource name; the unit to round half away from zero to; exact where not given.
-
-    >>> koordinator = Estimate(base="larger", factor={"cpu": 0.85, "memory": 0.7}, default={"cpu": 0.25})
-    >>> [float(x) for x in koordinator.of((4.0, 100.0, *[0.0] * (len(RESOURCES) - 2)), {})][:3]
-    [3.4, 70.0, 0.0]
     """
 
     base: Literal["request", "larger", "limit-first"] = "request"
@@ -60,80 +58,33 @@ class Estimate:
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """A hashable form, for caches."""
+        """A hashable form, by which estimates are compared."""
         return (self.base, *(tuple(sorted((m or {}).items())) for m in (self.factor, self.default, self.round_to)))
 
-    def columns(self, requests: Floats, limits: Floats, expected: Floats, missing: Bools) -> Floats:
-        """Return [R, K] expected usage of K instances; ``limits`` and ``expected`` are NaN where not declared.
+    @cached_property
+    def struct(self) -> NDArray[np.void]:
+        """What the C functions read (``expected_of`` in ``making.h`` has the formula)."""
+        found = np.zeros((), ESTIMATE)
+        found["base"] = BASES[self.base]
+        for name, given, absent in (
+            ("factor", self.factor, 1.0), ("fallback", self.default, 0.0), ("unit", self.round_to, 0.0),
+        ):  # fmt: skip
+            found[name] = [(given or {}).get(resource, absent) for resource in RESOURCES]
+        return found
 
-        ``missing``: where no amount was requested; the request is 0 there.
+    def of_records(self, records: NDArray[np.void]) -> Floats:
+        """Return [R, K]: what K instances are expected to use; ``records`` [K] are `scorer.ledger.view.slots.INSTANCE`.
+
+        >>> from scorer.ledger.view.slots import request_record
+        >>> koordinator = Estimate(base="larger", factor={"cpu": 0.85, "memory": 0.7}, default={"cpu": 0.25})
+        >>> koordinator.of_records(request_record(Request(cpu=4.0, memory=100.0)))[:3, 0].tolist()
+        [3.4, 70.0, 0.0]
         """
-        if self._plain:
-            found: Floats = np.where(np.isnan(expected), requests, expected)
-            return found
-        factor, default, unit = self._columns
-        limited = np.isfinite(limits)
-        base = np.fmax(requests, limits) if self.base == "larger" else requests
-        scaled = _round_to(base * factor, unit)
-        if self.base == "larger":
-            scaled = np.where(limited & (limits > 0), np.minimum(scaled, limits), scaled)
-        none = base <= 0 if self.base == "larger" else missing
-        scaled = np.where(none, default, scaled)
-        if self.base == "limit-first":
-            scaled = np.where(limited, limits, scaled)
-        return np.where(np.isfinite(expected), expected, scaled)
-
-    @cached_property
-    def _plain(self) -> bool:
-        """Whether an instance is expected to use what it requests."""
-        return self.base == "request" and not (self.factor or self.default or self.round_to)
-
-    @cached_property
-    def _columns(self) -> tuple[Floats, Floats, Floats]:
-        return _column(self.factor, 1.0), _column(self.default, 0.0), _column(self.round_to, 0.0)
-
-    def of(
-        self,
-        amounts: tuple[float | None, ...],
-        limits: Mapping[str, float],
-        expected: Mapping[str, float] | None = None,
-    ) -> Floats:
-        """Return [R] for one instance; an amount of None is none given."""
-        requests = np.array([amount or 0.0 for amount in amounts])
-        if self._plain and not expected:
-            return requests
-        missing = np.array([[amount is None] for amount in amounts])
-        column = self.columns(requests[:, None], _column(limits, np.nan), _column(expected or {}, np.nan), missing)
-        return column[:, 0]
-
-    def of_placed(self, placed: PlacedInstances) -> Floats:
-        """Return [R, K] for instances of the ledger, made once for the same instances; read-only by agreement."""
-        if placed.estimated is None or placed.estimated[0] is not self:
-            placed.estimated = (self, self._of_placed(placed))
-        return placed.estimated[1]
-
-    def _of_placed(self, placed: PlacedInstances) -> Floats:
-        return self.columns(placed.amounts, placed.limits, placed.expected, placed.missing)
-
-    def of_request(self, request: Request) -> Floats:
-        """Return [R] for the requested instance."""
-        return self.of(request.given_amounts(), request.limits, request.expected)  # type: ignore[arg-type]
+        making = np.zeros((), MAKING)
+        making["estimate"] = self.struct
+        return expected(making, np.ascontiguousarray(records)).T
 
     def deviation_of_request(self, request: Request) -> Floats | None:
         """Return [R] the standard deviation of the requested instance's usage; NaN, or None, where it is not known."""
         del request
         return None
-
-
-def _column(values: Mapping[str, float] | None, absent: float) -> Floats:
-    """Return [R, 1] in the order of the resources."""
-    values = values or {}
-    return np.array([[values.get(resource, absent)] for resource in RESOURCES], np.float64)
-
-
-def _round_to(values: Floats, unit: Floats) -> Floats:
-    """Round half away from zero to multiples of the unit; a unit of 0 leaves the value."""
-    if not unit.any():
-        return values
-    safe = np.where(unit > 0, unit, 1.0)
-    return np.where(unit > 0, np.floor(values / safe + 0.5 + 1e-9) * safe, values)

@@ -9,22 +9,21 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request
 from schemas.tables.learned import Chances, Learned
 from scorer.ledger.record.kind import kind_of
-from scorer.ledger.view.slots import PlacedInstances
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.estimates.measured_use import (
     FLEET,
     SIZE,
     code_of_group,
-    group_code,
     groups_of,
     octave_of,
-    octaves_of,
 )
+from scorer.ranking.kernel.binding import address
 from scorer.snapshot.arrays import Floats, Integers
 
 Groups = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
@@ -69,7 +68,7 @@ class LearnedEstimate(Estimate):
 
     @cached_property
     def key(self) -> tuple[object, ...]:
-        """A hashable form, for caches; it does not include the version, so that equal factors are equal."""
+        """A hashable form; it does not include the version, so that equal factors are equal."""
         plain = Estimate(self.base, self.factor, self.default, self.round_to)
         return (*plain.key, self.factors, self.kinds, self.deviations)
 
@@ -87,25 +86,22 @@ class LearnedEstimate(Estimate):
         count = self._instances.get(group, {}).get(resource)
         return None if count is None else (count, self._deviations[group][resource])
 
-    def _of_placed(self, placed: PlacedInstances) -> Floats:
-        parts = self._parts_of_fleet
-        if self.kinds:
-            parts = self._table[:, self._places(placed)]
-        parts = np.where(placed.missing, 1.0, parts)
-        return np.where(np.isnan(placed.expected), super()._of_placed(placed) * parts, placed.expected)
+    @cached_property
+    def struct(self) -> NDArray[np.void]:
+        """What the C functions read: the profile's estimate, and the factors by group."""
+        found = Estimate(self.base, self.factor, self.default, self.round_to).struct
+        found["learned"], found["groups"] = True, len(self.kinds)
+        found["parts"] = [self._part(name, FLEET) for name in RESOURCES]
+        codes, table = self._groups_by_code
+        found["codes"], found["table"] = address(codes), address(table)
+        return found
 
-    def of_request(self, request: Request) -> Floats:
-        """Return [R] for the requested instance."""
-        parts = self._parts_of_fleet[:, 0]
-        for group in _groups_of(request):
-            if (place := self._place.get(group)) is not None:
-                parts = self._table[:, place]
-                break
-        if not (request.expected or self.default):
-            return super().of_request(request) * parts
-        given = zip(RESOURCES, request.given_amounts(), strict=True)
-        own = np.array([name in request.expected or amount is None for name, amount in given])
-        return super().of_request(request) * np.where(own, 1.0, parts)
+    @cached_property
+    def _groups_by_code(self) -> tuple[Integers, Floats]:
+        """[k] `code_of_group` of the groups with factors of their own, sorted, and [k, R] the factors."""
+        groups = sorted((code_of_group(group), group) for group, _ in self.kinds)
+        table = [[self._part(name, group) for name in RESOURCES] for _, group in groups]
+        return np.array([code for code, _ in groups], np.int64), np.array(table, np.float64)
 
     def deviation_of_request(self, request: Request) -> Floats | None:
         """Return [R] the standard deviation of the requested instance's usage; NaN where none is learned."""
@@ -148,36 +144,6 @@ class LearnedEstimate(Estimate):
             if (found := self._own.get(name, {}).get(resource)) is not None:
                 return found
         return self._of_fleet.get(resource, 1.0)
-
-    @cached_property
-    def _parts_of_fleet(self) -> Floats:
-        """[R, 1] The factors of all other groups."""
-        return np.array([[self._part(name, FLEET)] for name in RESOURCES])
-
-    @cached_property
-    def _codes(self) -> Integers:
-        """[k] `code_of_group` of the groups with factors of their own, sorted."""
-        return np.sort(np.array([code_of_group(group) for group, _ in self.kinds], np.int64))
-
-    @cached_property
-    def _place(self) -> dict[str, int]:
-        codes = [code_of_group(group) for group, _ in self.kinds]
-        return {self.kinds[at][0]: place for place, at in enumerate(np.argsort(codes).tolist())}
-
-    @cached_property
-    def _table(self) -> Floats:
-        """[R, k + 1] The factors by place in `_codes`; in the end those of all others."""
-        columns = [[self._part(name, group) for name in RESOURCES] for group in self._place]
-        return np.array([*columns, self._parts_of_fleet[:, 0].tolist()]).T
-
-    def _places(self, placed: PlacedInstances) -> Integers:
-        """Return [K]: the column of each instance, that of the finest group that is known."""
-        codes, octaves = self._codes, octaves_of(placed.amounts[CPU])
-        found = np.full(placed.kinds.size, codes.size)
-        for wanted in (octaves, group_code(placed.kinds, np.zeros_like(octaves)), group_code(placed.kinds, octaves)):
-            at = np.minimum(np.searchsorted(codes, wanted), codes.size - 1)
-            found = np.where(codes[at] == wanted, at, found)
-        return found
 
 
 def _groups(values: Mapping[str, Mapping[str, float]]) -> Groups:

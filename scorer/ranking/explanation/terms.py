@@ -11,18 +11,10 @@ import numpy as np
 from schemas.resources import RESOURCES
 from schemas.rpc.results import Candidate
 from schemas.values.numbers import finite
-from scorer.ranking.columns.load import SUMS, debit_of
+from scorer.ranking.kernel.layout import CODE
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.machines.owner import Owner
 from scorer.ranking.profiles import plugins
-from scorer.ranking.ranking import Ranking, ScoreTerm
-from scorer.snapshot.arrays import Integers
-
-_TERMS = Owner("terms")
-_READ = (
-    "measured_mean", "std", "allocatable", "inverse_allocatable", "window_s", "coverage", "warming", "seen_at",
-)  # fmt: skip
-"""What scores and the explanation read of each machine that is shown."""
+from scorer.ranking.ranking import Ranking, Verdict
 
 
 def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
@@ -30,81 +22,49 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
     if not rows:
         return []
     index = np.array(rows, np.int64)
-    machines = ranking.machines.take(index)
-    machines.owner = _TERMS
-    machines.read_plain("read", _READ)
-    sums, size = machines.column("sums").T.tolist(), len(RESOURCES)
-    for place, name in enumerate(SUMS):
-        machines.keep_plain(name, [of[place * size : (place + 1) * size] for of in sums])
-    of_terms = _terms_of(ranking, machines, index)
-    totals, feasible = ranking.total.take(index).tolist(), ranking.feasible.take(index).tolist()
-    amounts, names, plain = machines.amounts.tolist(), machines.roster.names, machines.plain
+    machines, now_s = ranking.machines.take(index), ranking.machines.now_s
+    names = _names([term.weighted.score.name for term in ranking.terms])
+    taken = [term.machines.take(index) for term in ranking.terms]
+    resources = _resources(machines)
     found = []
     for position, row in enumerate(rows):
         scores: dict[str, dict[str, Any]] = {}
-        risk = None
-        for name, term, seen, raws in of_terms:
-            seen.owner = term.weighted.owner
-            details = plugins.detail(term.weighted.score, ranking.request, seen, position)
-            raw = finite(raws[position])
-            value = raw * term.slope + term.start if feasible[position] and raw is not None else None
-            scores[name] = {"value": value, "raw": raw, "weight": term.weighted.weight, **details}
+        risk, feasible = None, not ranking.refused[row]
+        for name, term, seen in zip(names, ranking.terms, taken, strict=True):
+            value, said = ranking.said(term, row)
+            details = plugins.detail(term.weighted.score, said, ranking.request, seen, position)
+            raw = finite(term.raw[row]) if feasible else None if said is None else finite(value)
+            worth = raw * term.slope + term.start if feasible and raw is not None else None
+            scores[name] = {"value": worth, "raw": raw, "weight": term.weighted.weight, **details}
             risk = details.get("risk", risk)
         found.append(
             Candidate(
-                machine=names[row],
-                score=finite(totals[position]) if feasible[position] else None,
+                machine=machines.name(position),
+                score=finite(ranking.total[row]) if feasible else None,
                 risk=risk,
                 scores=scores,
-                resources=_resources(machines, position, amounts),
-                window_s=finite(plain("window_s", position)),
-                coverage=finite(plain("coverage", position)),
-                warming=plain("warming", position),
-                age_s=finite(machines.now_s - plain("seen_at", position)),
-                instances=int(plain("count", position)),
+                resources=resources[position],
+                window_s=finite(machines.window_s[position]),
+                coverage=finite(machines.coverage[position]),
+                warming=bool(machines.warming[position]),
+                age_s=finite(now_s - machines.seen_at[position]),
+                instances=int(machines.count[position]),
             )
         )
     return found
 
 
-def _resources(machines: Machines, position: int, amounts: Sequence[float]) -> dict[str, dict[str, float | None]]:
-    """Return what an answer shows of a machine by resource."""
-    plain, fleet = machines.plain, machines.fleet
-    measured, credit, mean = (plain(name, position) for name in ("measured_mean", "credit", "mean"))
-    debit = [0.0] * len(RESOURCES)
-    if fleet.debits:
-        debit = [debit_of(*each, max) for each in zip(measured, credit, mean, strict=True)]
-    others = (plain(name, position) for name in ("allocated", "allocatable", "utilization"))
-    each_resource = zip(measured, plain("std", position), credit, debit, *others, amounts, strict=True)
-    return {name: _shown(*_plain(of)) for name, of in zip(RESOURCES, each_resource, strict=True)}
-
-
-def _shown(
-    mean: float | None, std: float | None, credit: float | None, debit: float | None, promised: float | None,
-    allocatable: float | None, utilization: float | None, request: float | None,
-) -> dict[str, float | None]:  # fmt: skip
-    """Return one resource of a machine as an answer shows it."""
-    return {
-        "mean": mean, "std": std, "credit": credit, "debit": debit, "promised": promised, "allocatable": allocatable,
-        "utilization": utilization, "request": request,
+def _resources(machines: Machines) -> list[dict[str, dict[str, float | None]]]:
+    """Return what an answer shows of each machine by resource."""
+    columns = {
+        "mean": machines.measured_mean, "std": machines.std, "credit": machines.credit, "debit": machines.debit,
+        "promised": machines.allocated, "allocatable": machines.allocatable, "utilization": machines.utilization,
+        "request": np.repeat(machines.amounts[:, None], len(machines), axis=1),
     }  # fmt: skip
-
-
-def _terms_of(
-    ranking: Ranking, machines: Machines, index: Integers
-) -> list[tuple[str, ScoreTerm, Machines, list[float]]]:
-    """Return each term with its name, these machines as its score saw them, and its raw values of them.
-
-    Scores that see the same fleet share what is made of it.
-    """
-    taken = {id(machines.fleet): machines}
-    for term in ranking.terms:
-        if id(term.seen.fleet) not in taken:
-            taken[id(term.seen.fleet)] = term.seen.take(index)
-    names = _names([term.weighted.score.name for term in ranking.terms])
+    by_machine = np.array(list(columns.values())).transpose(2, 1, 0).tolist()
     return [
-        (name, term, taken[id(term.seen.fleet)], term.raw.take(index).tolist())
-        for name, term in zip(names, ranking.terms, strict=True)
+        {name: dict(zip(columns, _plain(values), strict=True)) for name, values in zip(RESOURCES, each, strict=True)}
+        for each in by_machine
     ]
 
 
@@ -126,17 +86,23 @@ def verdicts(ranking: Ranking, rows: Sequence[int]) -> list[list[dict[str, Any]]
     found: list[list[dict[str, Any]]] = [[] for _ in rows]
     for each in ranking.verdicts:
         machines = each.machines.take(index)
-        allowed = each.allowed[index]
-        why = {} if allowed.all() else plugins.reasons(each.filter, ranking.request, machines, allowed)
-        for position in range(len(rows)):
-            said: dict[str, Any] = {"filter": each.filter.name, "allowed": bool(allowed[position])}
-            if not allowed[position]:
-                said["reason"] = next((reason for reason, mask in why.items() if mask[position]), each.filter.reason)
-            details = plugins.detail(each.filter, ranking.request, machines, position)
-            if details:
-                said["compared"] = dict(details)
-            found[position].append(said)
+        for position, row in enumerate(rows):
+            number, said = ranking.said(each, row)
+            if each.allowed is not None:
+                number = 0 if each.allowed[row] else _number(ranking, each, row)
+            verdict: dict[str, Any] = {"filter": each.filter.name, "allowed": not number}
+            if number:
+                verdict["reason"] = each.reason(int(number))
+            if details := plugins.detail(each.filter, said, ranking.request, machines, position):
+                verdict["compared"] = dict(details)
+            found[position].append(verdict)
     return found
+
+
+def _number(ranking: Ranking, each: Verdict, row: int) -> int:
+    """Return the number of the reason for which a filter of another package refuses a machine."""
+    code = int(ranking.refused[row])
+    return code % CODE if code // CODE * CODE == each.code else len(each.reasons)
 
 
 def _plain(values: Sequence[float]) -> Sequence[float | None]:

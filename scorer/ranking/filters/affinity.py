@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from schemas.rpc.request import Affinity as Term
 from scorer.ranking.formulas.topology import facets, instances_near
-from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request, Scope
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
@@ -21,23 +22,27 @@ class Affinity(Plugin):
 
     name = "affinity"
     reason = "not near the instances asked for"
-    scope = "fleet"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without such terms."""
         return bool(request.affinity)
 
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        allowed = np.ones(len(machines), np.bool_)
+    def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
+        """Count the terms that no instance near the machine matches."""
+        unmatched = np.zeros(len(machines))
         for term in request.affinity:
             wanted = facets(term)
-            if wanted <= machines.requested_instance.facets and not machines.exists(wanted):
-                allowed &= machines.label(term.topology).codes >= 0
+            if wanted <= machines.facets and not machines.exists(wanted):
+                unmatched += machines.label(term.topology).codes < 0
             else:
-                allowed &= instances_near(term, machines) > 0
-        return allowed
+                unmatched += instances_near(term, machines) == 0
+        return (unmatched,)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def far(self, request: Request, machines: Machines) -> bool:
+        """Return whether instances like the requested one match a term."""
+        return any(facets(term) <= machines.facets for term in request.affinity)
+
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show how many matching instances are near."""
         return {_shown(term): int(instances_near(term, machines)[position]) for term in request.affinity}
 
@@ -48,28 +53,28 @@ class AntiAffinity(Plugin):
 
     name = "anti_affinity"
     reason = "near instances to be avoided"
-    scope = "fleet"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without such terms."""
         return bool(request.anti_affinity)
 
-    def scope_for(self, request: Request, machines: Machines) -> Scope:
-        """Return ``instances`` unless instances like the requested instance avoid each other beyond the one machine."""
-        far = (
-            facets(term) <= machines.requested_instance.facets
-            for term in request.anti_affinity
-            if term.topology != "machine"
-        )
-        return "fleet" if any(far) else "instances"
-
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        allowed = np.ones(len(machines), np.bool_)
+    def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
+        """Count the instances near the machine that a term matches."""
+        near = np.zeros(len(machines))
         for term in request.anti_affinity:
-            allowed &= instances_near(term, machines) == 0
-        return allowed
+            near += instances_near(term, machines)
+        return (near,)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def own(self, request: Request, machines: Machines) -> Sequence[float]:
+        """Return how many terms an instance like the requested one matches."""
+        return (float(sum(facets(term) <= machines.facets for term in request.anti_affinity)),)
+
+    def far(self, request: Request, machines: Machines) -> bool:
+        """Return whether instances like the requested one avoid each other beyond the one machine."""
+        beyond = (term for term in request.anti_affinity if term.topology != "machine")
+        return any(facets(term) <= machines.facets for term in beyond)
+
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show how many matching instances are near."""
         return {_shown(term): int(instances_near(term, machines)[position]) for term in request.anti_affinity}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scorer.ranking.plugin import Bools, Machines, Plugin, Request
+from scorer.ranking.plugin import Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
@@ -13,12 +13,8 @@ class Cordon(Plugin):
 
     name = "cordon"
     reason = "cordoned"
-    scope = "machine"
     momentary = True
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip while no machine is cordoned."""
         return machines.rules.has_cordon
-
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        return ~machines.cordon

@@ -5,16 +5,14 @@ from __future__ import annotations
 import zoneinfo
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Literal
 
-import numpy as np
+from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
-from scorer.ranking.formulas.thresholds import Thresholds, as_column, check_thresholds
-from scorer.ranking.machines.days import day_start_s
-from scorer.ranking.plugin import Bools, Detail, Floats, Machines, Plugin, Reasons, Request
-from scorer.snapshot.arrays import ROUNDING, numbers, picking
+from scorer.ranking.formulas.thresholds import Thresholds, check_thresholds
+from scorer.ranking.kernel.layout import DAYS, R, struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
 
 Day = Literal["today", "yesterday"]
 
@@ -38,8 +36,8 @@ class DailyPeak(Plugin):
 
     name = "daily_peak"
     reason = "daily peak over threshold"
-    scope = "machine"
     momentary = True
+    struct = struct(thresholds=("f8", R), days="i4", day=("i4", len(DAYS)))
 
     thresholds: Thresholds = field(default_factory=dict)
     days: tuple[Day, ...] = ("today", "yesterday")
@@ -47,7 +45,7 @@ class DailyPeak(Plugin):
 
     def __post_init__(self) -> None:
         check_thresholds("thresholds", self.thresholds)
-        if not self.days:
+        if not self.days or len(set(self.days)) < len(self.days):
             raise ValueError("days: expected at least one of today, yesterday; without thresholds the filter is off")
         try:
             zoneinfo.ZoneInfo(self.time_zone)
@@ -58,59 +56,21 @@ class DailyPeak(Plugin):
         """Skip while no threshold is set."""
         return any(self.thresholds.values()) and not machines.requests_alone
 
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        starts_s = tuple(day_start_s(machines.now_s, day, self.time_zone) for day in self.days)
-        now_s = machines.now_s
-        slack = machines.derived(("slack", *starts_s), lambda m: self._slack(m, now_s))
-        return machines.below(slack, machines.expected[self._rows], range(len(self._rows)))
-
-    @cached_property
-    def _rows(self) -> list[int]:
-        """The resources with a threshold: only these are compared."""
-        return [RESOURCES.index(name) for name, threshold in self.thresholds.items() if threshold > 0]
-
-    @cached_property
-    def _picked(self) -> slice | list[int]:
-        return picking(self._rows)
-
-    def _slack(self, machines: Machines, now_s: float) -> Floats:
-        """Return [rows, n]: the least that is left below the threshold on any day; inf where no peak is known."""
-        limit = self._below_limit(machines)
-        highest = np.fmax.reduce(self._peaks(machines, self._picked, now_s), axis=0)  # not NaN, where one is not
-        slack: Floats = np.fmin(limit - highest, np.inf)
-        return slack
-
-    def _peaks(
-        self, machines: Machines, rows: slice | Sequence[int] = slice(None), now_s: float | None = None
-    ) -> Floats:
-        """Return [days, rows, n]: the peak of each day with what started since; NaN where no peak is known."""
-        present = np.fmax(machines.of_resources(rows, "estimated"), machines.of_resources(rows, "mean"))
-        measured = machines.of_resources(rows, "measured_peaks", *self.days)
-        found: Floats = np.minimum(machines.peaks(self.days, self.time_zone, now_s, rows), np.fmax(measured, present))
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return thresholds and days."""
+        days = [DAYS.index(day) for day in self.days[: len(DAYS)]]
+        thresholds = [self.thresholds.get(name, 0.0) for name in RESOURCES]
+        found = settings(self.struct, thresholds=thresholds, days=len(days))
+        found["day"][: len(days)] = days
         return found
 
-    def _below_limit(self, machines: Machines) -> Floats:
-        """Return [rows, n] what the peaks are compared with."""
-        limit: Floats = machines.constant("limit", lambda m: self._limit(m, self._picked) * (1 + ROUNDING))
-        return limit
-
-    def _limit(self, machines: Machines, rows: slice | Sequence[int] = slice(None)) -> Floats:
-        """Return [rows, n]; inf without a threshold."""
-        threshold = as_column(self.thresholds)[rows]
-        limit: Floats = threshold * machines.allocatable[rows]
-        limit[~(threshold[:, 0] > 0)] = np.inf
-        return limit
-
-    def reasons(self, request: Request, machines: Machines) -> Reasons:
+    @property
+    def reasons(self) -> Sequence[str]:
         """Name the day."""
-        left = self._below_limit(machines) - self._peaks(machines, self._picked)  # inf and NaN refuse no machine
-        over = left < machines.expected[self._picked, None]
-        over = over[:, 0] if len(self._rows) == 1 else np.logical_or.reduce(over, axis=1)
-        return {f"{day}'s peak over threshold": here for day, here in zip(self.days, over, strict=True)}
+        return [f"{day}'s peak over threshold" for day in self.days]
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the peaks with the requested instance, and the limit."""
-        found = self._peaks(machines)[..., position] + machines.expected
-        peaks: dict[str, Any] = {day: numbers(peak) for day, peak in zip(self.days, found, strict=True)}
-        limit = self._limit(machines)[:, position]
-        return {**peaks, "limit": {name: value for name, value in numbers(limit).items() if self.thresholds.get(name)}}
+        limited = [name for name in RESOURCES if self.thresholds.get(name)]
+        peaks: dict[str, Any] = {day: by_resource(said, place) for place, day in enumerate(self.days)}
+        return {**peaks, "limit": by_resource(said, len(DAYS), limited)}

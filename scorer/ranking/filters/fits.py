@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest
 from scorer.classes.by_class import ByClass
+from scorer.classes.reclaimed import GROUPS
 from scorer.classes.strategy import Reclaim
 from scorer.ledger.record.limits import Limit, total
 from scorer.ranking.formulas.selectors import parse_selector, select
 from scorer.ranking.formulas.thresholds import as_column
-from scorer.ranking.plugin import Bools, Detail, Floats, Machines, Plugin, Reasons, Request
-from scorer.snapshot.arrays import ROUNDING, numbers
+from scorer.ranking.kernel.layout import R, struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
+from scorer.snapshot.arrays import numbers
+from scorer.snapshot.rules import MachineRules
 
 RATIO_MAX = 100.0
+_WHYS = (
+    "{name} capacity unknown", "{name} usage unknown", "{name} larger than the machine", "{name} too full",
+    "nothing to reclaim for CLASS: data too old", "no {name} to reclaim for CLASS",
+    "{name} of CLASSES above what is reclaimable", "{name} of prod too full",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,7 +66,11 @@ class Fits(Plugin):
 
     name = "fits"
     reason = "too small"
-    scope = "machine"
+    struct = struct(
+        amounts=("f8", R), ratio=("f8", R), missing=("f8", R), sold=("?", R), promised_alone="i4", by_class="i4",
+        ratio_columns="i4",
+    )  # fmt: skip
+    fixed = False
 
     basis: Literal["taken", "requests"] = "taken"
     default_cpu: float = 0.0
@@ -87,51 +100,68 @@ class Fits(Plugin):
         """Skip a request that asks for nothing."""
         return any(self._amounts(machines).tolist())
 
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        amounts = self._amounts(machines)
-        return machines.below(
-            self._left(machines), amounts, [r for r, amount in enumerate(amounts.tolist()) if amount > 0]
+    @property
+    def reasons(self) -> Sequence[str]:
+        """Name the resource that is short; those by class are of any class (`named`)."""
+        return [why.format(name=name) for name in RESOURCES for why in _WHYS]
+
+    def named(self, why: str, request: Request) -> str:
+        """Return a reason with the class of the request."""
+        if self.classes is None:
+            return why
+        counted = GROUPS[request.priority_class]
+        return why.replace("CLASSES", " and ".join(counted)).replace("CLASS", request.priority_class)
+
+    def needs(self, rules: MachineRules) -> frozenset[str]:
+        """Have sums by class where each class has one of its own."""
+        return frozenset() if self.classes is None else frozenset(["classes"])
+
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return amounts, ratios and defaults."""
+        classes, defaults = self.classes, [self.default_cpu, self.default_memory, *[0.0] * (R - 2)]
+        reclaims = 2 if request.priority_class != "prod" else 1
+        return settings(
+            self.struct,
+            amounts=self._amounts(machines),
+            ratio=[self.ratio.get(name, 1.0) for name in RESOURCES],
+            missing=defaults,
+            sold=[classes is not None and row in classes.rows for row in range(R)],
+            promised_alone=self.basis == "requests",
+            by_class=0 if classes is None else reclaims,
+            ratio_columns=bool(self.ratio_where) and classes is None,
         )
 
-    def reasons(self, request: Request, machines: Machines) -> Reasons:
-        """Name the resource that is short."""
-        found: dict[str, Bools] = {}
-        amounts = self._amounts(machines)
+    def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
+        """Return by class what is left, the most and what is used; without classes the ratios by selector."""
         if (by_class := self.by_class(machines)) is not None:
-            return by_class.reasons(amounts)
-        left, most = self._left(machines), self._most(machines)
-        for resource, amount in enumerate(amounts.tolist()):
-            short = ~(left[resource] >= amount)
-            if amount > 0 and np.count_nonzero(short):
-                name, limit = RESOURCES[resource], most[resource]
-                unknown = np.isnan(limit)
-                found[f"{name} capacity unknown"] = unknown
-                found[f"{name} usage unknown"] = np.isnan(left[resource]) > unknown
-                found[f"{name} larger than the machine"] = amount > limit * (1 + ROUNDING)
-                found[f"{name} too full"] = short
-        return found
+            return (*by_class.left, *by_class.most, *by_class.used, by_class.old.astype(np.float64))
+        return tuple(self._ratio(machines)) if self.ratio_where else ()
+
+    def far(self, request: Request, machines: Machines) -> bool:
+        """Return whether sums by class must be made anew for each instance."""
+        return self.classes is not None
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
         """Limit the allocated amount of each requested resource; the ledger does not know the usage."""
         if (by_class := self.by_class(machines)) is not None:
             yield from by_class.limits(machines.amounts)
             return
+        most = self._most(machines)
         for resource in np.flatnonzero(machines.amounts):
             name = RESOURCES[resource]
-            yield Limit(total(name), self._most(machines)[resource], f"{name} too full")
+            yield Limit(total(name), most[resource], f"{name} too full")
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show both sides of the comparison."""
         if (by_class := self.by_class(machines)) is not None:
-            ratio = numbers(self._ratio(machines)[:, position])
-            return {"request": numbers(machines.amounts), "ratio": ratio, **by_class.detail(position)}
+            return {"request": numbers(machines.amounts), "ratio": by_resource(said, 3), **by_class.detail(position)}
         return {
             "request": numbers(self._amounts(machines)),
-            "taken": numbers(self._taken(machines)[:, position]),
-            "promised": numbers(machines.allocated[:, position]),
-            "allocatable": numbers(machines.allocatable[:, position]),
-            "ratio": numbers(self._ratio(machines)[:, position]),
-            "limit": numbers(self._most(machines)[:, position]),
+            "taken": by_resource(said, 0),
+            "promised": by_resource(said, 1),
+            "allocatable": by_resource(said, 2),
+            "ratio": by_resource(said, 3),
+            "limit": by_resource(said, 4),
         }
 
     def _amounts(self, machines: Machines) -> Floats:
@@ -139,54 +169,15 @@ class Fits(Plugin):
             return machines.amounts_or(self.default_cpu, self.default_memory)
         return machines.amounts
 
-    def _taken(self, machines: Machines) -> Floats:
-        if not (self.default_cpu or self.default_memory):
-            return machines.taken if self.basis == "taken" else machines.allocated
-        allocated = self._allocated(machines)
-        return np.maximum(allocated, machines.mean) if self.basis == "taken" else allocated
-
-    def _allocated(self, machines: Machines) -> Floats:
-        if not (self.default_cpu or self.default_memory):
-            return machines.allocated
-        return machines.requested_or(self.default_cpu, self.default_memory)
-
-    def _left(self, machines: Machines) -> Floats:
-        """Return [R, n]: how much may still be requested."""
-        if (by_class := self.by_class(machines)) is not None:
-            left: Floats = by_class.left
-        elif not self._any_ratio(machines):
-            left = machines.derived("left", lambda m: m.allocatable * (1 + ROUNDING) - self._taken(m))
-        else:
-            left = machines.derived("left", self._left_of_both)
-        return left
-
-    def _left_of_both(self, machines: Machines) -> Floats:
-        """Return [R, n]: the lesser of what may still be allocated and of what may still be used."""
-        most = self._most(machines)
-        promised = most * (1 + ROUNDING) - self._allocated(machines)
-        if self.basis == "requests":
-            return promised
-        used: Floats = np.maximum(most, machines.allocatable) * (1 + ROUNDING) - machines.mean
-        return np.minimum(promised, used)
-
     def by_class(self, machines: Machines) -> ByClass | None:
         """Return the sums of the request's class; None where all classes are one."""
-        if (strategy := self.classes) is None:
+        if self.classes is None:
             return None
-        found: ByClass = machines.once(
-            "by class",
-            lambda: ByClass(strategy, machines, self._most(machines), usage_counts=self.basis == "taken"),
-        )
-        return found
-
-    def _any_ratio(self, machines: Machines) -> bool:
-        return bool(self.ratio or self.ratio_where or machines.rules.has_ratio)
+        return ByClass(self.classes, machines, self._most(machines), usage_counts=self.basis == "taken")
 
     def _most(self, machines: Machines) -> Floats:
         """Return [R, n]: the most that may be allocated."""
-        if not self._any_ratio(machines):
-            return machines.allocatable
-        most: Floats = machines.constant("most", lambda m: m.allocatable * self._ratio(m))
+        most: Floats = machines.allocatable * self._ratio(machines)
         return most
 
     def _ratio(self, machines: Machines) -> Floats:
@@ -195,5 +186,7 @@ class Fits(Plugin):
         for each in self.ratio_where:
             given, matches = as_column(each.ratio, np.nan), select(each.selector, machines, "ratio_where")
             ratio = np.where(matches & np.isfinite(given), given, ratio)
+        if not machines.rules.has_ratio:
+            return ratio
         own = machines.rule("ratio")
         return np.where(np.isfinite(own), own, ratio)

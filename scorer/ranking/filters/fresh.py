@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
-from scorer.ranking.plugin import Bools, Detail, Floats, Machines, Plugin, Reasons, Request
+from schemas.values.numbers import finite
+from scorer.ranking.kernel.layout import struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
 
 
 @dataclass(frozen=True)
@@ -22,8 +26,8 @@ class Fresh(Plugin):
 
     name = "fresh"
     reason = "stale"
-    scope = "machine"
     momentary = True
+    struct = struct(age_s_max="f8", intervals_max="f8")
 
     age_s_max: float = 60.0
     intervals_max: float = 3.0
@@ -38,32 +42,15 @@ class Fresh(Plugin):
         """Skip when the ranking is by requests alone."""
         return not machines.requests_alone
 
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]; while the last known load is used, every machine that ever sent a sample is allowed."""
-        if machines.last_known:
-            return machines.has_data
-        if machines.rows is not None:
-            return machines.age_s <= self._age_s_max(machines)
-        if machines.now_s <= machines.of_snapshot("first", lambda m: float(self._until_s(m).min(initial=np.inf))):
-            return machines.all_true
-        fresh: Bools = machines.now_s <= machines.constant("until", self._until_s)
-        return fresh
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return both limits."""
+        return settings(self.struct, age_s_max=self.age_s_max, intervals_max=self.intervals_max)
 
-    def reasons(self, request: Request, machines: Machines) -> Reasons:
+    @property
+    def reasons(self) -> Sequence[str]:
         """Tell no data from old data."""
-        return {"without data": ~machines.has_data, "stale": ~(machines.age_s <= self._age_s_max(machines))}
+        return ("without data", "stale")
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the age and its limit."""
-        age_s = float(machines.age_s[position])
-        return {
-            "age_s": age_s if np.isfinite(age_s) else None,
-            "age_s_max": float(self._age_s_max(machines)[position]),
-        }
-
-    def _age_s_max(self, machines: Machines) -> Floats:
-        return np.fmax(self.age_s_max, self.intervals_max * machines.interval_s)
-
-    def _until_s(self, machines: Machines) -> Floats:
-        """Return [n] until when each machine's data is fresh."""
-        return machines.seen_at + self._age_s_max(machines)
+        return {"age_s": finite(said[0]), "age_s_max": float(said[1])}

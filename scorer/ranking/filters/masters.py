@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from scorer.ledger.record.limits import Limit, in_role
-from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request
+from scorer.ranking.kernel.layout import struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,8 @@ class Masters(Plugin):
 
     name = "masters"
     reason = "too many masters of the cluster"
-    scope = "instances"
+    struct = struct(most="f8")
+    fixed = False
 
     share: float = 0.5
     role: str = "master"
@@ -32,10 +37,17 @@ class Masters(Plugin):
         """Skip an instance that is no master, and one whose request does not say how many masters the cluster has."""
         return bool(request.cluster) and request.role == self.role and request.cluster_masters > 0
 
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        there = machines.tally(frozenset([("cluster", request.cluster), ("role", self.role)]))
-        allowed: Bools = there + 1 <= self._most(request)
-        return allowed
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return the most masters of the cluster on one machine."""
+        return settings(self.struct, most=self._most(request))
+
+    def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
+        """Count the cluster's masters."""
+        return (machines.tally(frozenset([("cluster", request.cluster), ("role", self.role)])),)
+
+    def own(self, request: Request, machines: Machines) -> Sequence[float]:
+        """Return that it is one more."""
+        return (1.0,)
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
         """Limit the number of the cluster's masters."""
@@ -45,7 +57,7 @@ class Masters(Plugin):
         """Return the largest whole number below the share of the cluster's masters, at least 1."""
         return max(1, math.ceil(self.share * request.cluster_masters - 1e-9) - 1)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the masters with the requested instance, and what they must stay below."""
         there = machines.tally(frozenset([("cluster", request.cluster), ("role", self.role)]))
         return {"masters": int(there[position]) + 1, "below": self.share * request.cluster_masters}

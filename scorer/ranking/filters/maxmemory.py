@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from schemas.resources import MEMORY
 from scorer.ledger.record.limits import Limit, total
-from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request
-from scorer.snapshot.arrays import ROUNDING
+from scorer.ranking.kernel.layout import struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,7 @@ class Maxmemory(Plugin):
 
     name = "maxmemory"
     reason = "sum of maxmemory too large"
-    scope = "machine"
+    struct = struct(share="f8")
 
     share: float = 1.0
 
@@ -29,18 +32,14 @@ class Maxmemory(Plugin):
         """Skip a request without maxmemory."""
         return float(request.maxmemory) > 0
 
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        limit = machines.allocatable[MEMORY] * (self.share * (1 + ROUNDING))
-        found: Bools = machines.maxmemory + float(request.maxmemory) <= limit
-        return found
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return the share."""
+        return settings(self.struct, share=self.share)
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
         """Limit the sum of maxmemory to the share."""
         yield Limit(total("maxmemory"), machines.allocatable[MEMORY] * self.share, "maxmemory over its share")
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the sum with the requested instance, and its limit."""
-        return {
-            "maxmemory": float(machines.maxmemory[position]) + float(request.maxmemory),
-            "limit": float(machines.allocatable[MEMORY, position] * self.share),
-        }
+        return {"maxmemory": float(said[0]), "limit": float(said[1])}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
-from schemas.resources import MEMORY
-from scorer.ranking.plugin import Bools, Detail, Floats, Machines, Plugin, Request
+from schemas.values.numbers import finite
+from scorer.ranking.kernel.layout import struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,8 @@ class MemoryPressure(Plugin):
 
     name = "memory_pressure"
     reason = "under memory pressure"
-    scope = "machine"
     momentary = True
+    struct = struct(available_min="f8")
 
     available_min: float = 0.05
     best_effort_only: bool = False
@@ -37,18 +39,10 @@ class MemoryPressure(Plugin):
             return False
         return self.available_min > 0 and not machines.requests_alone
 
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]; unknown usage is no pressure (the filter `fresh` refuses machines without data)."""
-        allowed: Bools = machines.constant("allowed", lambda m: ~(self._left(m) < self.available_min))
-        return allowed
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return the limit."""
+        return settings(self.struct, available_min=self.available_min)
 
-    @staticmethod
-    def _left(machines: Machines) -> Floats:
-        """Return [n]: the share of the memory that is left, over the shortest window there is."""
-        left: Floats = 1.0 - machines.shortest_mean[MEMORY] / machines.capacity[MEMORY]
-        return left
-
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the share left and its limit."""
-        left = self._left(machines)[position]
-        return {"available": float(left) if np.isfinite(left) else None, "available_min": self.available_min}
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
+        """Show the share left and its limit; unknown usage is no pressure (`fresh` refuses machines without data)."""
+        return {"available": finite(said[0]), "available_min": self.available_min}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from scorer.ledger.record.limits import Limit, one_to_a_port
-from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
@@ -16,23 +17,24 @@ class Ports(Plugin):
 
     name = "ports"
     reason = "port taken"
-    scope = "instances"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without ports."""
         return bool(request.ports)
 
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        free = np.ones(len(machines), np.bool_)
-        for port in request.ports:
-            free &= machines.tally(frozenset([("port", port)])) == 0
-        return free
+    def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
+        """Count the instances that have one of the ports."""
+        return (sum((machines.tally(frozenset([("port", port)])) for port in request.ports), np.zeros(len(machines))),)
+
+    def own(self, request: Request, machines: Machines) -> Sequence[float]:
+        """Return how many ports it takes."""
+        return (float(len(request.ports)),)
 
     def limit(self, request: Request, machines: Machines) -> list[Limit]:
         """Limit each port to one instance."""
         return one_to_a_port(request.ports)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the ports that are taken."""
         taken = [port for port in request.ports if machines.tally(frozenset([("port", port)]))[position]]
         return {"ports": list(request.ports), "taken": taken}

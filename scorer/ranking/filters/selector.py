@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from scorer.ranking.formulas.selectors import parse_selector, select
-from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
@@ -14,16 +17,16 @@ class Selector(Plugin):
 
     name = "selector"
     reason = "not selected by label"
-    scope = "machine"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without a selector."""
         return bool(request.selector.strip())
 
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        return select(request.selector, machines)
+    def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
+        """Say whether the labels match."""
+        return (select(request.selector, machines).astype(np.float64),)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the labels that the selector asks for."""
         labels = {}
         for requirement in parse_selector(request.selector):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from schemas.messages.operator import Taint
 from scorer.ranking.formulas.tolerations import untolerated
-from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
@@ -18,24 +18,20 @@ class Taints(Plugin):
 
     name = "taints"
     reason = "tainted"
-    scope = "machine"
+    struct = np.dtype(np.uint8)
+    fixed = False
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip while no machine has such a taint."""
-        return any(taint.effect == "refuse" for taints in self._sets(machines) for taint in taints)
+        return any(taint.effect == "refuse" for taints in machines.rules.taint_sets for taint in taints)
 
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]; computed once for each distinct set of taints."""
-        tolerated = [not untolerated(taints, request.tolerations, "refuse") for taints in self._sets(machines)]
-        allowed: Bools = np.array(tolerated, np.bool_)[machines.rule("taint_codes")]
-        return allowed
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Say of each set of taints whether the request does not tolerate it."""
+        sets = machines.rules.taint_sets
+        return np.array([bool(untolerated(taints, request.tolerations, "refuse")) for taints in sets], np.uint8)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the taints not tolerated."""
-        taints = self._sets(machines)[int(machines.rule("taint_codes")[position])]
+        taints = machines.rules.taint_sets[int(machines.rule("taint_codes")[position])]
         left = untolerated(taints, request.tolerations, "refuse")
         return {"taints": [f"{taint.key}={taint.value}" if taint.value else taint.key for taint in left]}
-
-    @staticmethod
-    def _sets(machines: Machines) -> Sequence[Sequence[Taint]]:
-        return machines.rules.taint_sets

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
-import numpy as np
+from numpy.typing import NDArray
 
 from schemas.resources import OPTIONAL, RESOURCES
-from scorer.ranking.formulas.allocation import whole
-from scorer.ranking.formulas.statistics import KOORDINATOR_EXPIRATION_S, ResourceName, Statistic, prod_usage, statistic
-from scorer.ranking.formulas.thresholds import Thresholds, as_column, check_thresholds, left_below, limits_of
-from scorer.ranking.plugin import Bools, Detail, Floats, Machines, Plugin, Reasons, Request
-from scorer.snapshot.arrays import ROUNDING, numbers, picking
-
-_NOWHERE: Bools = np.zeros(1, np.bool_)
+from scorer.ranking.formulas.allocation import INTEGER_UNITS
+from scorer.ranking.formulas.statistics import MISSING, ResourceName, Statistic, number_of
+from scorer.ranking.formulas.thresholds import Thresholds, check_thresholds
+from scorer.ranking.kernel.layout import R, struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
+from scorer.snapshot.rules import MachineRules
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,12 @@ class UsageThreshold(Plugin):
 
     name = "usage_threshold"
     reason = "over threshold"
-    scope = "machine"
     momentary = True
+    struct = struct(
+        thresholds=("f8", R), percentiles=("f8", R), prod=("f8", R), units=("f8", R), expiration_s="f8",
+        has_percentiles="i4", has_prod="i4", statistic="i4", with_system="i4", pass_expired="i4", missing="i4",  # noqa: S106
+        rounding="i4", plain="i4", optional=("?", R),
+    )  # fmt: skip
 
     thresholds: Thresholds = field(default_factory=dict)
     percentile_thresholds: Thresholds = field(default_factory=dict)
@@ -84,190 +87,42 @@ class UsageThreshold(Plugin):
             or rules.has_percentile_thresholds
         )
 
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        if not (self.rounding or self.expiration_s or self.missing != "refuse"):
-            return self._below(request, machines)
-        allowed: Bools = ~np.logical_or.reduce(self._over(machines), axis=0)
-        if self.missing != "refuse" and not machines.has_data.all():
-            allowed |= ~machines.has_data
-        if self.expiration_s:
-            threshold, _ = self._groups(machines)
-            checked = machines.has_data & (threshold > 0).any(axis=0)
-            allowed = np.where(checked & self._expired(machines), self.pass_expired, allowed)
-        return allowed
+    @property
+    def reasons(self) -> Sequence[str]:
+        """Name the first resource that is over; the last is for old data."""
+        whys = ("usage by prod unknown", "usage unknown", "used by prod over threshold", "over threshold")
+        return [*(f"{name} {why}" for name in RESOURCES for why in whys), "stale"]
 
-    def _below(self, request: Request, machines: Machines) -> Bools:
-        """Return [n], computed from the slack of each machine below its thresholds, which is kept between decisions."""
-        slack = machines.derived(
-            ("slack", request.priority_class == "prod"), lambda m: self._slack(m, request.priority_class)
+    def needs(self, rules: MachineRules) -> frozenset[str]:
+        """Have percentiles, or the usage by class prod, where they are compared."""
+        percentiles = (self.percentile_thresholds or rules.has_percentile_thresholds) and self.statistic != "mean"
+        prod = self.prod_thresholds or rules.has_prod_thresholds
+        return frozenset([*(["statistics"] if percentiles else []), *(["prod"] if prod else [])])
+
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return the thresholds, and how they are compared."""
+        by_name = (
+            ("thresholds", self.thresholds), ("percentiles", self.percentile_thresholds),
+            ("prod", self.prod_thresholds),
+        )  # fmt: skip
+        return settings(
+            self.struct,
+            **{name: [given.get(resource, 0.0) for resource in RESOURCES] for name, given in by_name},
+            units=INTEGER_UNITS[:, 0],
+            expiration_s=self.expiration_s,
+            has_percentiles=bool(self.percentile_thresholds),
+            has_prod=bool(self.prod_thresholds),
+            statistic=number_of(self.statistic),
+            with_system=self.prod_with_system,
+            pass_expired=self.pass_expired,
+            missing=MISSING[self.missing],
+            rounding=self.rounding,
+            plain=not (self.rounding or self.expiration_s or self.missing != "refuse"),
+            optional=[name in self.optional for name in RESOURCES],
         )
-        rows = self._limited if self._means_alone(machines) else range(len(RESOURCES))
-        expected = machines.expected.tolist()
-        unused = [place for place, row in enumerate(rows) if row in self._optional and expected[row] <= 0]
-        used = [place for place in range(len(rows)) if place not in unused] if unused else range(len(rows))
-        allowed = machines.below(slack, [expected[row] for row in rows], used)
-        for place in unused:
-            allowed = np.greater(allowed, slack[place] < 0)  # a truth is more than no truth: allowed and not below 0
-        return allowed
 
-    @cached_property
-    def _optional(self) -> list[int]:
-        """The resources that a machine need not report."""
-        return [RESOURCES.index(name) for name in self.optional]
-
-    @cached_property
-    def _limited(self) -> list[int]:
-        """The resources with a threshold of the mean: the others refuse no machine."""
-        return [row for row, name in enumerate(RESOURCES) if self.thresholds.get(name, 0.0) > 0]
-
-    def _slack(self, machines: Machines, priority_class: str) -> Floats:
-        """Return [rows, n]: threshold less usage, inf where there is no threshold, NaN where usage is unknown.
-
-        Rows: the resources with a threshold where those of the mean are all there are, otherwise all resources.
-        """
-        if self._means_alone(machines):
-            limit, usage = machines.constant("limit", self._limit), machines.mean[picking(self._limited)]
-            everywhere = machines.of_snapshot(
-                "everywhere", lambda m: bool(np.isfinite(m.constant("limit", self._limit)).all())
-            )
-            return limit - usage if everywhere else left_below(limit, usage)
-        threshold, usage = self._groups(machines, priority_class)
-        return left_below(limits_of(threshold, machines.allocatable), usage)
-
-    def _means_alone(self, machines: Machines) -> bool:
-        """Return whether there are only thresholds of the mean, for all machines."""
-        rules = machines.rules
-        others = bool(self.percentile_thresholds or self.prod_thresholds)
-        return not (others or rules.has_thresholds or rules.has_prod_thresholds or rules.has_percentile_thresholds)
-
-    def _limit(self, machines: Machines) -> Floats:
-        rows = picking(self._limited)
-        return limits_of(as_column(self.thresholds)[rows], machines.allocatable[rows])
-
-    def reasons(self, request: Request, machines: Machines) -> Reasons:
-        """Name the first resource that is over."""
-        if not (self.rounding or self.expiration_s or self.missing != "refuse"):
-            return self._short(request, machines)
-        found: dict[str, Bools] = {}
-        if self.expiration_s and not self.pass_expired:
-            found["stale"] = self._expired(machines)
-        over, (_, usage), by_prod = self._over(machines), self._groups(machines), self._by_prod(machines)
-        for resource, name in enumerate(RESOURCES):
-            _tell(found, name, over[resource], np.isnan(usage[resource]), by_prod)
-        return found
-
-    def _short(self, request: Request, machines: Machines) -> Reasons:
-        """Return the same from the slack that `_below` compares; only reasons that hold for any machine."""
-        slack = machines.derived(
-            ("slack", request.priority_class == "prod"), lambda m: self._slack(m, request.priority_class)
-        )
-        found: dict[str, Bools] = {}
-        expected = machines.expected.tolist()
-        for place, row in enumerate(self._limited if self._means_alone(machines) else range(len(RESOURCES))):
-            left, name = slack[place], RESOURCES[row]
-            over = left < 0 if row in self._optional and expected[row] <= 0 else ~(left >= expected[row])
-            if np.count_nonzero(over):
-                _tell(found, name, over, np.isnan(left), self._by_prod(machines))
-        return found
-
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show both sides of the comparison, as shares of allocatable."""
-        threshold, usage = self._groups(machines)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = (usage[:, position] + machines.expected) / machines.allocatable[:, position]
-        at = position if threshold.shape[1] > 1 else 0
-        by_prod = self._by_prod(machines)
-        return {
-            **({"usage_of": "prod"} if by_prod[position if by_prod.size > 1 else 0] else {}),
-            "usage": numbers(share),
-            "threshold": {name: value for name, value in numbers(threshold[:, at]).items() if value},
-        }
-
-    def _over(self, machines: Machines) -> Bools:
-        """Return [R, n]: whether it is over its threshold, or not known to be under it."""
-        threshold, usage = self._groups(machines)
-        allocatable = machines.allocatable
-        checked = (threshold > 0) & (allocatable > 0)
-        if self.rounding:
-            under: Bools = whole_percent(usage + machines.expected[:, None], allocatable) <= threshold * 100.0 + 1e-9
-        else:
-            under = usage + machines.expected[:, None] <= threshold * allocatable * (1 + ROUNDING)
-        over: Bools = checked & ~under
-        if self.missing != "refuse":
-            return over & ~np.isnan(usage)
-        for name in self.optional:
-            resource = RESOURCES.index(name)
-            if machines.expected[resource] == 0:
-                over[resource] &= ~np.isnan(usage[resource])
-        return over
-
-    def _groups(self, machines: Machines, priority_class: str = "") -> tuple[Floats, Floats]:
-        """Return thresholds [R, n or 1] and the usage [R, n] they are for: prod, percentile or mean, by machine."""
-        priority_class = priority_class or machines.request.priority_class
-        rules = machines.rules
-        threshold, _ = _group(self.thresholds, machines, "thresholds", rules.has_thresholds)
-        usage = machines.mean
-        own, given = _group(
-            self.percentile_thresholds, machines, "percentile_thresholds", rules.has_percentile_thresholds
-        )
-        if given.any():
-            threshold, usage = _prefer(given, own, statistic(machines, self.statistic, self.missing), threshold, usage)
-        if priority_class == "prod":
-            own, given = _group(self.prod_thresholds, machines, "prod_thresholds", rules.has_prod_thresholds)
-            if given.any():
-                threshold, usage = _prefer(given, own, prod_usage(machines, self.prod_with_system), threshold, usage)
-        return threshold, usage
-
-    def _by_prod(self, machines: Machines) -> Bools:
-        """Return [n] or [1]: whether the usage by prod is compared."""
-        if machines.request.priority_class != "prod" or not (
-            self.prod_thresholds or machines.rules.has_prod_thresholds
-        ):
-            return _NOWHERE
-        return _group(self.prod_thresholds, machines, "prod_thresholds", machines.rules.has_prod_thresholds)[1]
-
-    def _expired(self, machines: Machines) -> Bools:
-        """Return [n]: whether the data is as old as the expiration, or older."""
-        if machines.last_known:
-            return np.zeros(len(machines), np.bool_)
-        return machines.age_s >= (self.expiration_s or KOORDINATOR_EXPIRATION_S)
-
-
-def _tell(found: dict[str, Bools], name: str, over: Bools, unknown: Bools, by_prod: Bools) -> None:
-    """Note the machines [n] where a resource is over its threshold; ``by_prod`` [n or 1]: that of the usage by prod."""
-    if np.count_nonzero(unknown):
-        found[f"{name} usage by prod unknown"] = over & unknown & by_prod
-        found[f"{name} usage unknown"] = over & unknown
-    if by_prod is not _NOWHERE:
-        found[f"{name} used by prod over threshold"] = over & by_prod
-    found[f"{name} over threshold"] = over
-
-
-def whole_percent(used: Floats, allocatable: Floats) -> Floats:
-    """Return [R, n]: the percent as the peer rounds it, from whole amounts and in its own floats; NaN where unknown.
-
-    So 29 of 200 are 14 %, as their quotient times 100 is a hair below 14.5, to the peer as here.
-    """
-    rows = list(range(len(RESOURCES)))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        percent: Floats = np.floor(whole(used, rows) / whole(allocatable, rows) * 100.0 + 0.5)
-    return percent
-
-
-def _group(thresholds: Thresholds, machines: Machines, name: str, by_machine: bool) -> tuple[Floats, Bools]:
-    """Return thresholds [R, n or 1] and whether there are any; a machine's own group replaces the whole group."""
-    threshold, given = as_column(thresholds), np.array([bool(thresholds)])
-    if not by_machine:
-        return threshold, given
-    own = machines.rule(name)
-    has: Bools = np.isfinite(own).any(axis=0)
-    return np.where(has, np.nan_to_num(own), threshold), has | given
-
-
-def _prefer(
-    given: Bools, threshold: Floats, usage: Floats, else_threshold: Floats, else_usage: Floats
-) -> tuple[Floats, Floats]:
-    """Return the first group where it is given, by machine."""
-    if given.all():
-        return threshold, usage
-    return np.where(given, threshold, else_threshold), np.where(given, usage, else_usage)
+        threshold = {name: value for name, value in by_resource(said, 1).items() if value}
+        prod = {"usage_of": "prod"} if said[2 * R] else {}
+        return {**prod, "usage": by_resource(said, 0), "threshold": threshold}

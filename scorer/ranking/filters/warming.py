@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from scorer.ranking.plugin import Bools, Detail, Machines, Plugin, Request
+from numpy.typing import NDArray
+
+from scorer.ranking.kernel.layout import struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
 
 
 @dataclass(frozen=True)
@@ -16,8 +20,8 @@ class Warming(Plugin):
 
     name = "warming"
     reason = "warming"
-    scope = "machine"
     momentary = True
+    struct = struct(coverage_min="f8")
 
     coverage_min: float = 0.0
 
@@ -29,9 +33,10 @@ class Warming(Plugin):
         """Skip when any coverage is enough, or when the ranking is by requests alone."""
         return self.coverage_min > 0 and not machines.requests_alone
 
-    def __call__(self, request: Request, machines: Machines) -> Bools:
-        return machines.coverage >= self.coverage_min
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return the limit."""
+        return settings(self.struct, coverage_min=self.coverage_min)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the coverage and its limit."""
-        return {"coverage": float(machines.coverage[position]), "coverage_min": self.coverage_min}
+        return {"coverage": float(said[0]), "coverage_min": self.coverage_min}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.resources import ALL, OPTIONAL, RESOURCES
 from scorer.ranking.formulas.statistics import ResourceName
-from scorer.ranking.plugin import Bools, Detail, Floats, Machines, Plugin, Request
-from scorer.snapshot.arrays import numbers
+from scorer.ranking.kernel.layout import POINTS_MAX, R, struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
 
 INTEGER_UNITS = np.array([[resource.whole_units] for resource in ALL])
 """Millicores, bytes, bytes/s: the units in which the peers count whole numbers."""
@@ -34,6 +35,12 @@ class Allocation(Plugin):
         the peer's integers: every division truncates.
     """
 
+    struct = struct(
+        weights=("f8", R), added=("f8", R), missing=("f8", R), units=("f8", R), basis="i4", rounding="i4", form="i4",
+        points="i4", utilization=("f8", POINTS_MAX), score=("f8", POINTS_MAX),
+    )  # fmt: skip
+    fixed = False
+
     weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "memory": 1.0})
     basis: Literal["requests", "used", "taken"] = "requests"
     default_cpu: float = 0.0
@@ -45,15 +52,6 @@ class Allocation(Plugin):
         check_weights("weights", self.weights)
         if self.default_cpu < 0 or self.default_memory < 0:
             raise ValueError("default_cpu and default_memory: expected zero or more")
-
-    def before(self, machines: Machines) -> Floats:
-        """Return [R, n]: what counts as allocated, without the requested instance; NaN where unknown."""
-        if self.basis == "used":
-            return machines.mean
-        allocated = machines.allocated
-        if self.default_cpu or self.default_memory:
-            allocated = machines.requested_or(self.default_cpu, self.default_memory)
-        return allocated if self.basis == "requests" else np.maximum(allocated, machines.mean)
 
     def added(self, machines: Machines) -> Floats:
         """Return [R]: what the requested instance adds."""
@@ -69,23 +67,22 @@ class Allocation(Plugin):
             if self.weights.get(name, 0.0) > 0 and (name not in self.extended or machines.amounts[resource] > 0)
         ]
 
-    def after(self, machines: Machines, rows: list[int]) -> tuple[Floats, Floats]:
-        """Return [resources, n] each: what is allocated with the requested instance, and what is allocatable."""
-        after = self.before(machines)[rows] + self.added(machines)[rows, None]
-        return counted(after, machines.allocatable[rows], rows, self.rounding)
-
-    def weighted_mean(self, values: Floats, rows: list[int], counts: Bools, rounding: bool = False) -> Floats:
-        """Return [n]: the mean of [resources, n] over those that count on each machine; 0 where none does."""
-        weights = np.array([self.weights[RESOURCES[row]] for row in rows])[:, None] * counts
-        total = weights.sum(axis=0)
-        mean: Floats = (values * weights).sum(axis=0) / np.where(total > 0, total, 1.0)
-        return np.floor(mean + 1e-9) if rounding else mean
-
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the shares with the requested instance."""
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return the weights of the resources that count, and what the instance adds."""
         rows = self.rows(machines)
-        shares = share_of(*self.after(machines, rows))
-        return {"shares": numbers(shares[:, position], tuple(RESOURCES[row] for row in rows))}
+        return settings(
+            self.struct,
+            weights=[self.weights.get(name, 0.0) if row in rows else 0.0 for row, name in enumerate(RESOURCES)],
+            added=self.added(machines),
+            missing=[self.default_cpu, self.default_memory, *[0.0] * (R - 2)],
+            units=INTEGER_UNITS[:, 0],
+            basis=("requests", "used", "taken").index(self.basis),
+            rounding=self.rounding,
+        )
+
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
+        """Show the shares with the requested instance."""
+        return {"shares": by_resource(said, 0, tuple(RESOURCES[row] for row in self.rows(machines)))}
 
 
 def check_weights(name: str, weights: Mapping[str, float]) -> None:
@@ -97,35 +94,3 @@ def check_weights(name: str, weights: Mapping[str, float]) -> None:
             raise ValueError(f"{name}: no resource {resource!r}; there are {', '.join(RESOURCES)}")
         if not 0 <= weight < float("inf"):
             raise ValueError(f"{name}.{resource}: expected a number of zero or more, got {weight}")
-
-
-def counted(amounts: Floats, limit: Floats, rows: list[int], rounding: bool) -> tuple[Floats, Floats]:
-    """Return both [resources, n] as they are compared: with ``rounding`` in whole units."""
-    return (whole(amounts, rows), whole(limit, rows)) if rounding else (amounts, limit)
-
-
-def share_of(amounts: Floats, limit: Floats) -> Floats:
-    """Return amounts / limit; NaN where the limit is 0 or unknown."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return amounts / np.where(limit > 0, limit, np.nan)
-
-
-def percent_left(used: Floats, limit: Floats, rounding: bool) -> Floats:
-    """Return what is left of a limit, in per cent of it; 0 beyond it, and where either is unknown."""
-    return np.nan_to_num(percent_of(np.where(used <= limit, limit - used, 0.0), limit, rounding))
-
-
-def whole(values: Floats, rows: list[int]) -> Floats:
-    """Return the amounts as whole numbers of the peers' units; NaN stays."""
-    found: Floats = np.rint(values * INTEGER_UNITS[rows])
-    return found
-
-
-def percent_of(part: Floats, limit: Floats, rounding: bool) -> Floats:
-    """Return 100 * part / limit, truncated for whole numbers; NaN where the limit is 0 or unknown."""
-    percent = share_of(part * 100.0, limit)
-    if rounding:
-        # a quotient just below a whole number is that number: both sides are whole and below 2**53
-        near = np.rint(percent)
-        percent = np.where(near * limit == part * 100.0, near, np.trunc(percent))
-    return percent

@@ -1,21 +1,10 @@
-"""The roundings of the peers, for whole arrays."""
+"""Numbers that are not known, in whole arrays."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from scorer.snapshot.arrays import Floats
-
-
-def round_half_away(values: Floats) -> Floats:
-    """Round to whole numbers, halves away from zero, as Go's ``math.Round``.
-
-    A fraction within 1e-9 below a half counts as a half: the peers compute with whole amounts, which are floats here.
-
-    >>> round_half_away(np.array([62.5, -2.5, 2.4, 77.49999999999999])).tolist()
-    [63.0, -3.0, 2.0, 78.0]
-    """
-    return np.copysign(np.floor(np.abs(values) + (0.5 + 1e-9)), values)
 
 
 def known_or(values: Floats, otherwise: float) -> Floats:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from schemas.resources import RESOURCES
-from scorer.snapshot.arrays import ROUNDING, Floats
+from scorer.snapshot.arrays import Floats
 
 Thresholds = Mapping[str, float]
 
@@ -24,18 +24,3 @@ def check_thresholds(name: str, thresholds: Thresholds) -> None:
 def as_column(given: Thresholds, absent: float = 0.0) -> Floats:
     """Return [R, 1] in the order of the resources; without a threshold 0."""
     return np.array([[given.get(resource, absent)] for resource in RESOURCES])
-
-
-def limits_of(threshold: Floats, allocatable: Floats) -> Floats:
-    """Return [rows, n]: threshold times allocatable; inf without a threshold or an allocatable amount."""
-    limit: Floats = threshold * allocatable * (1 + ROUNDING)
-    limited = (threshold > 0) & (allocatable > 0)
-    if not limited.all():
-        limit[~limited] = np.inf
-    return limit
-
-
-def left_below(limit: Floats, usage: Floats) -> Floats:
-    """Return the limit less the usage; inf where there is no limit, known usage or not."""
-    left: Floats = np.subtract(limit, usage, out=np.full(limit.shape, np.inf), where=np.isfinite(limit))
-    return left

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from schemas.rpc.request import Affinity as Term
 from scorer.ledger.record.facets import Facet
 from scorer.ranking.machines.machines import Machines
+from scorer.snapshot.arrays import Floats
 
 
 def facets(term: Term) -> frozenset[Facet]:
@@ -20,14 +18,13 @@ def facets(term: Term) -> frozenset[Facet]:
     )
 
 
-def instances_near(term: Term, machines: Machines) -> NDArray[np.integer[Any]]:
+def instances_near(term: Term, machines: Machines) -> Floats:
     """Return [n]: matching instances on the machines that share its topology value; 0 without the label."""
     if term.topology == "machine":
         return machines.tally(facets(term))
-    fleet_tally = machines.whole.tally(facets(term))
     column = machines.whole.label(term.topology)
     present = column.codes >= 0
-    total = np.bincount(column.codes[present], fleet_tally[present], minlength=len(column.values))
+    total = np.bincount(column.codes[present], machines.whole.tally(facets(term))[present], len(column.values))
     here = machines.label(term.topology).codes
-    near: NDArray[np.integer[Any]] = np.where(here >= 0, np.append(total, 0.0)[here], 0.0).astype(np.int64)
+    near: Floats = np.where(here >= 0, np.append(total, 0.0)[here], 0.0)
     return near

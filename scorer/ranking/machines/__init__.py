@@ -1,1 +1,1 @@
-"""All machines as one decision sees them: the columns kept between decisions, facts, the owner's view."""
+"""All machines as one decision sees them: rows that follow the ledger, patches of a what-if, columns."""

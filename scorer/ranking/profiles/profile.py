@@ -9,19 +9,22 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
+from numpy.typing import NDArray
 
 from schemas.tables.learned import Learned
-from scorer.ranking.estimates.credits import CreditModel
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
-from scorer.ranking.machines.owner import Owner, owner_of
-from scorer.ranking.profiles.plugins import Filter, Score, Wanted, wanted_of
+from scorer.ranking.kernel.binding import plugin_number
+from scorer.ranking.machines.machines import NOTHING
+from scorer.ranking.plugin import Plugin as BuiltIn
 from scorer.ranking.profiles.rebalance_section import Rebalancing
+from scorer.snapshot.rules import MachineRules
 from scorer.snapshot.windows import LONGEST_COVERED
 
+CreditModel = Literal["window", "trimaran-60s", "koordinator-pending", "none"]
 StalePolicy = Literal["last-known", "refuse", "requests"]
 Ties = Literal["name", "draw"]
 Normalisation = Literal["none", "min-max", "rank"]
@@ -39,7 +42,7 @@ class LoadModel:
     window: int | Literal["longest-covered", "shortest"] = "longest-covered"
     credits: CreditModel = "window"
     debits: bool = False
-    """Whether the load of leavers is subtracted from the windows (`scorer.ranking.estimates.debits`)."""
+    """Whether the load of leavers is subtracted from the windows (``kernel/making.h``)."""
     estimate: Estimate = field(default_factory=Estimate)
     learned: bool = False
     """Whether the learned part of what is asked is the estimate, for resources without a factor in the profile."""
@@ -61,40 +64,48 @@ class LoadModel:
 class PlacedFilter:
     """A filter in a profile."""
 
-    filter: Filter
+    filter: Any
     load_model: LoadModel | None = None
     """None: as the profile's."""
 
     @cached_property
-    def owner(self) -> Owner:
-        """The owner of the values that the filter keeps."""
-        return owner_of(self.filter)
-
-    @cached_property
-    def wanted(self) -> Wanted:
-        """Whether the filter is to be called for a request."""
-        return wanted_of(self.filter)
+    def compiled(self) -> Compiled | None:
+        """The filter's C function; None for a filter of another package."""
+        return compiled(self.filter, is_score=False)
 
 
 @dataclass(frozen=True)
 class WeightedScore:
     """A score in a profile."""
 
-    score: Score
+    score: Any
     weight: float = 1.0
     normalise: Normalisation = "none"
     load_model: LoadModel | None = None
     """None: as the profile's."""
 
     @cached_property
-    def owner(self) -> Owner:
-        """The owner of the values that the score keeps."""
-        return owner_of(self.score)
+    def compiled(self) -> Compiled | None:
+        """The score's C function; None for a score of another package."""
+        return compiled(self.score, is_score=True)
 
-    @cached_property
-    def wanted(self) -> Wanted:
-        """Whether the score is to be called for a request."""
-        return wanted_of(self.score)
+
+class Compiled(NamedTuple):
+    """The C function of a plugin."""
+
+    number: int
+    settings: NDArray[Any] | None
+    """Its settings, where they are the same for every request."""
+
+
+def compiled(plugin: Any, *, is_score: bool) -> Compiled | None:
+    """Return the C function of a built-in plugin; None for one of another package."""
+    if not isinstance(plugin, BuiltIn):
+        return None
+    number, size = plugin_number(plugin.name, is_score=is_score)
+    assert number >= 0, f"{plugin.name} has no C function"
+    assert size == plugin.struct.itemsize, f"{plugin.name}: its settings are another struct in C"
+    return Compiled(number, plugin.settings(NOTHING, None) if plugin.fixed else None)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -118,6 +129,17 @@ class Profile:
         """Its load model and those of its plugins, each once."""
         own = (*(each.load_model for each in self.filters), *(each.load_model for each in self.scores))
         return tuple({id(one): one for one in (self.load_model, *filter(None, own))}.values())
+
+    def needs(self, rules: MachineRules) -> frozenset[str]:
+        """Return what its filters and scores read of rows besides what all do."""
+        own = (*(each.filter for each in self.filters), *(each.score for each in self.scores))
+        asked = (plugin.needs(rules) for plugin in own if isinstance(plugin, BuiltIn))
+        return frozenset().union(*asked)
+
+    @cached_property
+    def time_zone(self) -> str:
+        """When a day begins, as its filter of daily peaks says."""
+        return next((zone for each in self.filters if (zone := getattr(each.filter, "time_zone", ""))), "UTC")
 
     def all_of(self, kind: type[Plugin]) -> list[Plugin]:
         """Return the filters and scores of one class, with their settings."""
@@ -146,7 +168,7 @@ class Profile:
         }
 
 
-def _entry(plugin: Filter | Score, load_model: LoadModel | None, **more: Any) -> dict[str, Any]:
+def _entry(plugin: Any, load_model: LoadModel | None, **more: Any) -> dict[str, Any]:
     return {"use": plugin.name, **more, **(_load_model_settings(load_model) if load_model else {}), **_settings(plugin)}
 
 

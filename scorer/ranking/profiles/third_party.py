@@ -22,7 +22,6 @@ from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.limits import Limit
 from scorer.ledger.record.units import SUMS
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.scope import SCOPES
 from scorer.snapshot.rules import LabelColumn
 
 
@@ -33,9 +32,8 @@ class PluginError(Failure):
 class ReadOnlyMachines:
     """`Machines` whose arrays cannot be written; all else is as there."""
 
-    def __init__(self, machines: Machines, who: str) -> None:
+    def __init__(self, machines: Machines) -> None:
         self._machines = machines
-        self._who = who
 
     def __len__(self) -> int:
         return len(self._machines)
@@ -43,7 +41,7 @@ class ReadOnlyMachines:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._machines, name)
         if callable(found) and not isinstance(found, Machines):
-            return lambda *args: self._read_only(found(*(self._computing(name, arg) for arg in args)))
+            return lambda *args: self._read_only(found(*args))
         return self._read_only(found)
 
     def _read_only(self, value: Any) -> Any:
@@ -51,24 +49,7 @@ class ReadOnlyMachines:
             return read_only(value)
         if isinstance(value, LabelColumn):
             return LabelColumn(value.values, read_only(value.codes))
-        return ReadOnlyMachines(value, self._who) if isinstance(value, Machines) else value
-
-    def _computing(self, keeps: str, value: Any) -> Any:
-        """Return an argument; a function of machines, called again after placements, is guarded as the plugin is."""
-        if not callable(value):
-            return value
-
-        def compute(*of: Machines) -> Any:
-            given = _called(f"{self._who}: {keeps}", lambda: value(*(ReadOnlyMachines(one, self._who) for one in of)))
-            if keeps in ("derived", "constant", "recent"):
-                shape = np.shape(given) if isinstance(given, np.ndarray) else ()
-                if not shape or shape[-1] != len(of[0]):
-                    raise PluginError(
-                        f"{self._who}: {keeps}: expected an array [..., {len(of[0])}], got {_shown(given)}"
-                    )
-            return given
-
-        return compute
+        return ReadOnlyMachines(value) if isinstance(value, Machines) else value
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -87,15 +68,13 @@ def guarded(plugin: type[Any], kind: str) -> type[Any]:
     """
     who = f"{kind} {plugin.name}"
     checks: dict[str, Callable[[Any, Machines, str], Any]] = {
-        "__call__": verdicts if kind == "filter" else values, "limit": limits, "scope_for": _scope,
+        "__call__": verdicts if kind == "filter" else values, "limit": limits,
     }  # fmt: skip
     methods = {
         name: _guarded_method(getattr(plugin, name), name, who, checks.get(name))
-        for name in ("__call__", "wanted", "detail", "reasons", "limit", "scope_for")
+        for name in ("__call__", "wanted", "detail", "reasons", "limit")
         if hasattr(plugin, name)
     }
-    if hasattr(plugin, "parts"):
-        methods["parts"] = _guarded_parts(plugin.parts, who)
     about = {"__doc__": plugin.__doc__, "__module__": plugin.__module__, "__qualname__": plugin.__qualname__}
     return type(plugin.__name__, (plugin,), {**about, **methods})
 
@@ -106,18 +85,11 @@ def _guarded_method(
     asked = who if name == "__call__" else f"{who}: {name}"
 
     def method(self: Any, request: Any, machines: Machines, *more: Any) -> Any:
-        seen = ReadOnlyMachines(machines, who)
+        seen = ReadOnlyMachines(machines)
         given = _called(asked, lambda: _listed(own(self, request, seen, *more), name))
         return given if check is None else check(given, machines, asked)
 
     return method
-
-
-def _guarded_parts(own: Callable[..., Any], who: str) -> Callable[..., Any]:
-    def parts(self: Any, machines: Machines) -> Any:
-        return _called(f"{who}: parts", lambda: own(self, ReadOnlyMachines(machines, who)))
-
-    return parts
 
 
 def _listed(given: Any, name: str) -> Any:
@@ -176,12 +148,6 @@ def _is_measure(measure: Any) -> bool:
     if measure[0] == "count":
         return len(measure) == 2
     return measure[0] == "total" and measure[1] in SUMS and set(measure[2:]) <= set(PRIORITY_CLASSES)
-
-
-def _scope(given: Any, machines: Machines, who: str) -> Any:
-    if given not in SCOPES:
-        raise PluginError(f"{who}: expected one of {', '.join(SCOPES)}, got {_shown(given)}")
-    return given
 
 
 def _shown(value: Any) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
@@ -19,16 +18,19 @@ class Apart(Plugin):
     """
 
     name = "apart"
-    scope = "instances"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request that names no cluster."""
         return bool(request.cluster)
 
-    def __call__(self, request: Request, machines: Machines) -> Floats:
-        there = machines.tally(frozenset([("cluster", request.cluster)]))
-        return 100.0 / (1.0 + there.astype(np.float64))
+    def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
+        """Count the instances of the cluster."""
+        return (machines.tally(frozenset([("cluster", request.cluster)])),)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def own(self, request: Request, machines: Machines) -> Sequence[float]:
+        """Return that it is one more."""
+        return (1.0,)
+
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show how many instances of the cluster are there."""
         return {"of_the_cluster": int(machines.tally(frozenset([("cluster", request.cluster)]))[position])}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,17 +19,17 @@ class DataLocality(Plugin):
     """
 
     name = "data_locality"
-    scope = "machine"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request that names none."""
         return bool(request.data_labels)
 
-    def __call__(self, request: Request, machines: Machines) -> Floats:
+    def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
+        """Return the share of the data that is there, times 100."""
         held = np.zeros(len(machines))
         for text in request.data_labels:
             key, equals, value = text.partition("=")
             column = machines.label(key)
             good = [each == value if equals else each != "false" for each in column.values] or [False]
             held += (column.codes >= 0) & np.array(good)[column.codes]
-        return 100.0 * held / len(request.data_labels)
+        return (100.0 * held / len(request.data_labels),)

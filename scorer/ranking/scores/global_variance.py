@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-import numpy as np
+from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
-from scorer.ranking.formulas.rounding import known_or
-from scorer.ranking.formulas.variance import (
-    Added,
-    ByWeight,
-    Mean,
-    means_of,
-    variance_columns,
-    variance_growth,
-    variance_parts,
-    weighted_variance_growth,
-)  # fmt: skip
-from scorer.ranking.plugin import Detail, Floats, Machines, Request, Scope
-from scorer.ranking.scope import Parts
-from scorer.snapshot.arrays import picking
+from scorer.ranking.formulas.variance import ByWeight
+from scorer.ranking.kernel.layout import R, struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Request, settings
 
 
 @dataclass(frozen=True)
@@ -45,77 +33,24 @@ class GlobalVariance(ByWeight):
     """
 
     name = "global_variance"
-    scope = "fleet"
+    struct = struct(factor=("f8", R))
 
     over: Literal["all", "feasible"] = "all"
 
-    def __call__(self, request: Request, machines: Machines) -> Floats:
-        score = weighted_variance_growth(self._columns(machines), self._fleet(machines), self._asked(machines))
-        score += 75.0
-        if self._may_leave_range(machines):
-            np.clip(score, 0.0, 100.0, out=score)
-        return score if machines.all_have_load else np.where(machines.has_load, score, 0.0)
+    @property
+    def among_feasible(self) -> bool:
+        """Whether the means are those of the feasible machines, which are known after the filters."""
+        return self.over == "feasible"
 
-    def scope_for(self, request: Request, machines: Machines) -> Scope:
-        """Return ``means`` for the variance over all machines, which filters do not change."""
-        return "means" if self.over == "all" else "fleet"
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return the factors of the resources."""
+        return settings(self.struct, factor=self.factors)
 
-    def parts(self, machines: Machines) -> Parts:
-        """Return the parts of the score; the means are the fleet's utilizations of the resources expected to be used.
+    def far(self, request: Request, machines: Machines) -> bool:
+        """Return whether one more instance changes which machines count."""
+        return self.over == "feasible"
 
-        K: those resources.
-        """
-        parts = variance_parts(self._columns(machines), self._fleet(machines), self._asked(machines))
-        known = machines.has_load
-        return parts._replace(own=np.where(known, 75.0 + parts.own, 0.0), slopes=np.where(known, parts.slopes, 0.0))
-
-    def _asked(self, machines: Machines) -> list[Added]:
-        """Return the resources with a weight that the instance is expected to use."""
-        expected = machines.expected.tolist()
-        return [Added(place, factor, expected[row]) for place, row, factor in self._factors if expected[row] > 0]
-
-    def _columns(self, machines: Machines) -> Floats:
-        """Return [K, 3, n] of the K resources with a weight; 0 where unknown."""
-        rows = picking(self._rows)
-
-        def inverses(m: Machines) -> Floats:
-            return known_or(m.inverse_allocatable[rows] + 0.0 * m.utilization[rows], 0.0)
-
-        def columns(m: Machines) -> Floats:
-            return variance_columns(known_or(m.utilization[rows], 0.0), m.constant("inverse", inverses))
-
-        found: Floats = machines.derived("columns", columns)
-        return found
-
-    def _may_leave_range(self, machines: Machines) -> bool:
-        """Return whether any score could leave 0-100, which needs utilizations or shares above 1."""
-        if machines.rows is not None:
-            return True
-        busiest, smallest, expected = machines.busiest, machines.smallest, machines.expected.tolist()
-        return not all(busiest[row] <= 1.0 and expected[row] * smallest[row] <= 1.0 for row in self._rows)
-
-    def _fleet(self, machines: Machines) -> list[Mean]:
-        """Return the mean utilization of each of the K resources, over the machines whose variance counts."""
-        rows = picking(self._rows)
-        found: list[Mean]
-        if self.over == "all":
-            found = machines.of_fleet("means", lambda m: means_of(m.utilization[rows]))
-        else:
-            feasible = machines.feasible_of_all
-            found = machines.once("means", lambda: means_of(machines.whole.utilization[rows][:, feasible]))
-        return found
-
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the change of variance, and the fleet's mean utilization by resource."""
-        fleet, total = self._fleet(machines), 0.0
-        utilization = machines.plain("utilization", position)
-        inverse = machines.plain("inverse_allocatable", position)
-        for place, row, factor in self._factors:
-            if not math.isnan(utilization[row]):
-                added = float(machines.expected[row]) * inverse[row]
-                total += factor / -25.0 * variance_growth(utilization[row], added, fleet[place])
-        if all(math.isnan(value) for value in utilization):
-            total = 3.0
-        most = max(1.0 / each.share for each in fleet)
-        means = {RESOURCES[row]: each.mean for row, each in zip(self._rows, fleet, strict=True)}
-        return {"variance_change": total / most, "fleet_mean": means}
+        means = {name: float(said[1 + RESOURCES.index(name)]) for name, weight in self.weights.items() if weight > 0}
+        return {"variance_change": float(said[0]), "fleet_mean": means}

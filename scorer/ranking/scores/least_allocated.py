@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from scorer.ranking.formulas.allocation import Allocation, percent_left
-from scorer.ranking.plugin import Floats, Machines, Request
+from scorer.ranking.formulas.allocation import Allocation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,9 +18,3 @@ class LeastAllocated(Allocation):
     """
 
     name = "least_allocated"
-    scope = "machine"
-
-    def __call__(self, request: Request, machines: Machines) -> Floats:
-        rows = self.rows(machines)
-        after, limit = self.after(machines, rows)
-        return self.weighted_mean(percent_left(after, limit, self.rounding), rows, limit > 0, self.rounding)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-import numpy as np
+from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
-from scorer.ranking.formulas.allocation import check_weights, counted, percent_left
-from scorer.ranking.formulas.statistics import Statistic, prod_usage, statistic
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
-from scorer.snapshot.arrays import numbers
+from scorer.ranking.formulas.allocation import INTEGER_UNITS, check_weights
+from scorer.ranking.formulas.statistics import MISSING, Statistic, number_of
+from scorer.ranking.kernel.layout import R, struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
+from scorer.snapshot.rules import MachineRules
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,10 @@ class LoadAware(Plugin):
     """
 
     name = "load_aware"
-    scope = "machine"
+    struct = struct(
+        weights=("f8", R), units=("f8", R), dominant_weight="f8", expiration_s="f8", statistic="i4", missing="i4",
+        by_prod="i4", with_system="i4", rounding="i4", used=("?", R),
+    )  # fmt: skip
 
     weights: Mapping[str, float] = field(default_factory=dict)
     dominant_weight: float = 0.0
@@ -62,33 +67,36 @@ class LoadAware(Plugin):
         if not self.expiration_s >= 0:
             raise ValueError(f"expiration_s: expected zero or more, got {self.expiration_s}")
 
-    def __call__(self, request: Request, machines: Machines) -> Floats:
-        parts, rows = self._parts(machines)
-        by_name = self._weights
-        weights = np.array([[by_name.get(RESOURCES[row], 0.0)] for row in rows])
-        total = float(weights.sum()) + self.dominant_weight
-        score = ((parts * weights).sum(axis=0) + self.dominant_weight * np.minimum(parts.min(axis=0), 100.0)) / total
-        if self.rounding:
-            score = np.floor(score + 1e-9)
-        known = machines.has_data & (machines.age_s < (self.expiration_s or np.inf))
-        found: Floats = np.where(known | machines.requests_alone, score, 0.0)
-        return found
-
     @property
     def _weights(self) -> Mapping[str, float]:
         return self.weights if self.weights or self.dominant_weight else {"cpu": 1.0, "memory": 1.0}
 
-    def _parts(self, machines: Machines) -> tuple[Floats, list[int]]:
-        """Return [resources, n] in 0-100, and the rows of these resources."""
-        rows = [row for row, name in enumerate(RESOURCES) if name in self.weights or name in ("cpu", "memory")]
-        if self.prod_usage and machines.request.priority_class == "prod":
-            usage = prod_usage(machines, self.prod_with_system)
-        else:
-            usage = statistic(machines, self.statistic, self.missing)
-        used = usage[rows] + machines.expected[rows, None]
-        return percent_left(*counted(used, machines.allocatable[rows], rows, self.rounding), self.rounding), rows
+    def _used(self) -> list[str]:
+        return [name for name in RESOURCES if name in self.weights or name in ("cpu", "memory")]
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def needs(self, rules: MachineRules) -> frozenset[str]:
+        """Have percentiles, or the usage by class prod, where they are scored."""
+        return frozenset(
+            [*(["statistics"] if self.statistic != "mean" else []), *(["prod"] if self.prod_usage else [])]
+        )
+
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return the weights, and which usage counts."""
+        used = self._used()
+        return settings(
+            self.struct,
+            weights=[self._weights.get(name, 0.0) for name in RESOURCES],
+            units=INTEGER_UNITS[:, 0],
+            dominant_weight=self.dominant_weight,
+            expiration_s=self.expiration_s or math.inf,
+            statistic=number_of(self.statistic),
+            missing=MISSING[self.missing],
+            by_prod=self.prod_usage,
+            with_system=self.prod_with_system,
+            rounding=self.rounding,
+            used=[name in used for name in RESOURCES],
+        )
+
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show what is left by resource."""
-        parts, rows = self._parts(machines)
-        return {"left_percent": numbers(parts[:, position], tuple(RESOURCES[row] for row in rows))}
+        return {"left_percent": by_resource(said, 0, self._used())}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from scorer.ranking.formulas.selectors import select
-from scorer.ranking.formulas.share import share_of_largest
+from scorer.ranking.kernel.layout import SHARE, SHARE_WHOLE
 from scorer.ranking.plugin import Floats, Machines, Plugin, Request
 
 
@@ -20,7 +21,6 @@ class MachinePreference(Plugin):
     """
 
     name = "machine_preference"
-    scope = "fleet"
 
     rounding: bool = False
 
@@ -28,8 +28,14 @@ class MachinePreference(Plugin):
         """Skip a request without preferences."""
         return bool(request.prefer)
 
-    def __call__(self, request: Request, machines: Machines) -> Floats:
+    @property
+    def inner(self) -> int:
+        """Compare with the largest sum among the feasible machines."""
+        return SHARE_WHOLE if self.rounding else SHARE
+
+    def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
+        """Return the sum of the weights of the preferences that match."""
         total = np.zeros(len(machines))
         for number, preference in enumerate(request.prefer):
             total += preference.weight * select(preference.selector, machines, f"prefer[{number}].selector")
-        return share_of_largest(total, machines.feasible, self.rounding)
+        return (total,)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from scorer.ranking.formulas.allocation import Allocation, percent_of
-from scorer.ranking.plugin import Floats, Machines, Request
+from scorer.ranking.formulas.allocation import Allocation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +19,3 @@ class MostAllocated(Allocation):
     """
 
     name = "most_allocated"
-    scope = "machine"
-
-    def __call__(self, request: Request, machines: Machines) -> Floats:
-        rows = self.rows(machines)
-        after, limit = self.after(machines, rows)
-        taken = percent_of(np.minimum(after, limit), limit, self.rounding)
-        return self.weighted_mean(np.nan_to_num(taken), rows, limit > 0, self.rounding)

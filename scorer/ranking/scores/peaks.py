@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
 from schemas.resources import CPU
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
-
-SCALE = 1e15
-"""The peer computes with whole numbers, and so multiplies by this first."""
-
-
-def power_increase(before: Floats, after: Floats, k1: Floats, k2: Floats) -> Floats:
-    """Return the additional power from utilizations in percent: ``k1 * (exp(k2 * after) - exp(k2 * before))``."""
-    found: Floats = k1 * (np.exp(k2 * after) - np.exp(k2 * before))
-    return found
-
-
-def normalise_increase(raw: Floats, low: float, high: float, rounding: bool = False) -> Floats:
-    """Return 100 for the least increase and 0 for the largest; all 0 stays 0, and all equal is 100.
-
-    >>> normalise_increase(np.array([100.0, 100.0]), 100.0, 100.0).tolist()
-    [100.0, 100.0]
-    """
-    if low == 0 and high == 0:
-        return raw
-    if low == high:
-        return 100.0 - (raw - low)
-    scaled = 100.0 * (raw - low) / (high - low)
-    return 100.0 - (np.trunc(scaled) if rounding else scaled)
+from schemas.values.numbers import finite
+from scorer.ranking.kernel.layout import LEAST_BEST, LEAST_BEST_WHOLE, struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
 
 
 @dataclass(frozen=True)
@@ -47,33 +27,21 @@ class Peaks(Plugin):
     """
 
     name = "peaks"
-    scope = "fleet"
+    struct = struct(added="f8", peer="i8")
+    fixed = False
 
     peer: bool = False
 
-    def __call__(self, request: Request, machines: Machines) -> Floats:
-        raw = self.raw(machines)
-        among = raw[machines.feasible & (np.isfinite(raw))]
-        if not among.size:
-            return np.zeros(len(machines))
-        low, high = float(among.min()), float(among.max())
-        score = normalise_increase(raw, low, high, self.peer)
-        return np.clip(np.nan_to_num(score), 0.0, 100.0)
+    @property
+    def inner(self) -> int:
+        """Compare with the least and the largest increase among the feasible machines."""
+        return LEAST_BEST_WHOLE if self.peer else LEAST_BEST
 
-    def raw(self, machines: Machines) -> Floats:
-        """Return [n]: the increase (times 1e15 and truncated for the peer); where unknown NaN (0 for the peer)."""
-        _, k1, k2 = machines.rule("power")
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            before = 100.0 * machines.mean[CPU] / machines.capacity[CPU]
-            added = machines.amounts[CPU] if self.peer else machines.expected[CPU]
-            after = 100.0 * (machines.mean[CPU] + added) / machines.capacity[CPU]
-            if not self.peer:
-                return np.where((k1 != 0) & (after <= 100.0), power_increase(before, after, k1, k2), np.nan)
-            after = np.where(machines.capacity[CPU] == 0, 0.0, after)
-            increase = np.trunc(power_increase(before, after, k1, k2) * SCALE)
-            return np.nan_to_num(np.where(after > 100.0, 0.0, increase))
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return what the instance adds in cores."""
+        added = machines.amounts if self.peer else machines.expected
+        return settings(self.struct, added=added[CPU], peer=self.peer)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the increase."""
-        increase = float(self.raw(machines)[position])
-        return {"power_increase": increase if np.isfinite(increase) else None}
+        return {"power_increase": finite(said[0])}

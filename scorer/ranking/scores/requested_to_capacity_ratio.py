@@ -2,33 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-import numpy as np
+from numpy.typing import NDArray
 
-from scorer.ranking.formulas.allocation import Allocation, percent_of
-from scorer.ranking.formulas.rounding import round_half_away
-from scorer.ranking.plugin import Floats, Machines, Request
-
-
-def broken_line(points: Sequence[tuple[float, float]], at: Floats, rounding: bool = False) -> Floats:
-    """Return the line through the points at ``at``: constant before the first and after the last.
-
-    With ``rounding`` each value is a whole number, the rise over the point before truncated toward zero.
-
-    >>> broken_line([(0, 10), (100, 3)], np.array([50.0]), rounding=True).tolist()
-    [7.0]
-    """
-    x = np.array([point[0] for point in points], np.float64)
-    y = np.array([point[1] for point in points], np.float64)
-    if not rounding:
-        return np.interp(at, x, y)
-    before = np.clip(np.searchsorted(x, at, side="left") - 1, 0, len(x) - 1)
-    after = np.minimum(before + 1, len(x) - 1)
-    width = np.where(x[after] > x[before], x[after] - x[before], 1.0)
-    inside: Floats = y[before] + np.trunc((y[after] - y[before]) * (at - x[before]) / width)
-    return np.where(at <= x[0], y[0], np.where(at > x[-1], y[-1], inside))
+from scorer.ranking.formulas.allocation import Allocation
+from scorer.ranking.kernel.layout import POINTS_MAX
+from scorer.ranking.plugin import Machines, Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +25,14 @@ class RequestedToCapacityRatio(Allocation):
     """
 
     name = "requested_to_capacity_ratio"
-    scope = "machine"
 
     shape: tuple[tuple[float, float], ...] = ((0.0, 10.0), (100.0, 0.0))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         utilizations = [point[0] for point in self.shape]
+        if len(utilizations) > POINTS_MAX:
+            raise ValueError(f"shape: expected at most {POINTS_MAX} points, got {len(utilizations)}")
         if not utilizations or utilizations != sorted(set(utilizations)):
             raise ValueError("shape: expected points of rising utilization")
         if utilizations[0] < 0 or utilizations[-1] > 100:
@@ -58,12 +40,10 @@ class RequestedToCapacityRatio(Allocation):
         if any(not 0 <= score <= 10 for _, score in self.shape):
             raise ValueError("shape: expected scores from 0 to 10")
 
-    def __call__(self, request: Request, machines: Machines) -> Floats:
-        rows = self.rows(machines)
-        after, limit = self.after(machines, rows)
-        utilization = percent_of(after, limit, self.rounding)
-        utilization = np.where(after <= limit, utilization, 100.0)
-        utilization = np.nan_to_num(utilization, nan=100.0)
-        value = broken_line([(x, 10.0 * y) for x, y in self.shape], utilization, self.rounding)
-        mean = self.weighted_mean(value, rows, (value > 0) & (limit > 0))
-        return round_half_away(mean) if self.rounding else mean
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return the settings with the points."""
+        found = super().settings(request, machines)
+        found["points"] = len(self.shape)
+        found["utilization"][: len(self.shape)] = [point[0] for point in self.shape]
+        found["score"][: len(self.shape)] = [10.0 * point[1] for point in self.shape]
+        return found

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from schemas.rpc.request import Affinity
-from scorer.ranking.formulas.share import share_of_largest
 from scorer.ranking.formulas.topology import instances_near
+from scorer.ranking.kernel.layout import SHARE_REVERSED
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
@@ -24,7 +23,6 @@ class Spread(Plugin):
     """
 
     name = "spread"
-    scope = "fleet"
 
     by: Literal["cluster", "kind", "labels"] = "cluster"
     role: bool = False
@@ -34,15 +32,27 @@ class Spread(Plugin):
         """Skip a request that belongs to no group."""
         return bool(self._group(request))
 
-    def __call__(self, request: Request, machines: Machines) -> Floats:
-        return share_of_largest(self._near(request, machines), machines.feasible, reverse=True)
+    @property
+    def inner(self) -> int:
+        """Compare with the most such instances near a feasible machine."""
+        return SHARE_REVERSED
 
-    def _near(self, request: Request, machines: Machines) -> Floats:
-        return instances_near(Affinity(self._group(request), self.topology), machines).astype(np.float64)
+    def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
+        """Count the instances of the group near the machine."""
+        return (instances_near(Affinity(self._group(request), self.topology), machines),)
 
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def own(self, request: Request, machines: Machines) -> Sequence[float]:
+        """Return that it is one more of its group."""
+        return (1.0,)
+
+    def far(self, request: Request, machines: Machines) -> bool:
+        """Return whether others count beyond the one machine."""
+        return self.topology != "machine"
+
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show how many instances of the group are near."""
-        return {"near": int(self._near(request, machines)[position])}
+        near = instances_near(Affinity(self._group(request), self.topology), machines)
+        return {"near": int(near[position])}
 
     def _group(self, request: Request) -> dict[str, str]:
         if self.by == "labels":

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from scorer.ranking.formulas.share import share_of_largest
 from scorer.ranking.formulas.tolerations import untolerated
+from scorer.ranking.kernel.layout import SHARE_REVERSED, SHARE_REVERSED_WHOLE
 from scorer.ranking.plugin import Floats, Machines, Plugin, Request
 
 
@@ -20,7 +21,6 @@ class TaintPreference(Plugin):
     """
 
     name = "taint_preference"
-    scope = "fleet"
 
     rounding: bool = False
 
@@ -28,7 +28,13 @@ class TaintPreference(Plugin):
         """Skip while no machine has such a taint."""
         return any(taint.effect == "avoid" for taints in machines.rules.taint_sets for taint in taints)
 
-    def __call__(self, request: Request, machines: Machines) -> Floats:
+    @property
+    def inner(self) -> int:
+        """Compare with the most such taints among the feasible machines."""
+        return SHARE_REVERSED_WHOLE if self.rounding else SHARE_REVERSED
+
+    def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
+        """Count the taints that the request does not tolerate."""
         sets = machines.rules.taint_sets
         counts = np.array([len(untolerated(taints, request.tolerations, "avoid")) for taints in sets], np.float64)
-        return share_of_largest(counts[machines.rule("taint_codes")], machines.feasible, self.rounding, reverse=True)
+        return (counts[machines.rule("taint_codes")],)

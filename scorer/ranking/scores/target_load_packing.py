@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-import numpy as np
+from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
-from scorer.ranking.formulas.rounding import round_half_away
+from schemas.values.numbers import finite
 from scorer.ranking.formulas.statistics import ResourceName
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
-
-
-def packing(utilization: Floats, target: float) -> Floats:
-    """Return the score of a utilization in percent: rising to 100 at the target, from the target falling to 0 at 100.
-
-    ``u <= X: (100 - X) * u / X + X``; ``X < u <= 100: X * (100 - u) / (100 - X)``; above 100: 0. It breaks at X.
-    """
-    rising = (100.0 - target) * utilization / target + target
-    falling = target * (100.0 - utilization) / (100.0 - target) if target < 100 else np.zeros_like(utilization)
-    found: Floats = np.where(utilization > 100.0, 0.0, np.where(utilization > target, falling, rising))
-    return found
+from scorer.ranking.kernel.layout import struct
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
 
 
 @dataclass(frozen=True)
@@ -45,7 +35,7 @@ class TargetLoadPacking(Plugin):
     """
 
     name = "target_load_packing"
-    scope = "machine"
+    struct = struct(target="f8", resource="i4", of_capacity="i4", rounding="i4")
 
     target: float = 0.4
     resource: ResourceName = "cpu"
@@ -56,24 +46,16 @@ class TargetLoadPacking(Plugin):
         if not 0 < self.target <= 1:
             raise ValueError(f"target: expected more than 0 and at most 1, got {self.target}")
 
-    def __call__(self, request: Request, machines: Machines) -> Floats:
-        utilization = self._utilization(machines)
-        score = packing(utilization, self.target * 100.0)
-        score = np.nan_to_num(round_half_away(score) if self.rounding else score)
-        return np.clip(score, 0.0, 100.0)
+    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+        """Return the target in percent, and of what."""
+        return settings(
+            self.struct,
+            target=self.target * 100.0,
+            resource=RESOURCES.index(self.resource),
+            of_capacity=self.limit == "capacity",
+            rounding=self.rounding,
+        )
 
-    def _utilization(self, machines: Machines) -> Floats:
-        row = RESOURCES.index(self.resource)
-        limit = machines.allocatable[row] if self.limit == "allocatable" else machines.capacity[row]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            utilization = 100.0 * (machines.mean[row] + machines.expected[row]) / limit
-        found: Floats = np.where((limit == 0) & np.isfinite(machines.mean[row]), 0.0, utilization)
-        return found
-
-    def detail(self, request: Request, machines: Machines, position: int) -> Detail:
+    def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the utilization with the requested instance, in percent, and the target."""
-        utilization = float(self._utilization(machines)[position])
-        return {
-            "utilization_percent": utilization if np.isfinite(utilization) else None,
-            "target_percent": self.target * 100.0,
-        }
+        return {"utilization_percent": finite(said[0]), "target_percent": self.target * 100.0}

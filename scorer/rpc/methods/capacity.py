@@ -12,7 +12,6 @@ from schemas.rpc.results import CapacityResult
 from scorer.placement.choosing.steps import Steps
 from scorer.planning.capacity.room import Room, room_of_each
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.rank import rank
 from scorer.rpc.methods.parameters import read_params
 from scorer.rpc.methods.slices import by_parts
 from scorer.snapshot.snapshot import Snapshot
@@ -29,7 +28,8 @@ def capacity(params: dict[str, Any], inputs_of: Callable[[str], RankingInputs]) 
     request = read_request({name: value for name, value in params.items() if name != "by"})
     inputs = inputs_of(request.profile)
     yield  # there may be no room for a long answer: nothing is ranked before
-    found = yield from room_of_each(rank(request, inputs))
+    found = room_of_each(request, inputs)
+    yield
     if found is None:
         raise InvalidRequest(
             "a rule of this request looks at instances of other machines, so copies are placed one by one: "

@@ -16,16 +16,17 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import Profiles
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.rank import Warmer
 from scorer.ranking.staleness import degraded
+from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.latest import Latest
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Command
 
+_LOOK_S = 1.0
+"""Shortest time between two looks at the age of all data."""
 _TELL_S = 0.05
 """Shortest time between two updates of the gauges, and of the ledger's machines for the source of snapshots."""
 
@@ -48,11 +49,10 @@ class Current:
 
     def __post_init__(self) -> None:
         self.snapshot = self.latest.snapshot or build_snapshot((), {}, {})
-        self.kept = Kept()
-        """What is kept from one decision to the next."""
-        self._warmer = Warmer(self.kept)
+        self.tables = Tables()
+        """The rows of the machines."""
         self._reloads = self._lost = 0
-        self._told, self._told_at = -1, 0.0
+        self._told, self._told_at, self._looked_at = -1, 0.0, 0.0
 
     @property
     def ledger(self) -> LedgerView:
@@ -65,7 +65,7 @@ class Current:
 
     def ranking(self, profile: Profile) -> RankingInputs:
         """Return what a ranking by a profile is made from now."""
-        return RankingInputs(self.snapshot, self.ledger, profile, self.clock(), self.kept)
+        return RankingInputs(self.snapshot, self.ledger, profile, self.clock(), self.tables)
 
     @property
     def ready(self) -> bool:
@@ -97,22 +97,25 @@ class Current:
             self.snapshot = self.latest.snapshot
         if (now := time.monotonic()) > self._told_at + _TELL_S:
             self._told_at = now
-            self._tell()
+            self._tell(now)
 
-    def warm(self, snapshot: Snapshot) -> None:
-        """Compute what follows from a new snapshot alone; called by the thread that builds it."""
-        self._warmer.warm(snapshot, self.profiles.choose(), self.clock())
+    def prepare(self, snapshot: Snapshot) -> None:
+        """Make the rows that a new snapshot changes as a whole; called by the thread that builds it."""
+        for _ in self.tables.prepare(snapshot, self.ledger, self.profiles.choose(), self.clock()):
+            time.sleep(0)  # another thread's turn
 
-    def _tell(self) -> None:
+    def _tell(self, now: float) -> None:
         """Set the gauges, and tell the source of snapshots which machines hold instances."""
         if self.follower.change != self._told:
             self.latest.ledger_machines = self.ledger.machine_names
             self._told = self.follower.change
         self.metrics.instances.set(len(self.ledger))
         self.metrics.ready.set(float(self.ready))
-        self.metrics.degraded.set(float(bool(self.degraded)))
+        if now > self._looked_at + _LOOK_S:
+            self._looked_at = now
+            self.metrics.degraded.set(float(bool(self.degraded)))
 
     @property
     def degraded(self) -> str:
         """What is wrong with the data that decisions are made on, in words; "" when nothing is."""
-        return degraded(self.snapshot, self.profiles.choose(), self.clock(), self.kept)
+        return degraded(self.snapshot, self.profiles.choose(), self.clock())

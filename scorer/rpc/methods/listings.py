@@ -13,7 +13,7 @@ import msgspec
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.rpc.parameters import Instances, MachineList
-from schemas.rpc.request import InvalidRequest, Request
+from schemas.rpc.request import InvalidRequest
 from schemas.rpc.results import InstanceRow, InstancesResult, MachineRow, MachinesResult
 from schemas.values.numbers import finite
 from scorer.ledger.record.facets import Facet
@@ -23,7 +23,7 @@ from scorer.placement.choosing.steps import Steps
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.seen import fleet_of
+from scorer.ranking.seen import machines_of as seen_of
 from scorer.rpc.methods.parameters import read_params
 from scorer.rpc.methods.records import amounts_of, shown_record
 from scorer.rpc.methods.slices import AT_ONCE, in_slices
@@ -101,7 +101,7 @@ def machines(params: dict[str, Any], inputs: RankingInputs) -> Steps[MachinesRes
     asked: MachineList = read_params(MachineList, params)
     if len(inputs.snapshot) > AT_ONCE and not asked.names:
         yield  # there may be no room for a long answer: nothing is made before
-    seen = Machines(fleet_of(inputs, window_s=asked.window_s), Request(), inputs.now_s)
+    seen = seen_of(inputs, window_s=asked.window_s)
     sums, snapshot = class_sums(inputs), inputs.snapshot
     names = snapshot.names
     rows = list(range(len(names)))
@@ -120,7 +120,7 @@ def machines(params: dict[str, Any], inputs: RankingInputs) -> Steps[MachinesRes
 
 
 def _machine(seen: Machines, sums: ClassSums | None, row: int) -> MachineRow:
-    snapshot = seen.fleet.snapshot
+    snapshot = seen.snapshot
     columns = {
         "capacity": seen.capacity, "allocatable": seen.allocatable, "mean": seen.measured_mean, "std": seen.std,
         "credit": seen.credit, "debit": seen.debit, "promised": seen.allocated, "utilization": seen.utilization,

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schemas.rpc.request import Request
 from scorer.placement.choosing.steps import Steps
-from scorer.placement.choosing.trial import prepare
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.rank import see
+from scorer.ranking.seen import machines_of
 from scorer.rpc.methods.current import Current
 
 
 def moment(current: Current, profile: Profile) -> Steps[RankingInputs]:
     """Return what rankings by a profile are made from, as it is now; its ledger is a copy.
 
-    What the scorer keeps of its own ledger holds for the copy, too, and is copied with it. Where it keeps nothing for
-    this profile, or not enough since the last snapshot, the columns are made in steps.
+    The rows that the scorer has of its own ledger are copied with it; those that it lacks are made in steps.
     """
     now = current.ranking(profile)
-    see(Request(), now)
+    machines_of(now)
     ledger = now.ledger.copy()
-    inputs = replace(now, ledger=ledger, kept=now.kept.of_copy(now.ledger, ledger))
+    inputs = replace(now, ledger=ledger, tables=now.tables.of_copy(now.ledger, ledger))
     yield
-    yield from prepare(inputs)
+    for load_model in profile.load_models:
+        machines_of(inputs, load_model)
+        yield
     return inputs

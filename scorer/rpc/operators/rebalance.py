@@ -19,7 +19,6 @@ from schemas.rpc.request import InvalidRequest
 from schemas.rpc.results import RebalanceResult
 from schemas.values.errors import field_error
 from scorer.placement.choosing.steps import Steps
-from scorer.placement.choosing.trial import settle
 from scorer.planning.balance.advice import advice_steps
 from scorer.planning.balance.rounds import Rounds, rounds_of
 from scorer.planning.balance.told import told
@@ -47,7 +46,6 @@ def rebalance(params: dict[str, Any], current: Current) -> Steps[RebalanceResult
     yield
     rounds = _rounds(asked, profile.rebalance)
     yield
-    yield from settle(inputs)
     plan = yield from advice_steps(inputs, rounds)
     yield
     return told(plan, inputs, rounds)

@@ -1,0 +1,130 @@
+"""Residents: the ledger's instances by the rows of a roster, for what is made of each machine's instances.
+
+Instances on a machine that is not in the roster are left out (give `machine_names` to `build_snapshot` to have every
+such machine in the roster).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scorer.ledger.record.facets import Facet
+from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.slots import INSTANCE, PlacedInstances, Slots
+from scorer.ledger.view.view import GONE, Change, LedgerView
+from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.roster import Roster
+
+MANY, TALLIES_MAX = 256, 64
+"""Of so many instances the tally is kept, and so many tallies. With 40,000 of one kind on 5,000 machines a tally takes
+9 ms to count and 12 us to copy; of fewer than 256 instances none takes more than 60 us."""
+
+Places = tuple[Integers, Integers]
+"""The addresses of records, sorted by machine, and [n + 1] where those of each machine begin."""
+
+
+class Residents:
+    """The instances and leavers of a ledger on the machines of one roster."""
+
+    def __init__(self, ledger: LedgerView, roster: Roster) -> None:
+        self.ledger = ledger
+        self.roster = roster
+        self._row_of: Integers = np.full(1, -1, np.int64)
+        """[numbers + 1] row of each machine by its number in the ledger; -1 where it has none."""
+        self._tallies: dict[frozenset[Facet], tuple[int, Floats]] = {}
+        """Each with the ledger's position that it was counted at."""
+
+    def placed(self) -> PlacedInstances:
+        """Return the live instances as columns."""
+        return self._columns(self.ledger.slots)
+
+    def leavers(self) -> PlacedInstances:
+        """Return the leavers as columns."""
+        return self._columns(self.ledger.leavers.slots)
+
+    def _columns(self, slots: Slots) -> PlacedInstances:
+        chosen, rows = self._seated(slots)
+        return slots.take(chosen, rows)
+
+    def _seated(self, slots: Slots) -> tuple[Integers, Integers]:
+        """Return the slots in use on the roster's machines, and their rows."""
+        numbers, known = self.ledger.numbers, self._row_of.size - 1
+        if known < len(numbers):
+            index = self.roster.index
+            more = [index.get(machine, -1) for machine in list(numbers)[known:]]  # at once: others may add some
+            self._row_of = np.concatenate([self._row_of[:-1], np.array([*more, -1], np.int64)])
+        chosen, machines = slots.live()
+        rows = self._row_of[machines]
+        return chosen[rows >= 0], rows[rows >= 0]
+
+    # ---- records by machine
+
+    def everywhere(self) -> tuple[Places, Places, Sequence[NDArray[np.void]]]:
+        """Return live instances and leavers of all machines, and the arrays to keep while the addresses are in use."""
+        live, left = self.ledger.slots, self.ledger.leavers.slots
+        kept = (live.records, left.records)
+        return self._sorted(live, live.address), self._sorted(left, left.address), kept
+
+    def _sorted(self, slots: Slots, first: int) -> Places:
+        chosen, rows = self._seated(slots)
+        order = np.argsort(rows, kind="stable")
+        ends = np.zeros(len(self.roster.names) + 1, np.int64)
+        np.cumsum(np.bincount(rows, minlength=ends.size - 1), out=ends[1:])
+        return first + chosen[order] * INSTANCE.itemsize, ends
+
+    def on(self, rows: Sequence[int], overlay: Overlay | None = None) -> tuple[Places, Places]:
+        """Return the same of some machines, with what an overlay proposes; for use at once."""
+        names, left = self.roster.names, self.ledger.leavers
+        if overlay is not None:
+            live = [overlay.addresses_on(names[row]) for row in rows]
+        else:
+            live = [self.ledger.slots.addresses_of(self.ledger.slots_on(names[row])) for row in rows]
+        return _flat(live), _flat([left.slots.addresses_of(left.slots_on(names[row])) for row in rows])
+
+    # ---- counting
+
+    def tally(self, facets: frozenset[Facet], overlay: Overlay | None = None) -> Floats:
+        """Return [M]: how many instances with all these facets each machine has; the caller may change it."""
+        tally = self._tally(facets)
+        return tally if overlay is None else self._changed(tally, facets, overlay.changes)
+
+    def _tally(self, facets: frozenset[Facet]) -> Floats:
+        position, ledger = self.ledger.position, self.ledger
+        at, kept = self._tallies.pop(facets, (0, None))
+        changes = None if kept is None else ledger.changes_since(at)
+        if kept is not None and changes is not None:
+            kept = self._changed(kept, facets, changes)
+        else:
+            kept, index = np.zeros(len(self.roster.names)), self.roster.index
+            holders = ledger.holders(facets)
+            for machine in holders:
+                if (row := index.get(machine)) is not None:
+                    kept[row] += 1.0
+            if len(holders) < MANY:
+                return kept
+        if len(self._tallies) >= TALLIES_MAX:
+            del self._tallies[next(iter(self._tallies))]
+        self._tallies[facets] = (position, kept)
+        return kept.copy()
+
+    def _changed(self, tally: Floats, facets: frozenset[Facet], changes: Sequence[Change]) -> Floats:
+        index = self.roster.index
+        for machine, slot, of in changes:
+            if facets <= of and (row := index.get(machine)) is not None:
+                tally[row] += -1.0 if slot == GONE else 1.0
+        return tally
+
+
+def _flat(addresses: Sequence[Sequence[int]]) -> Places:
+    ends = np.zeros(len(addresses) + 1, np.int64)
+    np.cumsum([len(here) for here in addresses], out=ends[1:])
+    return np.array([one for here in addresses for one in here], np.int64), ends
+
+
+def by_machine(values: Floats, at: Integers, machines: int) -> Floats:
+    """Return [S, machines]: the sum of [S, K] over the instances on each machine; ``at`` [K] has that of each."""
+    # without any instance, bincount counts in whole numbers
+    return np.array([np.bincount(at, part, minlength=machines) for part in values], np.float64)

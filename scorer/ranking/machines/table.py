@@ -1,0 +1,219 @@
+"""The rows of all machines under one load model: what decisions read, brought up to date with snapshots and the ledger.
+
+Two things change rows: a new snapshot, in the rows that it says have changed, and a transition of the ledger, in the
+row of its machine. A row is always made whole, from what was measured, the machine's instances and its leavers
+(``make_row`` in ``kernel/making.h``). Nothing is added to a row, so a row that followed a thousand changes is the row
+that is made at a start. Where much changes (the machines, a rule of all, learned factors, usage by instance, a new
+day), the table is made anew beside the one in use.
+
+All threads but the one that follows only read. A what-if has rows of its own for the machines that it changes
+(`scorer.ranking.machines.what_if`).
+
+Measured with 40,000 instances on 5,000 machines: one row takes 12 us with what Python adds, the whole table 14 ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schemas.names import SLOT_S
+from schemas.resources import MEMORY, PRIORITY_CLASSES, RESOURCES
+from scorer.classes.class_usage import reported_usage
+from scorer.classes.reclaimed import highest, predicted
+from scorer.ledger.view.residents import Residents
+from scorer.ranking.estimates.estimate import Estimate
+from scorer.ranking.kernel.binding import address, make_rows
+from scorer.ranking.kernel.layout import BY_CLASS, CREDITS, DAYS, MAKING, MORE, ROW, STATISTICS
+from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.snapshot import Snapshot
+
+_R, _D, _S = len(RESOURCES), len(DAYS), len(STATISTICS)
+PART = 1_000
+"""Rows made in one step while the whole table is made: other threads get their turn between two steps."""
+FEW_PART = 4
+"""Rows are made one by one where at most one machine in so many has changed."""
+
+Needs = frozenset[str]
+"""What a table has besides, for the plugins that ask for it: ``statistics``, ``prod``, ``classes``."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """The settings that rows depend on: a load model with what the request and the fleet's state make of it."""
+
+    window_s: int
+    credits: str
+    debits: bool
+    requests_alone: bool
+    estimate: Estimate
+    learned: bool
+    key: tuple[object, ...]
+    """Equal for equal models."""
+
+
+class Table:
+    """The rows of one model, of one ledger; `steps` makes them."""
+
+    def __init__(
+        self, model: Model, snapshot: Snapshot, residents: Residents, estimate: Estimate, days: Floats, needs: Needs
+    ) -> None:
+        """``days`` [D, 2]: when today and yesterday begin and end."""
+        self.model, self.snapshot, self.residents, self.estimate = model, snapshot, residents, estimate
+        self.days, self.needs = days, needs
+        self.position = residents.ledger.position
+        """The ledger's position that the rows are made for."""
+        machines, windows = len(snapshot), max(1, len(snapshot.windows_s))
+        self.rows = np.zeros(machines, ROW)
+        self.more = np.zeros(machines, MORE)
+        self.by_class = np.zeros(machines, BY_CLASS) if "classes" in needs else None
+        self.rows["number"] = np.arange(machines)
+        self._measured: dict[str, NDArray[Any]] = {
+            "mean": np.empty((machines, windows, _R)), "filled": np.empty((machines, windows, _R)),
+            "end": np.empty(machines), "step": np.empty(machines), "at": np.empty(machines),
+            "position": np.empty(machines, np.int64), "peak_at": np.empty((machines, _D, _R)),
+        }  # fmt: skip
+        if "statistics" in needs:
+            self._measured["statistics"] = np.empty((machines, windows, _S, _R))
+        if "prod" in needs:
+            self._measured["prod"] = np.empty((machines, windows, _R))
+        self.more["statistics"] = self.more["prod"] = np.nan
+        self._make_struct()
+
+    def _make_struct(self) -> None:
+        """Put into ``making`` what the C functions read, and keep what it points to."""
+        snapshot, model = self.snapshot, self.model
+        making = np.zeros((), MAKING)
+        making["estimate"] = self.estimate.struct
+        making["windows"] = len(snapshot.windows_s)
+        making["credits"], making["requests_alone"] = CREDITS[model.credits], model.requests_alone
+        making["debits"] = model.debits and not model.requests_alone
+        making["by_reports"] = self.estimate.by_reports
+        making["day_start"], making["day_end"] = self.days.T
+        kept: dict[str, NDArray[Any]] = {
+            **self._measured,
+            "windows_s": np.array(snapshot.windows_s or (0,), np.float64),
+            "systems": snapshot.roster.systems,
+        }
+        if snapshot.usages:
+            columns = snapshot.usages.columns
+            making["pairs"], making["figures"] = columns.index.digests.size, columns.at.size
+            kept |= {"digests": columns.index.digests, "places": columns.index.order, "used_at": columns.at,
+                     "since": columns.since, "recent": columns.recent, "usual": columns.mean}  # fmt: skip
+        self._kept = {name: np.ascontiguousarray(array) for name, array in kept.items()}
+        for name, array in self._kept.items():
+            making[name] = address(array)
+        self.making = making
+
+    def steps(self) -> Iterator[None]:
+        """Make all rows, `PART` in each step."""
+        self._fill(self.snapshot, slice(None))
+        live, left, kept = self.residents.everywhere()
+        for first in range(0, self.rows.size, PART):
+            machines = np.arange(first, min(first + PART, self.rows.size))
+            ends, gone = live[1][first:], left[1][first:]
+            make_rows(self.making, machines, machines, (live[0], ends), (left[0], gone), self.records)
+            yield
+        del kept
+
+    @property
+    def records(self) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void] | None]:
+        """Rows, what is read besides, and the sums by class where they are asked for."""
+        return self.rows, self.more, self.by_class
+
+    def copy(self, residents: Residents) -> Table:
+        """Return a table of the same rows for a copy of the ledger."""
+        found = object.__new__(Table)
+        found.__dict__.update(self.__dict__)
+        found.residents, found.position = residents, residents.ledger.position
+        found.rows, found.more = self.rows.copy(), self.more.copy()
+        found.by_class = None if self.by_class is None else self.by_class.copy()
+        found._measured = {name: array.copy() for name, array in self._measured.items()}
+        found._make_struct()
+        return found
+
+    # ---- following
+
+    def follow(self, snapshot: Snapshot, estimate: Estimate, days: Floats, needs: Needs) -> bool:
+        """Bring the rows up to date with a snapshot and the ledger; return False where the table must be made anew."""
+        before, ledger = self.snapshot, self.residents.ledger
+        if not self.may_follow(snapshot, estimate, days, needs):
+            return False
+        changed = snapshot.changed_since(before) if snapshot is not before else np.zeros(0, np.int64)
+        changes = ledger.changes_since(self.position)
+        if changed is None or changes is None or FEW_PART * (changed.size + len(changes)) > self.rows.size + 256:
+            return False
+        index = self.residents.roster.index
+        touched = {row for machine, _, _ in changes if (row := index.get(machine)) is not None}
+        if snapshot is not before:
+            if snapshot.rules.taint_sets != before.rules.taint_sets:
+                self.rows["taints"] = snapshot.rules.taint_codes
+            if changed.size:
+                self._fill(snapshot.of_rows(changed), changed)
+                touched.update(changed.tolist())
+            self.snapshot = snapshot
+        self.position = ledger.position
+        if touched:
+            rows = list(touched)
+            at = np.array(rows, np.int64)
+            make_rows(self.making, at, at, *self.residents.on(rows), self.records)
+        return True
+
+    def may_follow(self, snapshot: Snapshot, estimate: Estimate, days: Floats, needs: Needs) -> bool:
+        """Return whether what all rows depend on is the same."""
+        before = self.snapshot
+        return bool(
+            needs <= self.needs
+            and (estimate is self.estimate or estimate.key == self.estimate.key)
+            and (days is self.days or (days == self.days).all())
+            and snapshot.shape == before.shape
+            and (snapshot.usages is before.usages or not (snapshot.usages or before.usages))
+            and (snapshot.predicted is before.predicted or "classes" not in self.needs)
+        )
+
+    def _fill(self, part: Snapshot, at: slice | Integers) -> None:
+        """Put into rows what a snapshot has of them; ``part`` has these machines alone."""
+        rows, more, rules, measured = self.rows, self.more, part.rules, self._measured
+        windows, inverse = part.windows(self.model.window_s), part.inverse_allocatable
+        std = np.zeros_like(windows.std) if self.model.requests_alone else windows.std
+        known = np.isfinite(inverse) & np.isfinite(windows.mean)
+        rows["allocatable"][at], rows["inverse"][at] = part.allocatable.T, inverse.T
+        rows["deviation"][at] = (std * inverse).T
+        rows["seen_at"][at], rows["interval_s"][at] = part.seen_at, part.column("interval_s")
+        rows["coverage"][at], rows["warming"][at] = windows.coverage, windows.warming
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rows["available"][at] = 1.0 - part.window("mean", 0)[MEMORY] / part.capacity[MEMORY]
+        rows["has_data"][at], rows["cordon"][at], rows["taints"][at] = part.has_data, rules.cordon, rules.taint_codes
+        rows["known"][at] = known.T
+        rows["has_load"][at] = (np.isfinite(inverse) if self.model.requests_alone else known).any(axis=0)
+        for own, name in (
+            ("own_ratio", "ratio"), ("own_thresholds", "thresholds"), ("own_percentiles", "percentiles"),
+            ("own_prod", "prod_thresholds"),
+        ):  # fmt: skip
+            column = getattr(rules, "percentile_thresholds" if name == "percentiles" else name)
+            rows[own][at], more[name][at] = np.isfinite(column).any(axis=0), column.T
+        more["capacity"][at], more["measured"][at], more["std"][at] = part.capacity.T, windows.mean.T, std.T
+        more["power"][at], more["window_s"][at] = rules.power.T, windows.window_s
+        measured["end"][at], measured["at"][at] = part.column("end"), part.column("at")
+        measured["step"][at] = np.fmax(part.column("interval_s"), SLOT_S)
+        measured["position"][at] = windows.position
+        for place, day in enumerate(DAYS):
+            more["measured_peak"][at, place] = part.column(f"peak_{day}").T
+            measured["peak_at"][at, place] = (part.column("peak_day") + part.column(f"peak_{day}_s")).T
+        for place in range(measured["mean"].shape[1]):
+            measured["mean"][at, place] = part.window("mean", place).T
+            measured["filled"][at, place] = part.window("filled", place).T
+            if "statistics" in self.needs:
+                measured["statistics"][at, place, : _S - 1] = part.window("percentile", place).transpose(2, 1, 0)
+                measured["statistics"][at, place, _S - 1] = part.window("max", place).T
+            if "prod" in self.needs:
+                measured["prod"][at, place] = part.window(f"class_{PRIORITY_CLASSES[0]}", place).T
+        if self.by_class is not None:
+            self.by_class["usage_peak"][at] = highest(part).T
+            if isinstance(at, slice):
+                self.by_class["reported"] = reported_usage(part).T
+                self.by_class["predicted"] = predicted(part).transpose(2, 0, 1)

@@ -1,0 +1,137 @@
+"""The tables of one ledger, a table a load model: made when a profile first asks, then brought up to date.
+
+Passed to every ranking as a part of its inputs. One thread follows with it. `prepare` makes what a new snapshot needs
+whole on another thread, beside the tables in use; the next decision takes it over and applies what the ledger has
+changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
+
+from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.residents import Residents
+from scorer.ledger.view.view import LedgerView
+from scorer.ranking.estimates.estimate import Estimate
+from scorer.ranking.machines.days import day_start_s
+from scorer.ranking.machines.table import Model, Table
+from scorer.ranking.machines.what_if import NOTHING, WhatIf
+from scorer.ranking.profiles.profile import LoadModel, Profile
+from scorer.snapshot.arrays import Floats
+from scorer.snapshot.snapshot import Snapshot
+
+TABLES_MAX = 16
+"""So many tables are kept; the one that was not asked for the longest is dropped first: 6 MB with 5,000 machines."""
+
+
+class Tables:
+    """The tables of one ledger on the newest snapshot."""
+
+    def __init__(self) -> None:
+        self._residents: Residents | None = None
+        self._tables: dict[object, Table] = {}
+        self._prepared: dict[object, Table] = {}
+        """Made on another thread, and not yet in use."""
+        self._what_ifs: weakref.WeakKeyDictionary[Overlay, WhatIf] = weakref.WeakKeyDictionary()
+        self._learned: tuple[object, object, Estimate] | None = None
+        """Learned factors, the estimate that they were put into, and the result."""
+
+    def residents(self, snapshot: Snapshot, ledger: LedgerView) -> Residents:
+        """Return the instances of a ledger by the rows of a snapshot; tables are those of the last one asked for."""
+        found = self._residents
+        if found is None or found.ledger is not ledger or found.roster is not snapshot.roster:
+            prepared = [one for one in self._prepared.values() if one.residents.ledger is ledger]
+            own = next((one.residents for one in prepared if one.residents.roster is snapshot.roster), None)
+            found = self._residents = own or Residents(ledger, snapshot.roster)
+            self._tables.clear()
+        return found
+
+    def table(self, snapshot: Snapshot, ledger: LedgerView, model: Model, profile: Profile, now_s: float) -> Table:
+        """Return the table of a load model, up to date."""
+        snapshot = snapshot.origin
+        residents = self.residents(snapshot, ledger)
+        estimate, days, needs = self._in_force(snapshot, model), _days(profile, now_s), profile.needs(snapshot.rules)
+        table = self._tables.pop(model.key, None)
+        prepared = self._prepared.pop(model.key, None)
+        for one in (table, prepared):
+            if one is not None and one.residents is residents and one.follow(snapshot, estimate, days, needs):
+                break
+        else:
+            before = frozenset() if table is None else table.needs
+            one = Table(model, snapshot, residents, estimate, days, needs | before)
+            for _ in one.steps():
+                pass
+            one.follow(snapshot, estimate, days, needs)
+        if len(self._tables) >= TABLES_MAX:
+            del self._tables[next(iter(self._tables))]
+        self._tables[model.key] = one
+        return one
+
+    def prepare(self, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float) -> Iterator[None]:
+        """Make the tables of a profile that a new snapshot needs whole, in steps; for another thread than decisions."""
+        days, needs = _days(profile, now_s), profile.needs(snapshot.rules)
+        for load_model in profile.load_models:
+            model = model_of(load_model, snapshot)
+            table, estimate = self._tables.get(model.key), self._in_force(snapshot, model)
+            own = table is not None and table.residents.ledger is ledger
+            if table is not None and own and table.may_follow(snapshot, estimate, days, needs):
+                continue
+            alike = own and table is not None and table.residents.roster is snapshot.roster
+            residents = table.residents if table is not None and alike else Residents(ledger, snapshot.roster)
+            made = Table(model, snapshot, residents, estimate, days, needs)
+            yield from made.steps()
+            self._prepared[model.key] = made
+
+    def what_if(self, overlay: Overlay | None, snapshot: Snapshot) -> WhatIf:
+        """Return the patches of an overlay, or of the cordons of a snapshot without one."""
+        if overlay is None:
+            return NOTHING if snapshot is snapshot.origin else WhatIf()
+        found = self._what_ifs.get(overlay)
+        if found is None:
+            found = self._what_ifs[overlay] = WhatIf(overlay)
+        return found
+
+    def of_copy(self, ledger: LedgerView, copied: LedgerView) -> Tables:
+        """Return the tables of a copy of a ledger that was made just now."""
+        found, own = Tables(), self._residents
+        if own is not None and own.ledger is ledger:
+            found._residents = Residents(copied, own.roster)
+            found._tables = {
+                key: table.copy(found._residents)
+                for key, table in self._tables.items()
+                if table.position == ledger.position
+            }
+        return found
+
+    def _in_force(self, snapshot: Snapshot, model: Model) -> Estimate:
+        """Return the estimate of a load model with what was learned; made once while both are the same."""
+        learned = snapshot.learned
+        if not (model.learned and learned):
+            return model.estimate
+        if self._learned is None or self._learned[0] is not learned or self._learned[1] is not model.estimate:
+            estimate = LoadModel(estimate=model.estimate, learned=True).estimate_with(learned)
+            self._learned = (learned, model.estimate, estimate)
+        return self._learned[2]
+
+
+def model_of(load_model: LoadModel, snapshot: Snapshot, window_s: int = 0, *, requests_alone: bool = False) -> Model:
+    """Return what the rows of a load model depend on; ``window_s``: that of the request, 0 for none."""
+    wanted_s = window_s if window_s and snapshot.windows_s else load_model.window_s(snapshot.windows_s)
+    of = (wanted_s, load_model.credits, load_model.debits, requests_alone)
+    key = (*of, load_model.learned, load_model.estimate.key)
+    return Model(*of, load_model.estimate, load_model.learned, key)
+
+
+def _days(profile: Profile, now_s: float) -> Floats:
+    return _days_of(profile.time_zone, now_s // 900)
+
+
+@lru_cache(maxsize=64)
+def _days_of(time_zone: str, quarter: float) -> Floats:
+    """Return [D, 2]: when today and yesterday begin and end; the same array for a quarter of an hour."""
+    today, yesterday = (day_start_s(quarter * 900, day, time_zone) for day in ("today", "yesterday"))
+    return np.array([[today, np.inf], [yesterday, today]])
