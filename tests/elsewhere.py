@@ -73,7 +73,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/integration/test_rpc.py",
         "tests/ops/test_compose.py",
         "tests/scorer/ranking/test_extension.py",
-        "tests/scorer/rpc/test_reuse_count.py",
     ),
     "scorer.background": (
         "tests/integration/test_learner.py",
@@ -122,7 +121,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
     "scorer.ledger.record": (
         "tests/integration/test_fifth_resource.py",
         "tests/integration/test_ledger.py",
-        "tests/scorer/ledger/view/test_seats.py",
     ),
     "scorer.ledger.store": (
         "tests/integration/test_ledger.py",
@@ -134,10 +132,6 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/scorer/ranking/estimates/test_debits.py",
     ),
     "scorer.live": ("tests/integration/test_loader.py",),
-    "scorer.placement.choosing": (
-        "tests/scorer/placement/choosing/test_plan.py",
-        "tests/scorer/placement/choosing/test_reuse.py",
-    ),
     "scorer.placement.offers": ("tests/scorer/placement/test_placer.py",),
     "scorer.planning": (
         "tests/scorer/planning/balance/test_by_overload.py",
@@ -150,16 +144,19 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/contracts/test_plugins.py",
         "tests/scorer/planning/drain/test_evicting.py",
     ),
-    "scorer.ranking.columns": ("tests/scorer/ranking/test_rank.py",),
     "scorer.ranking.formulas": (
         "tests/scorer/ranking/filters/test_masters.py",
         "tests/scorer/ranking/filters/test_selector.py",
         "tests/scorer/ranking/filters/test_taints.py",
         "tests/scorer/ranking/filters/test_usage_threshold.py",
     ),
+    "scorer.ranking.kernel": (
+        "tests/contracts/test_plugins.py",
+        "tests/scorer/ranking/recorded/test_recorded.py",
+        "tests/scorer/ranking/scores/test_low_risk_overcommitment.py",
+    ),
     "scorer.ranking.machines": (
         "tests/scorer/ranking/estimates/test_debits.py",
-        "tests/scorer/ranking/machines/test_kept.py",
         "tests/scorer/ranking/test_rank.py",
     ),
     "scorer.ranking.profiles": (

@@ -19,7 +19,7 @@ from schemas.resources import ABOUT, RESOURCES, UNITS
 from schemas.rpc.request import InvalidRequest, read_request
 from schemas.tables.window_table import WindowTable, decode_table
 from scorer.commands.shared.in_words import answer_of
-from scorer.ledger.view.seats import Seats
+from scorer.ledger.view.residents import Residents, by_machine
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
@@ -129,7 +129,8 @@ def test_a_resource_goes_all_the_way(name: str) -> None:
 
     reserved = instance_of(read_request({"id": "i", name: 0.4 * whole}), "calm", NOW_S)
     ledger.apply(msgspec.structs.replace(reserved, state="confirmed", started_at=NOW_S))
-    allocated = Seats(ledger, snapshot.roster).allocated
+    placed = Residents(ledger, snapshot.roster).placed()
+    allocated = by_machine(placed.amounts, placed.rows, 3)
     np.testing.assert_allclose(allocated[row], [0, 0.4 * whole, 0])
     assert allocated.sum() == pytest.approx(0.4 * whole)
     second = answer_of(ranked(snapshot, ledger, name, 0.5 * whole))

@@ -34,8 +34,8 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.class_sums import class_sums
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile_file import parse_profile
+from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages, UsageTable
@@ -105,7 +105,7 @@ def main() -> int:
     parser.add_argument("--machines", type=int, default=5_000)
     parser.add_argument("--instances", type=int, default=100_000)
     options = parser.parse_args()
-    fleet, kept = Fleet(options.machines, options.instances), Kept()
+    fleet, kept = Fleet(options.machines, options.instances), Tables()
     profile = parse_profile(PROFILE.read_text(), "classes")
     ledger = LedgerView(fleet.placed)
     cases = ("first", "new figures", "new pairs", "after a placing", "refresher", "bare")

@@ -28,9 +28,9 @@ from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing import plan as batch
 from scorer.ranking.explanation.explain import answer
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
+from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 
@@ -92,7 +92,7 @@ def measure(machines: int, seconds: float) -> dict[str, float]:
     facts: dict[str, Any] = {}
     snapshot = build_snapshot([table], facts, {})
     empty, full = LedgerView(), LedgerView(_instances(snapshot, 200_000))
-    kept, kept_of_full, kept_of_growing, kept_of_new = Kept(), Kept(), Kept(), Kept()
+    kept, kept_of_full, kept_of_growing, kept_of_new = Tables(), Tables(), Tables(), Tables()
     profile = load_profiles().choose()
     request = read_request({"cpu": 2, "memory": "10G"})
     numbers = iter(range(10**9))
@@ -155,7 +155,7 @@ def measure_batch(machines: int = 5_000, count: int = 1_000) -> dict[str, float]
 
 
 def _one_by_one(request: Request, count: int, snapshot: Snapshot) -> list[str | None]:
-    ledger, profile, kept = LedgerView(), load_profiles().choose(), Kept()
+    ledger, profile, kept = LedgerView(), load_profiles().choose(), Tables()
     found = []
     for number in range(count):
         machine = rank(request, RankingInputs(snapshot, ledger, profile, NOW_S, kept)).chosen

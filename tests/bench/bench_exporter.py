@@ -41,8 +41,8 @@ from schemas.tables.instance_table import COLUMNS, pair_name
 from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
 from scorer.ledger.record.instance import copy_with
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.usages import Usages, UsageTable
 from scorer.wire import Wire
@@ -92,7 +92,7 @@ def measure(
     )
     machine_families, profile = MachineFamilies(selection), load_profiles().choose()
     usages, ledger = reports(fleet_table(machines, 0).machines, instances) if instances else (None, LedgerView())
-    kept = Kept()
+    kept = Tables()
     snapshot, facts, operator = None, {}, {}
     made, fleet_alone, squeezed = [], [], []
     body = b""
@@ -100,7 +100,7 @@ def measure(
         table = fleet_table(machines, seed)
         snapshot = build_snapshot([table], facts, operator, previous=snapshot).with_use(usages=usages)
         begin = time.perf_counter()
-        state = State(snapshot, ledger, profile, NOW_S, kept=kept)
+        state = State(snapshot, ledger, profile, NOW_S, tables=kept)
         families = list(fleet.families(state, selection))
         middle = time.perf_counter()
         body = page([*families, *machine_families.families(state)])

@@ -137,7 +137,7 @@ class Scorer:
         rows = []
         for number, machine in zip(numbers, found.machines, strict=True):
             if machine is None:
-                raise RuntimeError(f"the fleet is full: {found.missing[0]}")
+                raise RuntimeError(f"the fleet is full: {next(iter(found.reasons.values()))}")
             reserved = instance_of(self.request, machine, now_s, str(number))
             self.ledger.apply(copy_with(reserved, state="confirmed", started_at=now_s))
             rows.append(int(machine[1:]))

@@ -23,8 +23,8 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
 from scorer.planning.balance.by_overload import rebalance
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from tests.bench.bench_decision import NOW_S, WINDOWS_S, bare_pass, fleet_table
 
@@ -69,7 +69,7 @@ def main() -> int:
     options = parser.parse_args()
     snapshot = build_snapshot([hot_table(options.machines)], {}, {})
     ledger = LedgerView(instances(snapshot.names, options.instances))
-    profile, kept = load_profiles().choose(), Kept()
+    profile, kept = load_profiles().choose(), Tables()
     settings = replace(profile.rebalance, moves_max=options.moves, gain_min=1e-4, hour_max=0.0)
     profile = replace(profile, rebalance=settings)
     bare = bare_pass(snapshot)

@@ -26,6 +26,7 @@ import msgspec
 from schemas.rpc.envelope import Query
 from scorer.ledger.record.instance import Instance
 from scorer.placement.choosing.steps import Steps, quietly
+from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from tests.bench.bench_decision import NOW_S
 from tests.bench.bench_planning import wanted
@@ -88,11 +89,11 @@ def main() -> int:
     for method, kept in product(asked, (True, False)):
         rounds = []
         for _ in range(options.rounds):
-            scorer.service.current.kept = scorer.service.current.kept.beside()
+            scorer.service.current.tables = Tables()
             if kept:
                 scorer.ask("rank", cpu=1, memory="1G")
             rounds.append(steps_of(scorer, method, asked[method]))
-        name = method if kept else f"{method}, nothing kept"
+        name = method if kept else f"{method}, no table yet"
         longest = [max(one)[0] for one in rounds]
         found[name] = {"ms": median(longest), "ms at most": max(longest), "steps": len(rounds[0])}
         if options.where:

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import ast
-import copy
 import dataclasses
 import inspect
 import json
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 import scorer
-from schemas.rpc.request import Request, read_request
+from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import FleetState, read_fleet
-from scorer.ledger.view.view import instance_of
-from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
-from scorer.ranking.machines.machines import Machines
+from scorer.placement.choosing.trial import Trial
+from scorer.ranking.explanation.explain import answer
+from scorer.ranking.kernel.layout import PLAIN
+from scorer.ranking.plugin import Plugin
 from scorer.ranking.profiles import plugins
-from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.scope import SCOPES
-from scorer.ranking.seen import fleet_of
+from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
+from scorer.ranking.rank import rank
+from scorer.ranking.ranking import Ranking
 from tests.rows import each_row
+from tests.scorer.fleets import alone, see
 
 FILTERS = dict(plugins.filters())
 SCORES = dict(plugins.scores())
@@ -104,20 +106,8 @@ def described(numbers: list[int]) -> dict[str, Any]:
 
 @lru_cache
 def fleet_file(numbers: tuple[int, ...]) -> FleetState:
-    """Return the fleet of these machines, read once: no plugin changes it (`test_nothing_it_is_given_is_changed`)."""
+    """Return the fleet of these machines, read once: no plugin changes it."""
     return read_fleet(described(list(numbers)))
-
-
-def see(numbers: list[int], request: Request, file: dict[str, Any] | None = None, kept: Kept | None = None) -> Machines:
-    """Return these machines, or those of a fleet file, as a decision sees them."""
-    fleet = read_fleet(file) if file else fleet_file(tuple(numbers))
-    return Machines(fleet_of(fleet.inputs(Profile("any"), kept)), request, fleet.now_s)
-
-
-def _inputs(machines: Machines, kept: Kept | None = None) -> RankingInputs:
-    """Return what these machines were made from."""
-    ledger: Any = machines.fleet.seats.ledger
-    return RankingInputs(machines.fleet.snapshot, ledger, Profile("any"), machines.now_s, kept or Kept())
 
 
 def build(kind: type[Any]) -> Any:
@@ -125,12 +115,31 @@ def build(kind: type[Any]) -> Any:
     return kind(**SETTINGS.get(kind.name, {}))
 
 
-def ask(plugin: Any, machines: Machines) -> Any:
-    """Return what the plugin says, None when it has nothing to say."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if not plugins.wanted(plugin, machines.request, machines):
-            return None
-        return plugin(machines.request, machines)
+def is_filter(kind: type[Any]) -> bool:
+    """Return whether it is a filter, and no score."""
+    return FILTERS.get(kind.name) is kind
+
+
+def ranked(kind: type[Any], fleet: FleetState, asked: dict[str, Any]) -> Ranking:
+    """Return the ranking by this plugin alone."""
+    return rank(read_request(asked), fleet.inputs(alone(build(kind), kind="filter" if is_filter(kind) else "score")))
+
+
+def ask(kind: type[Any], numbers: Iterable[int], asked: dict[str, Any], file: dict[str, Any] | None = None) -> Any:
+    """Return what the plugin says of these machines, or those of a fleet file; None when it has nothing to say."""
+    ranking = ranked(kind, read_fleet(file) if file else fleet_file(tuple(numbers)), asked)
+    if is_filter(kind):
+        return ranking.feasible if ranking.verdicts else None
+    return ranking.terms[0].raw if ranking.terms else None
+
+
+def looks_alone(kind: type[Any], asked: dict[str, Any]) -> bool:
+    """Return whether a built-in plugin reads a machine's own row alone; one of another package may read them all."""
+    if not issubclass(kind, Plugin) or kind.name == "data_locality":  # by how many machines have the data
+        return False
+    plugin, request = build(kind), read_request(asked)
+    machines = see(fleet_file(tuple(NUMBERS)), request)
+    return plugin.inner == PLAIN and not len(plugin.columns(request, machines))
 
 
 NUMBERS = list(range(44))
@@ -143,12 +152,11 @@ every_request = each_row("asked", REQUESTS.values(), ids=REQUESTS.keys())
 def test_one_verdict_for_each_machine(kind: type[Any], asked: dict[str, Any]) -> None:
     """A filter gives a truth value, a score a finite number from 0 to 100, for each machine of any fleet."""
     for numbers in (NUMBERS, [0], [10], []):
-        machines = see(numbers, read_request(asked))
-        said = ask(build(kind), machines)
+        said = ask(kind, numbers, asked)
         if said is None:
             continue
         assert said.shape == (len(numbers),)
-        if kind.name in FILTERS and FILTERS[kind.name] is kind:
+        if is_filter(kind):
             assert said.dtype == np.bool_
         else:
             assert np.isfinite(said).all()
@@ -160,205 +168,73 @@ def test_one_verdict_for_each_machine(kind: type[Any], asked: dict[str, Any]) ->
 def test_the_order_of_the_machines_does_not_matter(kind: type[Any], asked: dict[str, Any]) -> None:
     """Whichever order the machines come in, each gets the same verdict."""
     shuffled = list(np.random.default_rng(5).permutation(NUMBERS))
-    said = ask(build(kind), see(NUMBERS, read_request(asked)))
-    again = ask(build(kind), see([int(number) for number in shuffled], read_request(asked)))
+    said = ask(kind, NUMBERS, asked)
+    again = ask(kind, [int(number) for number in shuffled], asked)
     assert (said is None) == (again is None)
     if said is not None:
         np.testing.assert_allclose(again, said[shuffled], rtol=0, atol=1e-9)
 
 
-ALONE = ("machine", "instances")
-"""The scopes of plugins that look at one machine."""
-
-
 @every
 @every_request
 def test_other_machines_do_not_matter(kind: type[Any], asked: dict[str, Any]) -> None:
-    """A machine gets the same verdict in half the fleet, unless the plugin states that it looks at the whole of it."""
-    if plugins.declared_scope(kind) not in ALONE:
+    """A machine gets the same verdict in half the fleet, unless the plugin reads more than its row."""
+    if not looks_alone(kind, asked):
         return
-    said = ask(build(kind), see(NUMBERS, read_request(asked)))
-    half = ask(build(kind), see(NUMBERS[::2], read_request(asked)))
+    said, half = ask(kind, NUMBERS, asked), ask(kind, NUMBERS[::2], asked)
     if said is not None and half is not None:
-        np.testing.assert_allclose(half, said[::2], rtol=0, atol=1e-9)
+        np.testing.assert_array_equal(half, said[::2])
 
 
 @every
 @every_request
 def test_instances_elsewhere_do_not_matter(kind: type[Any], asked: dict[str, Any]) -> None:
     """A machine gets the same verdict whatever instances come to other machines or leave them."""
-    if plugins.declared_scope(kind) not in ALONE:
+    if not looks_alone(kind, asked):
         return
     file = described(NUMBERS)
     here = [one for one in file["instances"] if int(one["machine"][1:]) % 4]
     others = [one | {"id": f"{one['id']}-{n}", "ports": [7000]} for one in file["instances"] for n in range(3)]
     elsewhere = [one for one in others if int(one["machine"][1:]) % 4 == 0]
     rows = [number for number in NUMBERS if number % 4]
-    said = ask(build(kind), see(NUMBERS, read_request(asked), file | {"instances": here}))
-    again = ask(build(kind), see(NUMBERS, read_request(asked), file | {"instances": here + elsewhere}))
+    said = ask(kind, NUMBERS, asked, file | {"instances": here})
+    again = ask(kind, NUMBERS, asked, file | {"instances": here + elsewhere})
     if said is not None and again is not None:
         np.testing.assert_array_equal(again[rows], said[rows])
 
 
 @every
 @every_request
-def test_which_instances_there_are_does_not_matter(kind: type[Any], asked: dict[str, Any]) -> None:
-    """With scope ``machine`` or ``means`` only the sums of the instances count, not their ports, clusters or labels."""
-    kept = Kept()
-    plugin, machines = build(kind), see(NUMBERS, read_request(asked), kept=kept)
-    said = ask(plugin, machines)
-    if said is None or plugins.scope_for(plugin, machines.request, machines) not in ("machine", "means"):
+def test_copies_go_where_one_by_one_would(kind: type[Any], asked: dict[str, Any]) -> None:
+    """Beside the filter of resources, which ends it, seven copies are placed in one loop as by seven rankings."""
+    if kind.name == "fits":
         return
-    file = described(NUMBERS)
-    for one in file["instances"]:
-        for field in ("ports", "labels", "cluster", "role"):
-            del one[field]
-    np.testing.assert_array_equal(ask(plugin, see(NUMBERS, read_request(asked), file)), said)
-
-
-@every
-@every_request
-def test_what_a_decision_saw_stays(kind: type[Any], asked: dict[str, Any]) -> None:
-    """With scope ``machine`` or ``means`` the same machines get the same verdict after the ledger has changed."""
-    kept = Kept()
-    plugin, machines = build(kind), see(NUMBERS, read_request(asked), described(NUMBERS), kept)
-    said = ask(plugin, machines)
-    if said is None or plugins.scope_for(plugin, machines.request, machines) not in ("machine", "means"):
-        return
-    place(machines, ["m0", "m1", "m14"])
-    fleet_of(_inputs(machines, kept))
-    np.testing.assert_array_equal(ask(plugin, machines), said)
-    rows = np.array([0, 1, 14, 20])
-    np.testing.assert_allclose(ask(plugin, machines.take(rows)), said[rows], rtol=0, atol=1e-9)
-
-
-def place(machines: Machines, names: list[str]) -> None:
-    """Put a copy of the requested instance on each of these machines."""
-    for number, name in enumerate(names):
-        machines.fleet.seats.ledger.apply(instance_of(machines.request, name, machines.now_s, f"copy-{number}"))
-
-
-@every
-@each_row(
-    "asked",
-    [
-        *REQUESTS.values(),
-        {"labels": {"app": "web"}, "anti_affinity": [{"instances": {"app": "web"}, "topology": "rack"}]},
-        {"labels": {"app": "web"}, "anti_affinity": [{"instances": {"app": "redis"}, "topology": "rack"}]},
-    ],
-    ids=[*REQUESTS, "far from its own kind", "far from another kind"],
-)
-def test_copies_change_the_machines_that_the_scope_names(kind: type[Any], asked: dict[str, Any]) -> None:
-    """Copies of the instance change the verdict on their own machines alone, or with scope ``means`` by the means."""
-    plugin, before = build(kind), see(NUMBERS, read_request(asked))
-    after = see(NUMBERS, read_request(asked), described(NUMBERS))  # its own: it is changed
-    scope = plugins.scope_for(plugin, before.request, before)
-    if ask(plugin, before) is None or scope == "fleet":
-        return
-    filled = ["m0", "m1", "m14"]
-    place(after, filled)
-    after = Machines(fleet_of(_inputs(after)), after.request, after.now_s)
-    others = [number for number in NUMBERS if f"m{number}" not in filled]
-    if scope != "means":
-        np.testing.assert_array_equal(ask(plugin, after)[others], ask(plugin, before)[others])
-        return
-    then, now = plugins.parts(plugin, before), plugins.parts(plugin, after)
-    rows = [int(name[1:]) for name in filled]
-    np.testing.assert_allclose(now.own[others], then.own[others], rtol=0, atol=1e-9)
-    np.testing.assert_allclose(now.slopes, then.slopes, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(now.steps, then.steps, rtol=0, atol=1e-9)
-    np.testing.assert_allclose(now.means, then.means + then.steps[:, rows].sum(axis=1), rtol=1e-9)
-
-
-@every
-@every_request
-def test_the_parts_of_a_score_make_the_score(kind: type[Any], asked: dict[str, Any]) -> None:
-    """``own - slopes @ means``, clipped, is the score; a machine's own part is the same among some rows."""
-    plugin, machines = build(kind), see(NUMBERS, read_request(asked))
-    said = ask(plugin, machines)
-    if said is None or plugins.scope_for(plugin, machines.request, machines) != "means":
-        return
-    own, slopes, means, _ = plugins.parts(plugin, machines)
-    np.testing.assert_allclose(np.clip(own - means @ slopes, 0.0, 100.0), said, rtol=0, atol=1e-9)
-    rows = np.array([3, 8, 8, 40, 21])
-    np.testing.assert_allclose(plugins.parts(plugin, machines.take(rows)).own, own[rows], rtol=0, atol=1e-9)
-
-
-@every
-def test_it_states_its_scope(kind: type[Any]) -> None:
-    """Built-in plugins state what their values depend on."""
-    assert plugins.declared_scope(kind) in SCOPES
-    assert "scope" in vars(kind) or not kind.__module__.startswith("scorer.")
-
-
-def test_what_a_plugin_without_a_scope_is_taken_for() -> None:
-    """It may count the instances of its machine."""
-    silent: Any = type("Silent", (), {})
-    assert plugins.declared_scope(silent) == "instances"
-
-
-@every
-@every_request
-def test_some_machines_at_a_time_get_the_same_verdict(kind: type[Any], asked: dict[str, Any]) -> None:
-    """Asked of some rows, as a batch does, a plugin says what it says of the whole fleet."""
-    machines = see(NUMBERS, read_request(asked))
     plugin = build(kind)
-    said = ask(plugin, machines)
-    spread_over_feasible = plugins.scope_for(plugin, machines.request, machines) == "fleet" and kind.name in SCORES
-    if said is None or spread_over_feasible:
-        return
-    rows = np.array([3, 8, 8, 40, 21])
-    part = ask(plugin, machines.take(rows))
-    np.testing.assert_allclose(part, said[rows], rtol=0, atol=1e-9)
-
-
-@every
-@every_request
-def test_nothing_it_is_given_is_changed(kind: type[Any], asked: dict[str, Any]) -> None:
-    """Request and columns are after the call what they were before it."""
-    machines = see(NUMBERS, read_request(asked))
-    fleet = machines.whole
-    names = (
-        "mean",
-        "std",
-        "allocated",
-        "credit",
-        "utilization",
-        "deviation",
-        "allocatable",
-        "capacity",
-        "max",
-    )
-    before = {name: copy.deepcopy(getattr(fleet, name)) for name in names}
-    request = copy.deepcopy(machines.request)
-    plugin = build(kind)
-    first = ask(plugin, machines)
-    for position in (0, 10):
-        plugins.detail(plugin, machines.request, machines, position) if first is not None else None
-    for name in names:
-        np.testing.assert_array_equal(getattr(fleet, name), before[name], err_msg=name)
-    assert machines.request == request
-    if first is not None:
-        np.testing.assert_array_equal(ask(plugin, machines), first)
+    fits = PlacedFilter(FILTERS["fits"]())
+    filters = (fits, PlacedFilter(plugin)) if is_filter(kind) else (fits,)
+    scores = () if is_filter(kind) else (WeightedScore(plugin),)
+    profile, request = Profile("two", filters=filters, scores=scores), read_request(asked)
+    together, single = (Trial(fleet_file(tuple(NUMBERS)).inputs(profile)) for _ in range(2))
+    found: list[str | None] = []
+    for number in range(7):
+        found.append(single.best(request).machine)
+        if found[-1] is not None:
+            single.propose(request, found[-1], f"copy-{number}")
+    assert together.together(request, 7) in (None, found)
 
 
 @every
 @every_request
 def test_it_can_explain_itself(kind: type[Any], asked: dict[str, Any]) -> None:
     """The numbers behind a verdict can be written as JSON; every refused machine has a reason in words."""
-    machines = see(NUMBERS, read_request(asked))
-    plugin = build(kind)
-    said = ask(plugin, machines)
-    if said is None:
-        return
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for position in range(len(machines)):
-            json.dumps(dict(plugins.detail(plugin, machines.request, machines, position)), allow_nan=False)
-        if said.dtype == np.bool_:
-            found = plugins.reasons(plugin, machines.request, machines, said)
-            assert all(reason and reason.strip() == reason for reason in found)
-            explained = np.logical_or.reduce(list(found.values())) if found else np.zeros(len(machines), np.bool_)
-            assert (explained | said).all()
+    ranking = ranked(kind, fleet_file(tuple(NUMBERS)), asked)
+    for row in range(len(NUMBERS)):
+        found = ranking.verdict_of(row)
+        assert (found is None) == bool(ranking.feasible[row])
+        assert found is None or found[1].strip() == found[1] != ""
+    told = answer(ranking, explain_all=True)
+    assert len(told.machines or ()) == len(NUMBERS)
+    json.dumps(msgspec.to_builtins(told), allow_nan=False)
 
 
 @every

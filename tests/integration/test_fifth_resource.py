@@ -20,7 +20,7 @@ from tests.integration.test_ledger import sums_in
 pytestmark = pytest.mark.integration
 
 WITH_TAPE = """
-import json, sys
+import json, sys, tempfile
 import msgspec
 import schemas.resources
 schemas.resources.RESOURCES += ("tape",)
@@ -30,11 +30,14 @@ request.Request = msgspec.defstruct(
     "Request", [("tape", request.Quantity, 0.0)], bases=(request.Request,),
     frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True,
 )
+from tests.fifth_resource import compile_for_it
+folder = tempfile.TemporaryDirectory()
+compile_for_it(folder.name)
 from schemas.names import Names
 from scorer.ledger.record.limits import Limit, total
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.record.transition import Candidate, Wanted
-from scorer.ledger.view.seats import Seats
+from scorer.ledger.view.residents import Residents
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ledger.record.as_request import as_request
 from scorer.rpc.methods.parameters import read_params
@@ -51,9 +54,9 @@ for name, tape in (("a", "1500m"), ("b", 2.5), ("c", 0.001)):
     outcome = ledger.reserve([Wanted(instance_of(asked, "", 0.0), 60.0, [Candidate("m1", -1, limits)])]).outcomes[0]
     kinds.append((outcome.kind, outcome.reasons))
 view = LedgerView(ledger.all_instances().values())
-seats = Seats(view, Roster(("m1",)))
+placed = Residents(view, Roster(("m1",))).placed()
 again = as_request(view.instances["a"], "m1")
-print(json.dumps([kinds, seats.allocated[-1].tolist(), again.tape, read_params(Update, {"id": "a", "tape": 7}).tape]))
+print(json.dumps([kinds, [placed.amounts[-1].sum()], again.tape, read_params(Update, {"id": "a", "tape": 7}).tape]))
 """
 
 

@@ -38,7 +38,7 @@ def known(follower: Follower) -> set[tuple[str, float, float, float]]:
     names = list(follower.view.numbers)
     placed = leavers.take(slots, numbers)
     return {
-        (names[number], placed.started_at[k], placed.ended_at[k], placed.amounts[0, k])
+        (names[number], placed.started_at[k], placed.records["ended_at"][k], placed.amounts[0, k])
         for k, number in enumerate(numbers.tolist())
     }
 

@@ -61,7 +61,6 @@ def exposed_metrics() -> frozenset[str]:
     registry = CollectorRegistry()
     registry.register(CountsCollector(Counts(), "1"))
     stream, scorer = StreamMetrics("1"), ScorerMetrics("1", METHODS)
-    scorer.reuse.labels("reused", "kept")
     scorer.watched(Chances(limit=0.9, std_factor=1.0, floor=0.05, at=0.0, bins={"cpu": [ChanceBin(1.0, 0.1, 0.1)]}))
     for gauge in (stream.lag, stream.lag_s):
         gauge.labels("0")

@@ -15,15 +15,19 @@ from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ledger.view.overlay import Overlay, Readable
 from scorer.ranking.explanation import explain
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
+from scorer.ranking.kernel import binding
+from scorer.ranking.kernel.binding import address
+from scorer.ranking.kernel.layout import USE
 from scorer.ranking.machines.machines import Machines
-from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.ranking.profiles.profile import LoadModel, Profile
+from scorer.ranking.profiles.profile import LoadModel, PlacedFilter, Profile, WeightedScore
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
-from scorer.ranking.seen import fleet_of
+from scorer.ranking.scores.load_aware import LoadAware
+from scorer.ranking.seen import machines_of
+from scorer.ranking.tables import Tables
+from scorer.snapshot.arrays import Floats
 
 CASES = Path(__file__).parent / "ranking" / "cases"
 
@@ -124,38 +128,58 @@ def verdicts(
     return {name: next(iter(each["filters"]), {"allowed": True}) for name, each in answer.items()}
 
 
-def inputs_on(offline: FleetState, ledger: Readable, profile: Profile, kept: Kept | None = None) -> RankingInputs:
+def inputs_on(offline: FleetState, ledger: Readable, profile: Profile, tables: Tables | None = None) -> RankingInputs:
     """What a ranking of these machines is made from on another ledger, or on an overlay."""
     overlay = ledger if isinstance(ledger, Overlay) else None
     live = ledger.base if isinstance(ledger, Overlay) else ledger
-    return RankingInputs(offline.snapshot, live, profile, offline.now_s, kept or Kept(), overlay)
+    return RankingInputs(offline.snapshot, live, profile, offline.now_s, tables or Tables(), overlay)
 
 
-def see(offline: FleetState, asked: Request | None = None, load_model: LoadModel | None = None) -> Machines:
-    """Return the machines as a decision sees them."""
-    seen = fleet_of(offline.inputs(Profile("any")), load_model)
-    return Machines(seen, asked or request(), offline.now_s)
+STATISTICS = Profile("statistics", scores=(WeightedScore(LoadAware(statistic="p95")),))
+"""A profile whose rows have percentiles and the largest reading."""
+
+
+def see(
+    offline: FleetState,
+    asked: Request | None = None,
+    load_model: LoadModel | None = None,
+    profile: Profile = Profile("any"),  # noqa: B008
+) -> Machines:
+    """Return the machines as a decision sees them; percentiles are there by a profile that needs them."""
+    return machines_of(offline.inputs(profile), load_model).of(asked or request())
+
+
+def alone(plugin: Any, load_model: LoadModel | None = None, kind: str = "score") -> Profile:
+    """Return a profile of one plugin."""
+    model = load_model or LoadModel()
+    if kind == "score":
+        return Profile("alone", load_model=model, scores=(WeightedScore(plugin),))
+    return Profile("alone", load_model=model, filters=(PlacedFilter(plugin),))
 
 
 def scores(
     plugin: Any, offline: FleetState, asked: Request | None = None, load_model: LoadModel | None = None
 ) -> dict[str, float]:
     """Return what a score says of each machine."""
-    asked = asked or request()
-    values = plugin(asked, see(offline, asked, load_model))
-    assert np.isfinite(values).all()
-    return dict(zip(offline.snapshot.names, map(float, values), strict=True))
+    (term,) = rank(asked or request(), offline.inputs(alone(plugin, load_model))).terms
+    assert np.isfinite(term.raw).all()
+    return dict(zip(offline.snapshot.names, map(float, term.raw), strict=True))
 
 
 def allowed(
     plugin: Any, offline: FleetState, asked: Request | None = None, load_model: LoadModel | None = None
 ) -> dict[str, bool]:
     """Return whom a filter lets pass."""
-    asked = asked or request()
-    machines = see(offline, asked, load_model)
-    if not getattr(plugin, "wanted", lambda *_: True)(asked, machines):
-        return dict.fromkeys(offline.snapshot.names, True)
-    return dict(zip(offline.snapshot.names, map(bool, plugin(asked, machines)), strict=True))
+    found = rank(asked or request(), offline.inputs(alone(plugin, load_model, "filter"))).feasible
+    return dict(zip(offline.snapshot.names, map(bool, found), strict=True))
+
+
+def compared(raw: Floats, inner: int) -> Floats:
+    """Return what values are among those of other machines, by the function that a decision calls."""
+    values, use = raw.copy(), np.zeros(1, USE)
+    use["inner"], use["raw"] = inner, address(values)
+    binding.compare(values.size, np.zeros(values.size, np.int32), use)
+    return values
 
 
 IDLE = {"cpu": 0, "memory": 0}
@@ -173,7 +197,6 @@ def passes(
 def why(plugin: Any, *machines: dict[str, Any], instances: Any = (), **asked: Any) -> list[str]:
     """Return the reason of each machine that is refused."""
     offline = fleet(*machines, instances=list(instances))
-    seen = see(offline, request(**asked))
-    verdict = plugin(seen.request, seen)
-    found = plugins.reasons(plugin, seen.request, seen, verdict)
-    return [next(reason for reason, mask in found.items() if mask[row]) for row in range(len(seen)) if not verdict[row]]
+    ranking = rank(request(**asked), offline.inputs(alone(plugin, kind="filter")))
+    found = [ranking.verdict_of(row) for row in range(len(offline.snapshot))]
+    return [each[1] for each in found if each is not None]

@@ -63,9 +63,10 @@ def test_the_numbers_of_the_decision_are_those_of_the_ranking() -> None:
         cells = [terms["mean"], terms["credit"], terms["debit"], machines.mean[0, row], terms["std"], terms["promised"]]
         shown = " | ".join(f"{float(cell):.4g}" for cell in cells)
         assert f"| `{machines.name(row)}` | {shown} | {machines.age_s[row]:g} |" in text
-    best = [int(row) for row in ranking.order]
+    best = ranking.best_first.tolist()
     for verdict in ranking.verdicts:
-        words = " | ".join("ok" if each else "**refused**" for each in verdict.allowed.tolist())
+        passed = [not ranking.said(verdict, row)[0] for row in range(len(machines))]
+        words = " | ".join("ok" if each else "**refused**" for each in passed)
         assert f"| [{verdict.filter.name}](filters/{verdict.filter.name}.md) | {words} |" in text
     for term in ranking.terms:
         assert f", raw | {' | '.join(f'{term.raw[row]:.4g}' for row in best)} |" in text

@@ -29,6 +29,7 @@ from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing.steps import drain
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.profiles.plugins import detail
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.profiles.third_party import guarded
 from scorer.ranking.rank import rank
@@ -152,13 +153,13 @@ def test_risk_is_what_an_explained_ranking_tells() -> None:
     ranking = rank(read_request({"explain": True}), RankingInputs(seen.snapshot, seen.ledger, PROFILE, NOW_S))
     found = of_machines(seen)
     (term,) = [term for term in ranking.terms if term.weighted.score.name == "load_variation_risk"]
-    told = term.weighted.score.risks(term.machines)
     for row, name in enumerate(seen.snapshot.names):
-        for position, resource in enumerate(RESOURCES):
-            if position >= len(told):
-                continue
+        said = ranking.said(term, row)[1]
+        told = detail(term.weighted.score, said, ranking.request, term.machines, row)["risks"]
+        assert told
+        for resource, value in told.items():
             risk = at(found["windward_machine_risk_ratio"], machine=name, resource=resource)
-            assert risk == pytest.approx(told[position, row], abs=6e-8)
+            assert risk == pytest.approx(value, abs=6e-8)
 
 
 def test_a_stale_machine_keeps_its_facts_and_loses_its_load() -> None:

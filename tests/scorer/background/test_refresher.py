@@ -1,4 +1,4 @@
-"""The refresher: a snapshot that could not be warmed is used all the same."""
+"""The refresher: a snapshot whose rows could not be prepared is used all the same."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class OneSnapshot:
         return self._left.pop() if self._left else None
 
 
-def test_what_warming_raises_keeps_no_snapshot_back() -> None:
-    """A plugin that fails at a request that nobody sends must not leave the scorer without machines."""
+def test_what_preparing_raises_keeps_no_snapshot_back() -> None:
+    """What fails before anybody asks must not leave the scorer without machines."""
 
     def fails(snapshot: object) -> None:
         raise ZeroDivisionError("division by zero")
@@ -37,6 +37,6 @@ def test_what_warming_raises_keeps_no_snapshot_back() -> None:
     refresher.look()
     assert latest.snapshot is not None
     assert latest.snapshot.names == ("a",)
-    assert metrics.refresh_failures.labels("warming")._value.get() == 1
+    assert metrics.refresh_failures.labels("rows")._value.get() == 1
     refresher.look()
     assert latest.snapshot is not None

@@ -11,10 +11,11 @@ from schemas.resources import RESOURCES
 from scorer.classes.prediction import Peaks
 from scorer.classes.strategy import Reclaim
 from scorer.ledger.record.limits import total
+from scorer.placement.choosing.trial import Trial
 from scorer.ranking.filters.fits import Fits
 from tests.rows import each_row
 from tests.scorer.classes.test_prediction import learned
-from tests.scorer.fleets import fleet, machine, passes, request, see, verdicts, why
+from tests.scorer.fleets import alone, fleet, machine, passes, request, see, verdicts, why
 
 DAY_S = 86_400.0
 CPU = RESOURCES.index("cpu")
@@ -37,7 +38,7 @@ def limit(plugin: Fits, of: str, *instances: dict[str, Any], **machine_has: Any)
     """The most cores of a class on the one machine, as the ledger upholds it."""
     offline = fleet(machine("m", **({"usage": {"cpu": 3, "memory": 0}} | machine_has)), instances=list(instances))
     asked = request(cpu=1, priority_class=of)
-    (found,) = plugin.limit(asked, see(offline, asked))
+    (found,) = plugin.limit(asked, see(offline, asked, profile=alone(plugin, kind="filter")))
     assert found.measure == total("cpu", *(("batch", "free") if of == "free" else (of,)))
     return round(float(found.most[0]), 9)  # type: ignore[index]
 
@@ -96,7 +97,7 @@ def test_mid_goes_by_the_predicted_peaks() -> None:
     offline = fleet(machine("m", usage={"cpu": 3, "memory": 0}), instances=[one("p", 8, 3)], now=learned_s)
     asked = request(cpu=1, priority_class="mid")
     offline.snapshot.predicted = histograms.peaks()
-    (found,) = HALF.limit(asked, see(offline, asked))
+    (found,) = HALF.limit(asked, see(offline, asked, profile=alone(HALF, kind="filter")))
     peaks = Peaks(offline.snapshot.predicted).of(offline.snapshot.roster, np.array([learned_s]))
     assert float(found.most[0]) == pytest.approx(8 - 1.1 * 10 * peaks[:, CPU, 0].sum(), abs=0.002)  # type: ignore[index]
     assert 2.1 < float(found.most[0]) < 2.5  # type: ignore[index]
@@ -150,11 +151,16 @@ def test_old_data_is_named() -> None:
 
 
 def test_copies_in_a_batch_fill_the_sum_of_their_class() -> None:
-    """A look ahead at so many copies agrees with the ledger after they came."""
+    """Two fit on the machine with data and a third nowhere, each copy proposed as the ledger would have it."""
     asked = request(cpu=1, priority_class="batch")
-    machines = see(fleet(machine("m", usage={"cpu": 3, "memory": 0}), machine("n")), asked)
-    rows, copies = np.array([0, 0, 0, 1]), np.array([0, 1, 2, 0])
-    assert HALF(asked, machines.take(rows, copies)).tolist() == [True, True, False, False]
+    offline = fleet(machine("m", usage={"cpu": 3, "memory": 0}), machine("n"))
+    trial, found = Trial(offline.inputs(alone(HALF, kind="filter"))), []
+    for number in range(3):
+        found.append(trial.allowed(asked).tolist())
+        trial.propose(asked, "m", f"b{number}")
+    assert found == [[True, False], [True, False], [False, False]]
+    one_by_one = Trial(offline.inputs(alone(HALF, kind="filter")))
+    assert one_by_one.together(asked, 3) is None, "sums by class are made anew for each"
 
 
 def test_it_is_switched_on_in_a_profile_file_and_explained() -> None:
@@ -177,10 +183,14 @@ def test_what_the_limit_of_mid_is_made_of_is_explained() -> None:
     histograms, learned_s = learned(1.0, prod=4.0)
     offline = fleet(machine("m", usage={"cpu": 3, "memory": 0}), instances=[one("p", 8, 3)], now=learned_s)
     asked = request(cpu=1, priority_class="mid")
-    told = HALF.detail(asked, see(offline, asked), 0)
+    by_class = HALF.by_class(see(offline, asked, profile=alone(HALF, kind="filter")))
+    assert by_class is not None
+    told = by_class.detail(0)
     assert (told["prod_asks"]["cpu"], told["peak_of_day"]["cpu"]) == (8.0, 3.0)
     assert "predicted_peak" not in told
     offline.snapshot.predicted = histograms.peaks()
-    told = HALF.detail(asked, see(offline, asked), 0)
+    by_class = HALF.by_class(see(offline, asked, profile=alone(HALF, kind="filter")))
+    assert by_class is not None
+    told = by_class.detail(0)
     assert told["predicted_peak"]["cpu"] == pytest.approx(5.1, abs=0.3)
     assert "peak_of_day" not in told

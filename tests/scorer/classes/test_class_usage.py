@@ -6,7 +6,7 @@ import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.classes.class_usage import class_usage, measured_usage, prod_and_system
-from scorer.ledger.view.seats import Seats
+from scorer.ledger.view.residents import Residents
 from tests.scorer.fleets import fleet, machine
 
 CPU = RESOURCES.index("cpu")
@@ -34,9 +34,8 @@ def test_usage_by_class() -> None:
     assert unmeasured == {"prod": 0.0, "mid": 7.0, "batch": 6.0, "free": 0.0}
     assert found.system[CPU].tolist()[0] == 1.0
     assert found.measured == 3
-    seats = Seats(offline.ledger, offline.snapshot.roster)
-    np.testing.assert_equal(measured_usage(offline.snapshot, seats.placed())[CPU], [3, 2, 2.5, np.nan, np.nan, np.nan])
-    np.testing.assert_equal(measured_usage(offline.snapshot, seats.placed(np.array([1])))[CPU], [np.nan])
+    placed = Residents(offline.ledger, offline.snapshot.roster).placed()
+    np.testing.assert_equal(measured_usage(offline.snapshot, placed)[CPU], [3, 2, 2.5, np.nan, np.nan, np.nan])
     assert np.isnan(found.used[:, :, 1]).all()
     assert np.isnan(found.system[:, 1]).all()
     assert found.unmeasured[0, CPU].tolist() == [0.0, 1.0]

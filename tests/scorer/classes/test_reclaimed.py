@@ -19,10 +19,9 @@ from scorer.classes.strategy import Reclaim
 from scorer.ledger.record.limits import mosts_in_script
 from scorer.ledger.record.units import UNITS
 from scorer.ranking.filters.fits import Fits
-from scorer.ranking.profiles.profile import LoadModel
 from tests.rows import each_row
 from tests.scorer.classes.test_capacity import NAMES, POLICIES, RUNS, TABLES, column, shares
-from tests.scorer.fleets import fleet, request, see
+from tests.scorer.fleets import alone, fleet, request, see
 
 WHOLE = {"cpu": 1000, "memory": 1}
 Amounts = Mapping[str, int]
@@ -41,9 +40,8 @@ def class_of(said: str | None) -> str:
 def limits(plugin: Fits, offline: Any, of: str) -> dict[str, int]:
     """The limits of a class on the one machine in the peer's units, as the script compares them."""
     asked = request(cpu=1, memory=1, priority_class=of)
-    found = [
-        limit._replace(most=float(limit.most[0])) for limit in plugin.limit(asked, see(offline, asked, LoadModel()))
-    ]  # type: ignore[index]
+    machines = see(offline, asked, profile=alone(plugin, kind="filter"))
+    found = [limit._replace(most=float(limit.most[0])) for limit in plugin.limit(asked, machines)]  # type: ignore[index]
     mosts = mosts_in_script(found, [(UNITS[limit.measure[1]], 0.5) for limit in found])
     named = {limit.measure[1]: most for limit, most in zip(found, mosts, strict=True)}
     assert named["cpu"] % 1000 == 0, "a part of a millicore"

@@ -10,14 +10,13 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.limits import Limit, total
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
-from scorer.placement.choosing.reuse import Reuse
 from scorer.placement.offers import offer
 from scorer.placement.offers.placement import Placement
 from scorer.placement.placer import Placing
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.ranking import Ranking
+from scorer.ranking.tables import Tables
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ledger.ledger_model import LedgerModel
 
@@ -27,7 +26,7 @@ PROFILE = load_profiles().choose()
 class World:
     """A fleet of an idle machine and three busy, larger ones, and one placer on a ledger of its own."""
 
-    def __init__(self, prepared: bool) -> None:
+    def __init__(self) -> None:
         self.fleet = fleet(
             machine("idle", cpu=16, memory=1e12, usage={"cpu": 0, "memory": 0}),
             *(machine(f"m{n}", cpu=160, memory=1e12, usage={"cpu": 50, "memory": 5e11}) for n in range(3)),
@@ -36,21 +35,19 @@ class World:
         ledger = cast("Ledger", LedgerModel(lambda: self.now_s))
         self.follower = Follower(ledger)
         self.follower.loaded = True
-        self.prepared, self.reuse, self.kept = prepared, Reuse(), Kept()
-        self.placing = Placing(ledger, self.follower, 20, lambda: self.now_s, self.reuse)
+        self.tables = Tables()
+        self.placing = Placing(ledger, self.follower, 20, lambda: self.now_s)
 
     def place(self, count: int, **asked: Any) -> list[Placement]:
         """Place instances one by one, as the service does."""
         return [self._place(request(id=f"i{n}", expected={"cpu": 0.1, "memory": 1e8}, **asked)) for n in range(count)]
 
     def _inputs(self) -> RankingInputs:
-        return RankingInputs(self.fleet.snapshot, self.follower.view, PROFILE, self.now_s, self.kept)
+        return RankingInputs(self.fleet.snapshot, self.follower.view, PROFILE, self.now_s, self.tables)
 
     def _place(self, wanted: Request) -> Placement:
         found = self.placing.place([wanted], self._inputs)
         self.now_s += 0.001
-        if self.prepared:
-            self.reuse.prepare(lambda _: self._inputs())
         return found
 
 
@@ -59,10 +56,10 @@ def machines(placed: list[Placement]) -> list[str | None]:
     return [record.machine if record else None for found in placed for record in found.records]
 
 
-@pytest.fixture(params=[False, True], ids=["anew", "ahead"])
-def world(request: pytest.FixtureRequest) -> World:
-    """A world without and with ranking ahead."""
-    return World(request.param)
+@pytest.fixture
+def world() -> World:
+    """A world."""
+    return World()
 
 
 def test_what_fits_by_the_filter_fits_by_the_ledger(world: World) -> None:

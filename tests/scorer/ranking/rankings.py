@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from scorer.commands.shared.fleet_file import FleetState
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
+from scorer.ranking.tables import Tables
 from tests.scorer.fleets import fleet, machine, request
 
 PROFILES = load_profiles()
 
 
-def ranked(offline: FleetState, profile: str | Profile = "windward", kept: Kept | None = None, **asked: Any) -> Ranking:
+def ranked(
+    offline: FleetState, profile: str | Profile = "windward", kept: Tables | None = None, **asked: Any
+) -> Ranking:
     """Return the ranking of a fleet under a profile."""
     chosen = PROFILES.choose(profile) if isinstance(profile, str) else profile
     return rank(request(**asked), offline.inputs(chosen, kept))

@@ -22,9 +22,9 @@ from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.ranking.explanation.explain import answer
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.ranking.rank import rank, see
+from scorer.ranking.rank import rank
+from scorer.ranking.tables import Tables
 from scorer.snapshot import versions
 from scorer.snapshot.snapshot import Snapshot
 from tests.scorer.fleets import fleet, inputs_on, machine, request
@@ -149,14 +149,13 @@ def test_a_ranking_changes_no_argument(profile: str, shape: str, monkeypatch: py
     """Neither the first ranking of a fleet nor a later one, on a ledger or an overlay, with and without kept values."""
     monkeypatch.setattr(versions, "_numbers", count(1))
     offline, wanted, chosen = everything(), request(**SHAPES[shape]), load_profiles().choose(profile)
-    overlay, kept = Overlay(offline.ledger, without=["a"]), Kept()
+    overlay, kept = Overlay(offline.ledger, without=["a"]), Tables()
     overlay.propose(instance_of(wanted, "m0", offline.now_s, "proposed"))
     arguments = {"ledgers": (offline.ledger, overlay), "request": wanted, "profile": chosen}
 
-    def decide(keep: Kept | None) -> None:
+    def decide(keep: Tables | None) -> None:
         for ledger in (offline.ledger, overlay):
             answer(rank(wanted, inputs_on(offline, ledger, chosen, keep)), explain_all=True)
-            see(wanted, inputs_on(offline, ledger, chosen, kept))
 
     before, read_before = dict(held(arguments, "")), dict(held(offline.snapshot, ""))
     assert min(len(before), len(read_before)) > 100

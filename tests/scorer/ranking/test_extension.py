@@ -153,11 +153,6 @@ def test_its_settings_are_checked_as_the_built_in_ones(folder: Path) -> None:
             "'spread' is taken",
         ),
         (
-            "class Mine:\n    name, scope = 'mine', 'rack'\n    def __call__(self): pass",
-            "mine = your_package:Mine",
-            "scope 'rack' is none of",
-        ),
-        (
             "class Mine:\n    name = 'mine'\n    def __call__(self): pass",
             "mine = your_package:Mine",
             r"windward.scores: expected @dataclass\(frozen=True\) \(your_package:Mine\)",
@@ -179,6 +174,16 @@ def test_an_entry_point_that_is_no_plugin_is_named(folder: Path, code: str, poin
     install(folder, code, point)
     with pytest.raises(plugins.PluginError, match=message):
         plugins.scores()
+
+
+def test_members_that_are_no_more_are_told_of(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A plugin of an older version has what said how to keep its answers: it serves, and the log names what is idle."""
+    code = documented_example().replace("    name: ClassVar", "    scope = 'rack'\n    parts = ()\n    name: ClassVar")
+    install(folder, code)
+    with caplog.at_level("WARNING", "windward.scorer"):
+        assert "least_crowded" in plugins.scores()
+    (record,) = [each for each in caplog.records if each.getMessage() == "plugins.ignored"]
+    assert vars(record)["values"] == {"plugin": "least_crowded", "members": "scope, parts"}
 
 
 def test_a_profile_says_which_package_is_broken(folder: Path) -> None:

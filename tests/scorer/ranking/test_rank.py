@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,8 +12,9 @@ from hypothesis import strategies as st
 from schemas.rpc.request import InvalidRequest
 from scorer.ledger.view.view import instance_of
 from scorer.ranking.explanation import explain
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile_file import parse_profile
+from scorer.ranking.ranking import Ranking
+from scorer.ranking.tables import Tables
 from tests.effort import examples
 from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine, request
@@ -37,7 +37,7 @@ def test_the_choice_does_not_depend_on_the_order_of_machines(
     ]
     shuffled = [described[i] for i in np.random.default_rng(seed).permutation(len(described))]
     first, second = fleet(*described), fleet(*shuffled)
-    orders = [[each.snapshot.names[row] for row in ranked(each, cpu=cpu).order] for each in (first, second)]
+    orders = [[each.snapshot.names[row] for row in ranked(each, cpu=cpu).best_first] for each in (first, second)]
     assert orders[0] == orders[1]
 
 
@@ -69,16 +69,25 @@ def test_when_all_data_is_old_a_profile_may_go_by_requests_alone() -> None:
 
 
 def test_a_ranking_stays_as_it_was_when_the_ledger_moves_on() -> None:
-    """An answer read after later placements shows what the decision saw."""
-    offline = fleet(*(machine(f"m{n}", usage={"cpu": 1, "memory": 1}) for n in range(3)))
-    kept = Kept()
+    """Verdicts, values, totals and order are those of the decision, whatever is placed and ranked after it."""
+    full = machine("m3", usage={"cpu": 9.9, "memory": 1})
+    offline = fleet(*(machine(f"m{n}", usage={"cpu": 1, "memory": 1}) for n in range(3)), full)
+    kept = Tables()
+
+    def decided(ranking: Ranking) -> Any:
+        terms = [(term.raw.tolist(), term.slope, term.start) for term in ranking.terms]
+        scored = [(each.machine, each.score) for each in explain.answer(ranking, 3).candidates]
+        whole = ranking.refused.tolist(), ranking.total.tolist(), ranking.best_first.tolist()
+        return scored, whole, terms, explain.summary(ranking)
+
     first = ranked(offline, kept=kept, cpu=1)
-    before = msgspec.json.encode(explain.answer(first, 3, explain_all=True))
+    before = decided(first)
+    assert before[0][0][0] == "m0"
     for number in range(5):
         offline.ledger.apply(instance_of(request(cpu=1), "m0", offline.now_s, f"i{number}"))
-        ranked(offline, kept=kept, cpu=1)
-    first.said.clear()
-    assert msgspec.json.encode(explain.answer(first, 3, explain_all=True)) == before
+        later = ranked(offline, kept=kept, cpu=1)
+        assert decided(first) == before != decided(later)
+    assert later.chosen == "m1"
 
 
 @settings(deadline=None, max_examples=examples(40, 40))
@@ -89,7 +98,7 @@ def test_patched_columns_equal_columns_made_anew(data: st.DataObject) -> None:
     offline = fleet(*described)
     asked = {"cpu": 1, "memory": 5, "maxmemory": 1, "ports": [1]}
     live: list[str] = []
-    kept = Kept()
+    kept = Tables()
     for number in range(data.draw(st.integers(1, 8))):
         ranked(offline, data.draw(st.sampled_from(sorted(PROFILES.by_name))), kept, **asked)
         if live and data.draw(st.booleans()):

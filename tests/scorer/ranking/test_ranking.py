@@ -13,7 +13,7 @@ def test_equal_machines_tie_and_the_first_name_wins() -> None:
     names = ["m2", "m10", "m1", "m3"]
     offline = fleet(*(machine(name, usage={"cpu": 1, "memory": 1}) for name in names))
     found = ranked(offline, cpu=1)
-    assert [offline.snapshot.names[row] for row in found.order] == ["m1", "m10", "m2", "m3"]
+    assert [offline.snapshot.names[row] for row in found.best_first] == ["m1", "m10", "m2", "m3"]
     assert np.ptp(found.total) == 0
 
 
@@ -23,4 +23,4 @@ def test_the_best_few_are_the_first_of_the_whole_order() -> None:
     offline = fleet(*(machine(f"m{n:04}", usage={"cpu": int(rng.integers(0, 8)), "memory": 5}) for n in range(1500)))
     found = ranked(offline, cpu=1)
     for count in (1, 5, 40, 200):
-        assert found.best(count).tolist() == found.order[:count].tolist()
+        assert found.best(count).tolist() == found.best_first[:count].tolist()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from scorer.ranking.explanation import explain
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.staleness import degraded
@@ -67,9 +66,9 @@ def test_a_profile_may_refuse_instead() -> None:
 def test_health_says_what_is_wrong() -> None:
     """Nothing while samples come, else how old the newest is."""
     old, fresh = mixed(9, 1), mixed(1, 9)
-    assert degraded(fresh.snapshot, DEFAULT, fresh.now_s, Kept()) == ""
-    assert "of the machines have stale data" in degraded(old.snapshot, DEFAULT, old.now_s, Kept())
-    assert degraded(build_snapshot((), {}, {}), DEFAULT, 0.0, Kept()) == "no machine is known"
+    assert degraded(fresh.snapshot, DEFAULT, fresh.now_s) == ""
+    assert "of the machines have stale data" in degraded(old.snapshot, DEFAULT, old.now_s)
+    assert degraded(build_snapshot((), {}, {}), DEFAULT, 0.0) == "no machine is known"
 
 
 @pytest.mark.parametrize(("age_s", "is_silent"), [(299, False), (301, True)])

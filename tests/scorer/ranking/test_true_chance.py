@@ -197,8 +197,9 @@ def test_the_correction_reaches_answers_of_the_score_that_was_watched(limit: flo
     chances = Chances(**SPREAD, at=NOW, bins={"cpu": seen_bins})
     seen = snapshot(NOW, 10 * limit).with_use(Learned(chances=chances))
     inputs = RankingInputs(seen, LedgerView(), parse_profile(PROFILE.format(limit), "mine"), NOW)
-    term = rank(Request(), inputs).terms[0]
-    shown = detail(term.weighted.score, Request(), term.machines, 0)
+    ranking = rank(Request(), inputs)
+    (term,) = ranking.terms
+    shown = detail(term.weighted.score, ranking.said(term, 0)[1], Request(), term.machines, 0)
     assert shown[f"chance_above_{100 * limit:.0f}_percent"]["cpu"] == pytest.approx(told, abs=1e-6)
     watched_of = stated_chances(inputs)
     assert watched_of is not None

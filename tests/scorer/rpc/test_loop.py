@@ -59,25 +59,12 @@ class Wire:
 
 
 class Service:
-    """Answers whatever is asked; all queries whose id begins with b are answered with the first of them."""
+    """Answers whatever is asked."""
 
     methods: tuple[str, ...] = ("place",)
 
-    def __init__(self) -> None:
-        self._known: set[str] = set()
-
-    def taken(self, queries: Sequence[Query]) -> None:
-        """Note the run."""
-        self._run = {query.id for query in queries if query.id[0] == "b"}
-
-    def known(self, query: Query) -> bool:
-        """Return whether the run was answered and this is one of it."""
-        return query.id in self._known
-
     def steps(self, query: Query) -> Steps[bytes]:
         """Answer in one step."""
-        if query.id in self._run:
-            self._known |= self._run
         return b"1"
         yield
 
@@ -90,22 +77,37 @@ class Service:
     def accept(self, answers: Sequence[Any]) -> None:
         """Take nothing."""
 
-    def prepare(self) -> None:
-        """Make nothing ready."""
-
-    lost = prepare
+    def lost(self) -> None:
+        """Forget nothing."""
 
 
-def test_answers_that_are_known_go_in_one_write() -> None:
-    """Those of a run are not sent one by one; an answer is never kept back while the next is being worked on."""
+class Watched(Service):
+    """Notes what was written when each query is worked on."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self.written: dict[str, list[list[str]]] = {}
+
+    def steps(self, query: Query) -> Steps[bytes]:
+        """Note and answer."""
+        self.written[query.id] = [*self._wire.writes]
+        return b"1"
+        yield
+
+
+def test_no_answer_is_kept_back_while_the_next_is_being_worked_on() -> None:
+    """Of queries that are taken together each is answered in a write of its own, before the next one is begun."""
     stop = threading.Event()
-    ids = ["x0", "a1", "b1", "b2", "b3", "a2", "a3"]
+    ids = ["a1", "a2", "b1", "b2", "b3"]
     wire = Wire(stop, [msgspec.json.encode(Query(id=name, method="place", deadline=0.0)) for name in ids])
-    rpc = Rpc(cast("Any", wire), cast("Any", Service()), Metrics(), SETTINGS, ServerClock())
+    service = Watched(wire)
+    rpc = Rpc(cast("Any", wire), cast("Any", service), Metrics(), SETTINGS, ServerClock())
     rpc._bound = lambda query: query  # type: ignore[method-assign]
     rpc._more = len(ids) - 1
     rpc.run(stop)
-    assert wire.writes == [["x0"], ["a1"], ["b1", "b2", "b3"], ["a2"], ["a3"]]
+    each = [[name] for name in ids]
+    assert wire.writes == each
+    assert service.written == {name: each[:place] for place, name in enumerate(ids)}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +144,6 @@ class Slow(Service):
     methods = ("place", "machines")
 
     def __init__(self, clock: SimpleNamespace) -> None:
-        super().__init__()
         self.clock, self.steps_done = clock, Counter[str]()
 
     def steps(self, query: Query) -> Steps[bytes]:
@@ -227,7 +228,6 @@ def test_an_operators_method_on_the_ordinary_list_is_refused() -> None:
     """With the list that it belongs on; on the operators' list it is done."""
     metrics = Metrics()
     replies = Replies(cast("Any", OfOperators()), metrics, lambda: 0.0)
-    replies._service.taken([])
     query = Query(id="o", method="cordon")
     refused = replies.reply(b"", query)
     assert refused is not None

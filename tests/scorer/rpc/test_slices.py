@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from schemas.rpc.envelope import Query
-from scorer.placement.choosing.reuse import Reuse
 from scorer.rpc.methods import capacity as of_capacity
 from scorer.rpc.methods import listings, placements
 from scorer.rpc.operators import drain as of_drain
@@ -85,17 +84,18 @@ def test_room_is_asked_for_before_work(scorer: Scorer, method: str, monkeypatch:
         (listings, "in_slices"),
         (listings, "_page"),
         (placements, "read_batch"),
-        (Reuse, "rank"),
-        (of_capacity, "rank"),
+        (placements, "rank"),
+        (of_capacity, "room_of_each"),
         (of_drain, "machines_meant"),
         (of_plan, "WantedRequests"),
         (of_rebalance, "moment"),
     ):
         monkeypatch.setattr(module, name, lambda *a, **k: made.append(a))
-    asked: dict[str, Any] = {
+    params: dict[str, dict[str, Any]] = {
         "place": {"count": 100, "cpu": 1}, "rank": {"cpu": 1, "explain": True}, "drain": {"machines": ["m001"]},
         "plan": {"instances": []},
-    }.get(method, {})  # fmt: skip
+    }  # fmt: skip
+    asked = params.get(method, {})
     steps = scorer.service.steps(Query(v=1, id="s", method=method, params=msgspec.Raw(msgspec.json.encode(asked))))
     assert next(steps) is None
     assert made == []

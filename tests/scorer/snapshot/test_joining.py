@@ -6,11 +6,9 @@ import itertools
 
 import msgspec
 import numpy as np
-import pytest
 
 from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import WindowTable, decode_table, encode_table
-from scorer.snapshot import joining
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.joining import Columns
 from scorer.snapshot.snapshot import Snapshot
@@ -31,7 +29,7 @@ def test_what_a_table_does_not_have_is_covered_by_nothing() -> None:
     """A window or a machine without data is covered and filled by 0, never by an unknown share; its skew is 0."""
     tables = [table(["a"]), table(["b"], windows_s=(300, 900))]
     beyond_the_last = np.array([0, 1, 2])
-    columns = Columns([PartitionWindows(each) for each in tables], beyond_the_last, np.zeros(3, np.int64))
+    columns = Columns([PartitionWindows(each) for each in tables], beyond_the_last)
     coverage = np.array([columns.get("coverage", window_s)[0] for window_s in (300, 900, 3600)])
     assert coverage.tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 0]]
     assert not columns.get("filled", 300).any()
@@ -61,11 +59,8 @@ def of_base(names: list[str], number: int) -> WindowTable:
 
 @each_row("ledger_machines", [(), ("alone",), ("b3", "alone")])
 @each_row("seed", range(20))
-def test_mended_columns_are_those_joined_anew(
-    monkeypatch: pytest.MonkeyPatch, seed: int, ledger_machines: tuple[str, ...]
-) -> None:
-    """Over flushes of any rows, new bases and new machines; earlier snapshots keep their values."""
-    monkeypatch.setattr(joining, "MENDED_MOST", 1 / 2)
+def test_columns_of_some_rows_are_those_of_all(seed: int, ledger_machines: tuple[str, ...]) -> None:
+    """Over flushes of any rows, new bases and new machines: also in the rows that changed, and no others changed."""
     rng = np.random.default_rng(seed)
     names = [[f"{partition}{number}" for number in range(12)] for partition in "abc"]
     names[2][0] = "a1"  # a machine in two partitions
@@ -83,39 +78,31 @@ def test_mended_columns_are_those_joined_anew(
                 base = decode_table(encode_table(whole.header, dict(whole.columns), whole.names))
                 bases[partition], rows[partition] = base, []
             base = bases[partition]
-            some = {*rows[partition], *rng.choice(12, 2).tolist()}
+            flushed = {*rows[partition], *rng.choice(12, 2).tolist()}
             if rng.random() < 0.2 and base.header.machines == 12:
-                some |= {12}
-            rows[partition] = sorted(some)
+                flushed |= {12}
+            rows[partition] = sorted(flushed)
             held[partition] = PartitionWindows(base, changes_of(base, rows[partition], write, rng), known)
         snapshot = build_snapshot(held, {}, {}, ledger_machines=ledger_machines, previous=snapshot)
         anew = build_snapshot(held, {}, {}, ledger_machines=ledger_machines)
         got = [snapshot.columns.get(*column) for column in COLUMNS]
-        for (name, _), values, wanted in zip(COLUMNS, got, (anew.columns.get(*one) for one in COLUMNS), strict=True):
-            np.testing.assert_array_equal(values, wanted, err_msg=name)
+        some = rng.permutation(len(snapshot))[: rng.integers(1, len(snapshot) + 1)]
+        for column, values in zip(COLUMNS, got, strict=True):
+            np.testing.assert_array_equal(values, anew.columns.get(*column), err_msg=column[0])
+            part = snapshot.columns.of_rows(some).get(*column)
+            np.testing.assert_array_equal(part, values[..., some], err_msg=column[0])
         seen.append((snapshot, [values.copy() for values in got]))
-    for earlier, values in seen:
-        for column, wanted in zip(COLUMNS, values, strict=True):
-            np.testing.assert_array_equal(earlier.columns.get(*column), wanted)
-    pairs = itertools.pairwise(seen)
-    assert any(later.changed_since(earlier) is not None for (earlier, _), (later, _) in pairs)
-
-
-def test_only_changed_rows_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the values that changed; with many changes the column is joined anew."""
-    base = of_base([f"m{number}" for number in range(64)], 1)
-    rng = np.random.default_rng(1)
-    first = build_snapshot([PartitionWindows(base, changes_of(base, [], 0, rng))], {}, {})
-    first.columns.get("at")
-    read: list[int] = []
-    plain = joining._read
-
-    def counted(*arguments: object) -> np.ndarray:
-        read.append(arguments[-1])  # type: ignore[arg-type]
-        return plain(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(joining, "_read", counted)
-    for rows in ([3, 5], list(range(40))):
-        windows = PartitionWindows(base, changes_of(base, rows, 2 + len(rows), rng))
-        build_snapshot([windows], {}, {}, previous=first).columns.get("at")
-    assert read == [2, 64]
+    for earlier, copies in seen:
+        for column, kept in zip(COLUMNS, copies, strict=True):
+            np.testing.assert_array_equal(earlier.columns.get(*column), kept)
+    followed = 0
+    for (first, before), (second, after) in itertools.pairwise(seen):
+        changed = second.changed_since(first)
+        if changed is None:
+            continue
+        followed += 1
+        new = second.columns.of_rows(changed)
+        for column, old, wanted in zip(COLUMNS, before, after, strict=True):
+            old[..., changed] = new.get(*column)
+            np.testing.assert_array_equal(old, wanted, err_msg=column[0])
+    assert followed

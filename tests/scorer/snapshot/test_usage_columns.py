@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from schemas.resources import RESOURCES
 from schemas.tables.instance_table import pair_name
 from schemas.tables.window_table import Header, decode_table, encode_table
-from scorer.snapshot import usage_columns
 from scorer.snapshot.usage_columns import AGE_MAX_S, pair_digest
 from scorer.snapshot.usages import Usages, UsageTable
 
@@ -40,15 +39,6 @@ def test_each_pair_is_found_and_no_other(pairs: dict[tuple[str, str], int]) -> N
     assert (rows >= 0).tolist() == [*(True for _ in pairs), False]
     assert columns.take(columns.recent, rows)[CPU, :-1].tolist() == list(map(float, pairs.values()))
     assert np.isnan(columns.take(columns.recent, rows)[:, -1]).all()
-
-
-def test_the_rows_of_as_many_other_pairs_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are kept for the same pairs alone, not for as many."""
-    monkeypatch.setattr(usage_columns, "KEPT_MIN", 1)
-    index = Usages([table({pair_name("m", name): 1.0 for name in "abc"})]).columns.index
-    first, second = (np.array([pair_digest("m", name) for name in names]) for names in ("ab", "bc"))
-    for digests in (first, second, first):
-        assert index.rows_again(digests).tolist() == index.rows(digests).tolist()
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,16 @@ def test_two_snapshots_made_from_one_share_no_new_version() -> None:
     first = build_snapshot([one], FACTS, OPERATOR)
     left, right = (after(first, with_cell(one, "mean", 0, value)) for value in (2.0, 3.0))
     assert changed(left, right) == changed(right, left) == ["a"]
-    assert changed(first.with_cordon(["b"]), left) == ["a", "b"]
+
+
+def test_cordons_of_a_what_if_are_beside_the_versions() -> None:
+    """They are patches of its rows: the snapshot that is compared is the one without them."""
+    one = table(["a", "b"])
+    first = build_snapshot([one], FACTS, OPERATOR)
+    what_if = first.with_cordon(["b"])
+    assert (what_if.origin, what_if.with_cordon(["a"]).origin) == (first, first)
+    assert what_if.rules.cordon.tolist() == [False, True]
+    assert changed(what_if, after(first, with_cell(one, "mean", 0, 2.0))) == ["a"]
 
 
 def test_facts_and_rules_are_in_the_version() -> None:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from schemas.resources import RESOURCES
+from schemas.tables.window_table import WARMING_COVERAGE
 from scorer.snapshot.arrays import Floats
-from scorer.snapshot.windows import LONGEST_COVERED, WARMING_COVERAGE, ChosenWindows, choose_windows
+from scorer.snapshot.windows import LONGEST_COVERED, ChosenWindows, choose_windows
 from tests.rows import each_row
 
 LEAST = float(WARMING_COVERAGE)

@@ -17,9 +17,9 @@ from ops.replay.report.measures import measure, utilization
 from ops.replay.workload import Workload
 from schemas.resources import CPU
 from schemas.rpc.request import Request
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
+from scorer.ranking.tables import Tables
 from tests.effort import effort
 from tests.ops.replay.small_worlds import small_world, world
 
@@ -191,7 +191,7 @@ def test_what_is_seen_of_instances_that_use_what_they_ask_is_their_load(seed: in
 
     def look(moment: Moment) -> None:
         taught = dataclasses.replace(policy.profile.load_model, learned=False)
-        inputs = moment.inputs(dataclasses.replace(policy.profile, load_model=taught), Kept())
+        inputs = moment.inputs(dataclasses.replace(policy.profile, load_model=taught), Tables())
         seen = rank(Request(), inputs).machines
         np.testing.assert_allclose(seen.mean[CPU], moment.fleet.load[CPU, :, moment.minute], atol=1e-9)
         moments.append(moment.minute)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance, copy_with
-from scorer.ledger.view.seats import Seats
+from scorer.ledger.view.residents import Residents
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.snapshot.roster import Roster
 
@@ -17,11 +17,12 @@ def instance(name: str, machine: str, cpu: float = 1.0) -> Instance:
 
 def shown(view: LedgerView) -> tuple[object, ...]:
     """What a ranking reads of a view."""
-    seats = Seats(view, Roster(("m1", "m2", "m3")))
+    placed = Residents(view, Roster(("m1", "m2", "m3"))).placed()
+    seated = sorted(zip(placed.rows.tolist(), placed.amounts[0].tolist(), strict=True))
     held = {machine: sorted(one.id for one in view.held_on(machine)) for machine in ("m1", "m2", "m3")}
     leavers = view.leavers.all()[0].tolist()
     cluster = sorted(view.holders(frozenset([("cluster", "c")])))
-    return held, cluster, seats.allocated.tolist(), seats.count.tolist(), len(view), view.machine_names, leavers
+    return held, cluster, seated, len(view), view.machine_names, leavers
 
 
 def test_changes_of_either_leave_the_other_alone() -> None:

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance, copy_with
-from scorer.ledger.view.seats import Seats
 from scorer.ledger.view.view import LedgerView
-from scorer.snapshot.roster import Roster
 
 
 def instance(name: str, limits: tuple[float, ...] = ()) -> Instance:
@@ -26,7 +24,7 @@ def test_a_slot_shows_what_its_own_instance_declares() -> None:
     view = LedgerView(instance(f"i{number}", (float(number), *rest) if number % 2 else ()) for number in range(600))
     view.forget("i1")
     view.apply(instance("next"))
-    found = {name: view.take(np.array([view.slot_of(name)]), np.array([0])).limits[0, 0] for name in view.instances}
+    found = {name: view.slots.records[view.slot_of(name)]["limits"][0] for name in view.instances}
     odd = {f"i{number}": float(number) for number in range(3, 600, 2)}
     assert {name: limit for name, limit in found.items() if not np.isnan(limit)} == odd
 
@@ -56,8 +54,7 @@ def test_instances_added_together_are_as_if_they_came_one_by_one(
     batch: list[tuple[dict[str, Any], list[str]]], gone: int
 ) -> None:
     """To the last digit of each sum; those of a kind share all but id and machine, as in a batch."""
-    roster, together, singly = Roster(("a", "b")), LedgerView(), LedgerView()
-    seats = [Seats(view, roster) for view in (together, singly)]
+    together, singly = LedgerView(), LedgerView()
     left = [copy_with(instance(f"old{number}", (1.0,) * len(RESOURCES)), machine="a") for number in range(4)]
     new = []
     for kind, machines in batch:
@@ -68,21 +65,15 @@ def test_instances_added_together_are_as_if_they_came_one_by_one(
             view.apply(one)
         for one in left[:gone]:
             view.forget(one.id)
-    for each in seats:
-        each.catch_up()
     together.add(new)
     for one in new:
         singly.apply(one)
-    for each in seats:
-        each.catch_up()
     assert together.instances == singly.instances
     assert (together.version, together.numbers, together.position) == (singly.version, singly.numbers, singly.position)
     assert together.changes_since(0) == singly.changes_since(0)
     assert together.machine_names == singly.machine_names
     for facet in {facet for _, _, facets in singly.changes_since(0) or () for facet in facets}:
         assert sorted(together.matching(frozenset([facet]))) == sorted(singly.matching(frozenset([facet])))
-    slots, rows = together.live()
-    for name, column in vars(together.take(slots, rows)).items():
-        np.testing.assert_array_equal(column, getattr(singly.take(*singly.live()), name), name)
-    for name in ("allocated", "maxmemory", "count"):
-        np.testing.assert_array_equal(getattr(seats[0], name), getattr(seats[1], name), name)
+    np.testing.assert_array_equal(
+        together.slots.records[: together.slots.used], singly.slots.records[: together.slots.used]
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest import mock
 
 import msgspec
 import pytest
@@ -13,14 +12,12 @@ from hypothesis import strategies as st
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ledger.view.view import instance_of
-from scorer.placement.choosing import shortlist
-from scorer.placement.choosing.copies import place_identical
 from scorer.placement.choosing.plan import by_kind, expand, plan
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
+from scorer.ranking.tables import Tables
 from tests.effort import examples
 from tests.scorer.fleets import fleet, machine, request
 
@@ -30,7 +27,7 @@ PROFILES = load_profiles()
 def one_at_a_time(requests: list[Request], offline: FleetState, profile: Profile) -> list[str | None]:
     """Return where each goes when it is ranked, placed in the ledger, and then the next."""
     found: list[str | None] = []
-    kept = Kept()
+    kept = Tables()
     for number, asked in enumerate(requests):
         chosen = rank(asked, offline.inputs(profile, kept)).chosen
         found.append(chosen)
@@ -144,31 +141,13 @@ NINE_TO_THE_THRESHOLD = {
 @settings(max_examples=examples(60, 600), deadline=None)
 @given(described=fleets(machines_max=16), asked=asks, count=st.integers(5, 25))
 @example(described=NINE_TO_THE_THRESHOLD, asked={"expected": {"cpu": 0.7}}, count=9)
-def test_a_shortlist_shorter_than_the_fleet_misses_nothing(
+def test_more_copies_than_machines_go_where_one_at_a_time_goes(
     described: dict[str, Any], asked: dict[str, Any], count: int
 ) -> None:
-    """The short way and the ranking of every single instance agree when most of the fleet is not on the shortlist."""
+    """Under the default profile, up to the last digit of a threshold."""
     requests = [request(**asked)] * count
-    offline = read_fleet(described)
-    first = rank(requests[0], offline.inputs(PROFILES.choose()))
-    with (
-        mock.patch.object(shortlist, "SHORTLIST", 3),
-        mock.patch.object(shortlist, "ENDS", 1),
-        mock.patch.object(shortlist, "LOOK_AHEAD", 2),
-    ):
-        short = place_identical(first, count)
-    assert short in (None, one_at_a_time(requests, read_fleet(described), PROFILES.choose()))
-
-
-def test_a_machine_that_marks_an_end_does_not_precede_its_equals() -> None:
-    """The shortlist holds the last of five equal machines as an end: the fourth by name comes before it."""
-    described = {"machines": [machine(f"m{n:02}", 4, 8e9, usage={"cpu": 0, "memory": 0}) for n in range(5)]}
-    requests = [request(cpu=0, memory=1e9)] * 5
-    offline = read_fleet(described)
-    first = rank(requests[0], offline.inputs(PROFILES.choose()))
-    with mock.patch.object(shortlist, "SHORTLIST", 3), mock.patch.object(shortlist, "ENDS", 1):
-        short = place_identical(first, 5)
-    assert short == [f"m{n:02}" for n in range(5)]
+    together = planned(requests, read_fleet(described), PROFILES.choose())
+    assert together == one_at_a_time(requests, read_fleet(described), PROFILES.choose())
 
 
 def four(**more: Any) -> FleetState:
@@ -181,18 +160,12 @@ def four(**more: Any) -> FleetState:
     )
 
 
-def test_many_alike_machines_are_looked_at_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """300 of 400 take one each: rounding at an end of min-max is no reason to look at all of them anew."""
+def test_many_alike_machines_take_one_each() -> None:
+    """300 copies go to the first 300 of 400 by name."""
     usage = {"cpu": {"mean": 2.0, "std": 0.3}, "memory": 8e9}
     machines = [machine(f"m{number:03}", 16.0, 64e9, usage=usage) for number in range(400)]
-    asked, profile = request(cpu=0.5, memory="1G"), PROFILES.choose("windward")
-    looks, asks = mock.Mock(), mock.Mock()
-    renew, look_ahead = shortlist.Shortlist._renew, shortlist.IncrementalScores.look_ahead
-    monkeypatch.setattr(shortlist.Shortlist, "_renew", lambda *given: (looks(), renew(*given))[1])
-    monkeypatch.setattr(shortlist.IncrementalScores, "look_ahead", lambda *given: (asks(), look_ahead(*given))[1])
-    found = place_identical(rank(asked, read_fleet({"machines": machines}).inputs(profile, Kept())), 300)
+    found = planned([request(cpu=0.5, memory="1G")] * 300, fleet(*machines), PROFILES.choose("windward"))
     assert found == [f"m{number:03}" for number in range(300)]
-    assert (looks.call_count, asks.call_count) <= (3, 3)
 
 
 def test_a_partial_answer_says_what_is_missing_and_why() -> None:

@@ -11,15 +11,16 @@ from schemas.rpc.request import InvalidRequest, Request
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.placement.choosing import reuse, trial
+from scorer.placement.choosing import plan as module
+from scorer.placement.choosing import trial
 from scorer.placement.choosing.plan import plan, plan_steps
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Late, Placement
 from scorer.placement.placer import TOGETHER_MAX, Placing
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.ranking.rank import rank
+from scorer.ranking.rank import Decision
+from scorer.ranking.tables import Tables
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ledger.ledger_model import LedgerModel
 
@@ -40,12 +41,12 @@ class Scorer:
         ledger = cast("Ledger", LedgerModel(lambda: self.now_s))
         self.follower = Follower(ledger)
         self.follower.loaded = True
-        self.kept = Kept()
+        self.tables = Tables()
         self.placing = Placing(ledger, self.follower, 20, lambda: self.now_s)
 
     def inputs(self) -> RankingInputs:
         """Return what a ranking is made from now."""
-        return RankingInputs(FLEET.snapshot, self.follower.view, PROFILE, self.now_s, self.kept)
+        return RankingInputs(FLEET.snapshot, self.follower.view, PROFILE, self.now_s, self.tables)
 
     def steps(self, requests: list[Request], deadline: float = 0.0) -> Steps[Placement]:
         """Return the steps of placing them."""
@@ -63,14 +64,14 @@ def finish(steps: Steps[Any]) -> tuple[int, Any]:
         left += 1
 
 
-def test_each_kind_of_a_list_is_ranked_once() -> None:
-    """A long list of a few kinds is placed by one ranking for each of them, not one for each part or instance."""
+def test_each_kind_of_a_part_is_ranked_once() -> None:
+    """A long list of a few kinds is placed by one ranking for each kind of a part, not one for each instance."""
     kinds = [{"cpu": 1.0}, {"cpu": 2.0}, {"cpu": 3.0, "memory": 1e9}]
     asked = [request(id=f"i{n}", **kinds[n % len(kinds)]) for n in range(60)]
-    with mock.patch.object(reuse, "rank", wraps=rank) as alike, mock.patch.object(trial, "rank", wraps=rank) as unlike:
+    with mock.patch.object(trial, "Decision", wraps=Decision) as ranked:
         _, placement = finish(Scorer().steps(asked))
     assert None not in placement.records
-    assert (alike.call_count, unlike.call_count) == (len(kinds), 0)
+    assert ranked.call_count <= len(asked) / 4
 
 
 def test_another_query_is_answered_within_a_batch() -> None:
@@ -145,7 +146,7 @@ def test_a_machine_that_was_taken_meanwhile_is_none_of_the_batch() -> None:
 
 def test_a_dry_run_of_many_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """It reserves nothing, so each step proposes anew what was chosen before."""
-    monkeypatch.setattr(reuse, "UNLIKE_STEP", 2)
+    monkeypatch.setattr(module, "_TOGETHER_MAX", 2)
     scorer = Scorer()
     left, placement = finish(scorer.steps(unlike(10, dry_run=True)))
     assert left >= 1

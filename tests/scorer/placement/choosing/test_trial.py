@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.view.overlay import Overlay
-from scorer.placement.choosing import trial as module
-from scorer.placement.choosing.trial import Trial, prepare
+from scorer.placement.choosing.trial import Trial
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept, Shelf
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
-from scorer.ranking.seen import fleet_of
+from scorer.ranking.tables import Tables
 from tests.effort import examples
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ranking.test_arguments import everything
@@ -145,85 +143,39 @@ def test_identical_instances_go_where_one_by_one_would() -> None:
     assert found.count(None) == 1
 
 
-def test_a_step_copies_no_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No ranking is held: from the second step on the kept columns are renewed where they are."""
-    copied, copy = list[int](), Shelf.copy
-    trial, asked = trial_of(small(machines=8), "windward"), request(cpu=1, memory=1)
-    rank(asked, replace(trial.inputs, overlay=None))
-    for number in range(6):
-        found = trial.best(asked, trial.allowed(asked))
-        trial.together(asked, 2)
-        trial.propose(asked, str(found.machine), f"i{number}")
-        monkeypatch.setattr(Shelf, "copy", lambda shelf, seats: copied.append(1) or copy(shelf, seats))
-    assert copied == []
-
-
-COLUMNS = ("allocated", "credit", "mean", "utilization", "estimated", "limited", "count", "maxmemory")
-
-
-def columns(inputs: RankingInputs) -> list[Any]:
-    """The columns of a ranking that placements change."""
-    machines = rank(request(cpu=1), inputs).machines
-    return [machines.column(name) for name in COLUMNS] + [machines.peaks(("today", "yesterday"))]
-
-
-def alike(some: list[Any], others: list[Any]) -> None:
-    """They are the same but for rounding."""
-    for one, other in zip(some, others, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
-
-
-def stepwise(inputs: RankingInputs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Prepare the inputs, two machines in each step; whole columns are only made without instances."""
-    monkeypatch.setattr(module, "_ROWS", 2)
-    assert sum(1 for _ in prepare(inputs)) > 3
-    made = {key: values for key, (values, _) in fleet_of(inputs).shelf.derived.items()}
-    assert made
-    rank(request(cpu=1), inputs)
-    assert all(fleet_of(inputs).shelf.derived[key][0] is values for key, values in made.items()), "none is made again"
+def alike(some: RankingInputs, others: RankingInputs) -> None:
+    """Both rank the same, to the last digit."""
+    one, other = (rank(request(cpu=1), each) for each in (some, others))
+    assert one.feasible.tolist() == other.feasible.tolist()
+    np.testing.assert_array_equal(one.total, other.total)
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES.by_name))
-def test_columns_that_are_prepared_in_steps_are_those_made_at_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By each profile, with leavers, learned use and machines without data."""
+def test_rows_that_are_prepared_in_steps_are_those_made_at_once(name: str) -> None:
+    """By each profile, with leavers, learned use and machines without data; what changed meanwhile is followed."""
     of, profile = everything(), PROFILES.choose(name)
-    inputs = of.inputs(profile, Kept())
-    stepwise(inputs, monkeypatch)
-    alike(columns(inputs), columns(of.inputs(profile)))
-    assert not list(prepare(inputs)), "what is kept is not made again"
+    inputs = of.inputs(profile, Tables())
+    steps = inputs.tables.prepare(inputs.snapshot, inputs.ledger, profile, inputs.now_s)
+    next(steps, None)
+    of.ledger.forget("a")
+    for _ in steps:
+        pass
+    alike(inputs, of.inputs(profile, Tables()))
+    assert not list(inputs.tables.prepare(inputs.snapshot, inputs.ledger, profile, inputs.now_s)), "it is there"
 
 
-def test_a_copied_ledger_begins_with_what_is_kept_of_it() -> None:
-    """No column is made again; a change of either ledger is not seen in the other's columns."""
-    of, profile = everything(), PROFILES.choose()
-    now = of.inputs(profile, Kept())
-    before = columns(now)
+@pytest.mark.parametrize("name", sorted(PROFILES.by_name))
+def test_a_copied_ledger_begins_with_the_rows_of_it(name: str) -> None:
+    """No row is made again; a change of either ledger is not seen in the other's rows."""
+    of, profile = everything(), PROFILES.choose(name)
+    now = of.inputs(profile, Tables())
+    rank(request(cpu=1), now)
     copied = now.ledger.copy()
-    inputs = replace(now, ledger=copied, kept=now.kept.of_copy(now.ledger, copied))
-    assert set(fleet_of(inputs).shelf.derived) >= set(fleet_of(now).shelf.derived)
-    assert not list(prepare(inputs))
+    inputs = replace(now, ledger=copied, tables=now.tables.of_copy(now.ledger, copied))
+    assert not list(inputs.tables.prepare(inputs.snapshot, copied, profile, inputs.now_s))
     now.ledger.forget("a")
-    alike(columns(inputs), before)
-    alike(columns(now), columns(of.inputs(profile)))
+    alike(inputs, replace(inputs, tables=Tables()))
+    alike(now, of.inputs(profile, Tables()))
     copied.forget("b")
-    alike(columns(inputs), columns(replace(inputs, kept=Kept())))
+    alike(inputs, replace(inputs, tables=Tables()))
     assert "b" in now.ledger.instances
-    assert not (now.kept.of_copy(copied, copied)._current), "nothing is kept of that ledger"
-
-
-def test_a_cordoned_machine_leaves_the_columns_of_the_others() -> None:
-    """In a what-if nothing but its own row is made again; it takes none, and another cordon lets it again."""
-    of, profile = small({"id": "a", "machine": "m1", "cpu": 3}, machines=10), PROFILES.choose()
-    inputs = of.inputs(profile, Kept())
-    alike(columns(inputs), columns(inputs))
-    made = {key: values for key, (values, _) in fleet_of(inputs).shelf.derived.items()}
-    trial = Trial(inputs)
-    asked = request(cpu=1, memory=1)
-    best = str(trial.best(asked).machine)
-    trial.cordon([best])
-    assert trial.best(asked).machine not in (best, None)
-    kept = fleet_of(trial.inputs.on(trial.overlay)).shelf.derived
-    assert set(kept) >= set(made)
-    alike(columns(trial.inputs), columns(replace(trial.inputs, kept=Kept())))
-    trial.cordon([])
-    assert trial.best(asked).machine == best

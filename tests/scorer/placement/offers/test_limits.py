@@ -78,12 +78,11 @@ def test_a_request_that_is_not_the_rankings_has_limits_of_its_own() -> None:
     assert measures == [[total("cpu")], [total("memory")], [], [total("cpu")]]
 
 
-def test_a_ranking_asks_its_filters_once() -> None:
-    """All placements that it serves have the same limits."""
+def test_placements_of_one_ranking_have_the_same_limits() -> None:
+    """A request that differs in its id alone is limited as the ranking's own."""
     offline, asked = fleet(*MACHINES), request(cpu=1)
     ranking = rank(asked, offline.inputs(PROFILE))
     first = limits(ranking, [1], asked)
-    ranking.profile = replace(PROFILE, filters=())
     assert limits(ranking, [1], msgspec.structs.replace(asked, id="another")) == first != []
 
 

@@ -18,9 +18,9 @@ from scorer.planning.balance.scene import scene_of
 from scorer.planning.drain.consolidate import OVERLOAD_MAX, Consolidated, consolidate
 from scorer.planning.drain.drain import with_cordon
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
+from scorer.ranking.tables import Tables
 from tests.effort import examples
 from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
@@ -144,7 +144,7 @@ def test_a_consolidation_overloads_nothing_and_upholds_every_filter(data: st.Dat
     moved = [one.instance.id for one in found.drained.moves]
     assert sorted(moved) == sorted(one.id for name in gone for one in of.ledger.on_machine(name))
     overlay, cordoned = Overlay(of.ledger), of.snapshot.with_cordon(gone)
-    scene = scene_of(of.inputs(profile, Kept()))
+    scene = scene_of(of.inputs(profile, Tables()))
     place = {one.id: at for at, one in enumerate(scene.instances)}
     for one in found.drained.moves:
         overlay.leave(one.instance.id)

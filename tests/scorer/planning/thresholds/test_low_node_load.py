@@ -29,10 +29,10 @@ from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS, evic
 from scorer.planning.thresholds.low_node_load import Eviction, Rules, low_node_load, usage_score
 from scorer.planning.thresholds.pool import Pool
 from scorer.planning.thresholds.thresholds import Side, limits, reason
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.ranking.rank import rank
+from scorer.ranking.tables import Tables
 from scorer.snapshot.arrays import Integers
 from tests.rows import each_row
 
@@ -97,7 +97,7 @@ def fleet_file(machines: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str
 
 def read_pool(fleet: FleetState, settings: Rebalancing, inputs: Mapping[str, Any]) -> Pool:
     """The pool as the product reads it; a row has a capacity of pods for each machine, a profile one for all."""
-    scene = scene_of(fleet.inputs(KUBERNETES, Kept()))
+    scene = scene_of(fleet.inputs(KUBERNETES, Tables()))
     pods = {pod["name"]: pod for pod in inputs["pods"]}
     pool = pool_of(scene, settings, np.array([pods[one.id]["evictable"] for one in scene.instances]), {})
     capacity, row = pool.capacity.copy(), pool.resources.index(INSTANCES)
@@ -132,7 +132,7 @@ def balance(inputs: Mapping[str, Any]) -> list[Eviction]:
 
 def by_filters(fleet: FleetState, pool: Pool, pods: Mapping[str, Any]) -> Callable[[int, Integers], Integers]:
     """Which machines take a pod, by the profile `kubernetes`."""
-    kept = Kept()
+    kept = Tables()
 
     def fits(instance: int, places: Integers) -> Integers:
         one = fleet.ledger.instances[pool.instances[instance]]

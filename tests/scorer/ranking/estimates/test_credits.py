@@ -15,7 +15,7 @@ from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.profiles.profile import LoadModel
 from scorer.snapshot.snapshot import Snapshot
 from tests.rows import each_row
-from tests.scorer.fleets import fleet, machine, see
+from tests.scorer.fleets import STATISTICS, fleet, machine, see
 
 HOUR = {"windows_s": [300, 900, 3600]}
 
@@ -87,14 +87,16 @@ def test_a_percentile_gets_all_until_the_share_exceeds_what_lies_above_it(
     """p_q gets the credit in full until the share of later slots exceeds 1 - q, then none."""
     placed = [{"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": ago_s}]
     offline = fleet(machine("m", usage={"cpu": 1, "memory": 0}), instances=placed, **HOUR)
-    assert see(offline, None, LoadModel(window=3600)).percentile(percent)[0, 0] == pytest.approx(1 + expected)
+    seen = see(offline, None, LoadModel(window=3600), STATISTICS)
+    assert seen.percentile(percent)[0, 0] == pytest.approx(1 + expected)
 
 
 def test_a_maximum_gets_all_until_the_first_later_slot_and_a_std_nothing() -> None:
     """The first slot after the start shows the maximum; the requested instance's own deviation is unknown and 0."""
     for ago_s, expected in ((5, 4.0), (10, 0.0)):
         placed = [{"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": ago_s}]
-        machines = see(fleet(machine("m", usage={"cpu": {"mean": 1, "std": 0.5, "max": 2}}), instances=placed, **HOUR))
+        host = machine("m", usage={"cpu": {"mean": 1, "std": 0.5, "max": 2}})
+        machines = see(fleet(host, instances=placed, **HOUR), profile=STATISTICS)
         assert machines.max[0, 0] == pytest.approx(2 + expected)
         assert machines.std[0, 0] == pytest.approx(0.5)
 

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.leavers import KEPT_S, Leavers, left_behind
-from scorer.ranking.machines.kept import Kept
-from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import LoadModel, Profile, ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
-from scorer.ranking.seen import fleet_of
+from scorer.ranking.seen import machines_of
+from scorer.ranking.tables import Tables
 from tests.rows import each_row
-from tests.scorer.fleets import fleet, machine, ranked, request, see
+from tests.scorer.fleets import STATISTICS, fleet, machine, ranked, see
 
 HOUR = {"windows_s": [300, 900, 3600]}
 MODEL = LoadModel(window=3600, debits=True)
@@ -94,7 +93,7 @@ def test_what_came_since_is_in_a_percentile_once() -> None:
     host = machine("m", usage={"cpu": {"mean": 8, "p50": 8, "max": 8}, "memory": 0}, windows={"300": late, "900": late})
     left = {"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200, "ended_ago_s": 1000}
     came = {"id": "j", "machine": "m", "cpu": 4, "placed_ago_s": 1000}
-    seen = see(fleet(host, leavers=[left], instances=[came], **HOUR), None, MODEL)
+    seen = see(fleet(host, leavers=[left], instances=[came], **HOUR), None, MODEL, STATISTICS)
     assert (seen.percentile(50)[0, 0], seen.max[0, 0]) == (8.0, 8.0)
 
 
@@ -112,7 +111,7 @@ def test_a_percentile_and_a_maximum_lose_all_while_they_show_it() -> None:
         left = {"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200, "ended_ago_s": ended_ago_s}
         late = {"cpu": {"mean": 0, "p95": 0, "max": 0}, "memory": 0}
         offline = fleet(host | {"windows": {"300": late, "900": late}}, leavers=[left], **HOUR)
-        machines = see(offline, None, MODEL)
+        machines = see(offline, None, MODEL, STATISTICS)
         assert (machines.percentile(95)[0, 0], machines.max[0, 0]) == (p95, largest), ended_ago_s
 
 
@@ -144,14 +143,13 @@ def test_a_debit_only_fades_and_stays_between_what_was_measured_and_what_is(
 
 
 def test_a_release_takes_effect_at_the_next_decision() -> None:
-    """The columns that are kept follow the ledger: one machine's row changes, and it is what a new look finds."""
+    """The rows follow the ledger: one machine's row changes, and it is what a new look finds."""
     hosts = [machine(name, usage={"cpu": 8, "memory": 0}) for name in ("a", "b", "c")]
     running = [{"id": f"i{n}", "machine": name, "cpu": 4, "placed_ago_s": 7200} for n, name in enumerate("abc")]
-    offline, kept = fleet(*hosts, instances=running, **HOUR), Kept()
+    offline, kept = fleet(*hosts, instances=running, **HOUR), Tables()
 
     def means() -> list[float]:
-        seen = fleet_of(offline.inputs(Profile("any"), kept), MODEL)
-        return Machines(seen, request(), offline.now_s).mean[0].tolist()
+        return machines_of(offline.inputs(Profile("any"), kept), MODEL).mean[0].tolist()
 
     assert means() == [8, 8, 8]
     ended = copy_with(offline.ledger.instances["i1"], state="released", ended_at=offline.now_s)

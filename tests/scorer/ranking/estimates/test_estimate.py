@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from scorer.ledger.view.slots import request_record
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.profiles.profile import LoadModel
 from tests.rows import each_row
@@ -27,7 +28,7 @@ from tests.scorer.fleets import fleet, machine, request, see
 )
 def test_what_an_instance_is_expected_to_use(estimate: Estimate, asked: dict[str, Any], cpu: float) -> None:
     """Base, factor, cap at the limit, default; an explicit figure wins. Requested and placed instance agree."""
-    assert estimate.of_request(request(**asked))[0] == pytest.approx(cpu)
+    assert estimate.of_records(request_record(request(**asked)))[0, 0] == pytest.approx(cpu)
     offline = fleet(machine("m", usage={"cpu": 0}), instances=[{"id": "i", "machine": "m", "placed_ago_s": 0, **asked}])
     assert see(offline, None, LoadModel(estimate=estimate)).mean[0, 0] == pytest.approx(cpu)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request
 from schemas.tables.learned import Learned, read_learned
-from scorer.ledger.view.slots import code_of_kind
+from scorer.ledger.view.slots import code_of_kind, request_record
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ranking.estimates import measured_use
 from scorer.ranking.estimates.estimate import Estimate
@@ -148,8 +148,8 @@ def test_sizes_of_a_kind_differ() -> None:
     uses = added({}, measured(["a"] * 600, use, np.arange(600) % 50, cores=cores), ["a"], 0.0)
     of = estimate(uses)
     for size, part in ((1.0, 0.6), (16.0, 0.2), (4.0, float(use.mean()))):
-        assert of.of_request(Request(cpu=size, kind="a"))[CPU] / size == pytest.approx(part, abs=0.02)
-    assert of.of_request(Request(cpu=16.0, kind="never seen"))[CPU] / 16 == pytest.approx(0.2, abs=0.02)
+        assert cpu_of(of, Request(cpu=size, kind="a")) / size == pytest.approx(part, abs=0.02)
+    assert cpu_of(of, Request(cpu=16.0, kind="never seen")) / 16 == pytest.approx(0.2, abs=0.02)
 
 
 def test_what_was_seen_fades_by_half_in_a_day() -> None:
@@ -198,33 +198,31 @@ def estimate(uses: Uses) -> LearnedEstimate:
     )
 
 
+def cpu_of(of: Estimate, request: Request) -> float:
+    """Return the cpu that the requested instance is expected to use."""
+    return float(of.of_records(request_record(request))[CPU, 0])
+
+
 @given(
     st.lists(
         st.tuples(st.sampled_from(["", "a", "b", "c"]), st.sampled_from([0.0, 0.3, 1.0, 3.9, 4.0, 70.0])), min_size=1
     )
 )
 def test_a_placed_instance_is_expected_to_use_what_its_request_was(asked: list[tuple[str, float]]) -> None:
-    """Columns over placed instances and the requested one are the same estimate, for every kind and size."""
+    """What the fleet's instances are expected to use, and the requested one alone, for every kind and size."""
     rng = np.random.default_rng(1)
     kinds = ["a", "b", "", "a"] * 20
     cores = np.array([1.0, 4.0, 4.0, 64.0] * 20)
     of = estimate(added({}, measured(kinds, rng.uniform(0, 1, 80), np.arange(80) % 20, cores=cores), ["a", "b"], 0.0))
-    amounts = np.zeros((R, len(asked)))
-    amounts[CPU] = [size for _, size in asked]
-
-    class Placed:
-        """The columns that an estimate reads."""
-
-        estimated = None
-        missing = amounts == 0
-        limits = expected = np.full(amounts.shape, np.nan)
-
-    placed: Any = Placed()
-    placed.amounts = amounts
-    placed.kinds = np.array([code_of_kind(kind) for kind, _ in asked], np.int64)
-    by_column = of.of_placed(placed)[CPU].tolist()
-    alone = [of.of_request(Request(cpu=size or None, kind=kind))[CPU] for kind, size in asked]
-    assert by_column == pytest.approx(alone)
+    requests = [Request(id=f"i{n}", cpu=size or None, kind=kind) for n, (kind, size) in enumerate(asked)]
+    view = LedgerView([instance_of(each, "m1", 0.0) for each in requests])
+    slots, _ = view.live()
+    placed = of.of_records(view.take(slots, np.zeros(slots.size, np.int64)).records)[CPU]
+    known = {each.id: cpu_of(of, each) for each in requests}
+    assert sorted(placed.tolist()) == pytest.approx(sorted(known.values()))
+    for each in requests:
+        part, _ = of.learned_of("cpu", each)
+        assert known[each.id] == pytest.approx((each.cpu or 0.0) * (1.0 if part is None else part))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +244,8 @@ def test_an_instance_without_a_kind_is_like_those_that_say_the_same(said: dict[s
     view = LedgerView([instance_of(request, "m1", 0.0)])
     slots, _ = view.live()
     wanted = pytest.approx(4 * (part or of.learned_of("cpu", Request())[0]), rel=0.05)
-    assert [of.of_request(request)[CPU], of.of_placed(view.take(slots, np.zeros(1, np.int64)))[CPU, 0]] == [wanted] * 2
+    placed = view.take(slots, np.zeros(1, np.int64)).records
+    assert [cpu_of(of, request), of.of_records(placed)[CPU, 0]] == [wanted] * 2
 
 
 def test_the_deviation_of_a_newcomer() -> None:

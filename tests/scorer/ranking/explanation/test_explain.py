@@ -20,22 +20,23 @@ def test_an_answer_for_another_machine_warns_of_that_one() -> None:
     """One of a batch went there: the best machine's data are not its concern."""
     offline = fleet(machine("a"), machine("b", usage={"cpu": 1, "memory": 1}))
     found = ranked(offline, "kubernetes", cpu=1)
-    warned = {name: explain.answer_for(found, offline.snapshot.roster.index[name]).warnings for name in "ab"}
+    warned = {name: explain.warnings(found, offline.snapshot.roster.index[name]) for name in "ab"}
     assert warned == {"a": ["a has no data"], "b": []}
 
 
 @pytest.mark.parametrize("profile", sorted(PROFILES.by_name))
 def test_machines_told_together_are_told_as_one_by_one(profile: str) -> None:
-    """What is described ahead for many answers is what each would describe, the refused and the warned of too."""
+    """What is described of many is what is described of each, in the order asked for, the refused ones too."""
     described = [machine(f"m{n}", **({"usage": {"cpu": n, "memory": 9 * n}} if n % 3 else {})) for n in range(8)]
     offline = fleet(*described, machine("old", usage={"cpu": 1, "memory": 1}, age_s=900))
     rows = [3, 0, 8, 3, 5]
     together = ranked(offline, profile, cpu=2, memory=5)
-    explain.tell_ahead(together, rows)
-    for row in rows:
+    candidates, told = explain.candidates(together, rows), explain.told(together, rows)
+    assert [each.machine for each in candidates] == [each.machine for each in told] == ["m3", "m0", "old", "m3", "m5"]
+    for place, row in enumerate(rows):
         alone = ranked(offline, profile, cpu=2, memory=5)
-        assert explain.answer_for(together, row) == explain.answer_for(alone, row)
-        assert explain.answer_for(alone, row).machine == alone.machines.name(row)
+        assert explain.candidates(alone, [row]) == [candidates[place]]
+        assert explain.told(alone, [row]) == [told[place]]
 
 
 def test_the_answer_has_the_terms_of_the_choice() -> None:

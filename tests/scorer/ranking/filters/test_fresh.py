@@ -20,4 +20,5 @@ def test_fresh(age_s: float, interval_s: float, skew_s: float, fresh: bool) -> N
 
 def test_fresh_tells_silent_from_stale() -> None:
     """A machine that never sent anything is without data, not stale."""
-    assert why(Fresh(), machine("never"), machine("old", usage=IDLE, age_s=900)) == ["without data", "stale"]
+    one, other = machine("never"), machine("old", usage=IDLE, age_s=900)
+    assert why(Fresh(), one, other, machine("new", usage=IDLE)) == ["without data", "stale"]

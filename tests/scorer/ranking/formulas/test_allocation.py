@@ -12,7 +12,7 @@ from scorer.ranking.scores.least_allocated import LeastAllocated
 from scorer.ranking.scores.most_allocated import MostAllocated
 from scorer.ranking.scores.requested_to_capacity_ratio import RequestedToCapacityRatio
 from tests.rows import each_row
-from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, scores, see
+from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores
 from tests.scorer.ranking.kube_scheduler import DEFAULTS, DIFFERENT, read
 
 
@@ -75,8 +75,8 @@ def test_an_instance_that_requests_nothing_counts_the_default() -> None:
 def test_an_allocation_score_tells_the_shares_it_went_by(kind: Any) -> None:
     """What is allocated with the requested instance, as shares of allocatable; unknown without one."""
     offline = fleet(machine("m", 10, None), instances=[{"id": "i", "machine": "m", "cpu": 2, "memory": 5}])
-    asked = request(cpu=1)
-    assert kind().detail(asked, see(offline, asked), 0) == {"shares": {"cpu": pytest.approx(0.3), "memory": None}}
+    told = score_told(offline, {"use": kind.name}, request(cpu=1))["m"]
+    assert told["shares"] == {"cpu": pytest.approx(0.3), "memory": None}
 
 
 def seed_machines(inputs: dict[str, Any]) -> Any:

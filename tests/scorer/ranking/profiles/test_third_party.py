@@ -11,13 +11,14 @@ import pytest
 
 from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.limits import Limit, in_role, on_port, total
+from scorer.ledger.view.view import instance_of
 from scorer.placement.offers.limits import limits
-from scorer.ranking.machines.kept import Kept
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
 from scorer.ranking.profiles.third_party import PluginError, guarded
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from scorer.ranking.scores.least_allocated import LeastAllocated
+from scorer.ranking.tables import Tables
 from tests.scorer.fleets import fleet, machine, request
 
 FLEET = fleet(machine("a"), machine("b"), machine("c"), instances=[{"id": "1", "machine": "a", "cpu": 1}])
@@ -30,7 +31,6 @@ def score(of: Callable[[Any, Any], Any], **members: Any) -> Any:
     @dataclass(frozen=True)
     class Other:
         name: ClassVar[str] = "other"
-        scope: ClassVar[str] = "machine"
 
         def __call__(self, request: Any, machines: Any) -> Any:
             return of(request, machines)
@@ -47,7 +47,6 @@ def filtered(of: Callable[[Any, Any], Any], **members: Any) -> Any:
     class Other:
         name: ClassVar[str] = "other"
         reason: ClassVar[str] = "of another mind"
-        scope: ClassVar[str] = "machine"
 
         def __call__(self, request: Any, machines: Any) -> Any:
             return of(request, machines)
@@ -57,7 +56,7 @@ def filtered(of: Callable[[Any, Any], Any], **members: Any) -> Any:
     return guarded(Other, "filter")()
 
 
-def ranked(plugin: Any, kept: Kept | None = None) -> Ranking:
+def ranked(plugin: Any, kept: Tables | None = None) -> Ranking:
     """Return the ranking of the three machines by this plugin."""
     if hasattr(plugin, "reason"):
         profile = Profile("p", filters=(PlacedFilter(plugin),))
@@ -89,7 +88,7 @@ def test_a_score_that_cannot_be_used_is_refused_by_name(given: Any, message: str
 @pytest.mark.parametrize("given", [np.array([3, 2, 1]), np.array([True, False, False]), np.array([3.0, 2.0, 1.0])])
 def test_any_numbers_are_a_score(given: Any) -> None:
     """Whole numbers and yes or no are numbers, too."""
-    assert ranked(score(lambda r, m: given)).order.tolist() == [0, 1, 2]
+    assert ranked(score(lambda r, m: given)).best_first.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("given", [None, True, [True] * 3, np.ones(3), np.full(3, np.nan), np.ones(2, np.bool_)])
@@ -106,19 +105,19 @@ def test_a_score_need_not_know_of_machines_that_are_refused() -> None:
         "p", filters=(PlacedFilter(only_a),), scores=(WeightedScore(score(lambda r, m: np.array([5.0, np.nan, 1.0]))),)
     )
     found = rank(request(cpu=1), FLEET.inputs(profile))
-    assert found.order.tolist() == [0]
+    assert found.best_first.tolist() == [0]
 
 
 COLUMNS = (
     "count", "allocated", "mean", "capacity", "std", "utilization", "credit", "seen_at", "amounts", "expected",
-    "coverage", "cordon", "feasible", "all_true",
+    "coverage", "cordon", "feasible",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_no_column_can_be_written(name: str) -> None:
     """A plugin that writes into a column is told so, and the next decision is as it was."""
-    kept, least = Kept(), LeastAllocated()
+    kept, least = Tables(), LeastAllocated()
     before = ranked(least, kept).total.tolist()
 
     def writes(asked: Any, machines: Any) -> Any:
@@ -141,14 +140,10 @@ def test_no_column_can_be_written(name: str) -> None:
         lambda m: m.whole.count,
         lambda m: m.rule("thresholds"),
         lambda m: m.label("machine").codes,
-        lambda m: m.derived("mine", lambda x: x.count * 1.0),
-        lambda m: m.constant("mine", lambda x: x.capacity[0]),
-        lambda m: m.recent("mine", lambda x: x.count * 1.0),
-        lambda m: m.of_fleet("mine", lambda x: x.count),
     ],
 )
 def test_nothing_that_a_method_gives_can_be_written(take: Callable[[Any], Any]) -> None:
-    """Neither can what it keeps for itself: that is the value of every later decision."""
+    """Neither can what is read by a method, of some machines or of all."""
 
     def writes(asked: Any, machines: Any) -> Any:
         take(machines)[...] = 0
@@ -158,23 +153,27 @@ def test_nothing_that_a_method_gives_can_be_written(take: Callable[[Any], Any]) 
         ranked(score(writes))
 
 
-def test_what_it_keeps_follows_placements() -> None:
-    """A derived column of its own is made again for the machine that changed, guarded as before."""
-    kept = Kept()
-    own = score(lambda r, m: 100.0 - m.derived("count", lambda x: 10.0 * x.count))
-    assert ranked(own, kept).total.tolist() == [90.0, 100.0, 100.0]
-    assert ranked(own, kept).total.tolist() == [90.0, 100.0, 100.0]
+@pytest.mark.parametrize("name", ["derived", "constant", "recent", "of_snapshot", "of_fleet", "once", "plain"])
+def test_what_kept_values_says_what_to_write_instead(name: str) -> None:
+    """A plugin written for an older version is told by its name, and which member is gone."""
+    own = score(lambda r, m: getattr(m, name)("mine", lambda x: x.count * 1.0))
+    with pytest.raises(PluginError, match=rf"score other failed: .*in place of `{name}` (compute|read) the "):
+        ranked(own)
 
 
-@pytest.mark.parametrize("keeps", ["derived", "recent"])
-@pytest.mark.parametrize("compute", [lambda x: 1.0, lambda x: np.zeros(1), lambda x: 1 / 0])
-def test_what_it_keeps_is_checked(compute: Callable[[Any], Any], keeps: str) -> None:
-    """A derived value has one entry a machine, now and when it is made again."""
-    with pytest.raises(PluginError, match=f"score other: {keeps}"):
-        ranked(score(lambda r, m: getattr(m, keeps)("mine", compute)))
+def test_what_it_computes_follows_placements() -> None:
+    """Of a machine that changed, the next decision with the same tables reads what is there now."""
+    offline, kept = fleet(machine("a"), machine("b"), machine("c")), Tables()
+    own = score(lambda r, m: 100.0 - 10.0 * m.count)
+    inputs = offline.inputs(Profile("p", scores=(WeightedScore(own),)), kept)
+    assert rank(request(cpu=1), inputs).total.tolist() == [100.0, 100.0, 100.0]
+    offline.ledger.apply(instance_of(request(cpu=1), "a", offline.now_s, "1"))
+    assert rank(request(cpu=1), inputs).total.tolist() == [90.0, 100.0, 100.0]
+    offline.ledger.forget("1")
+    assert rank(request(cpu=1), inputs).total.tolist() == [100.0, 100.0, 100.0]
 
 
-@pytest.mark.parametrize("name", ["wanted", "detail", "scope_for"])
+@pytest.mark.parametrize("name", ["wanted", "detail"])
 def test_what_a_plugin_raises_is_told_with_its_name(name: str) -> None:
     """Whatever it is asked: the error says which plugin and which of its methods failed."""
 
@@ -213,7 +212,7 @@ def test_a_plugin_may_refuse_a_request() -> None:
 )
 def test_a_limit_that_the_ledger_cannot_uphold_is_refused(one: Any) -> None:
     """A sum that there is not would be upheld by nobody."""
-    found = ranked(filtered(lambda r, m: m.all_true, limit=lambda self, r, m: [one]))
+    found = ranked(filtered(lambda r, m: m.count >= 0, limit=lambda self, r, m: [one]))
     with pytest.raises(PluginError, match="filter other: limit: expected "):
         limits(found, [0], found.request)
 
@@ -234,5 +233,6 @@ def test_a_limit_of_the_ledger_s_is_taken(one: Limit) -> None:
     def limit(self: Any, asked: Any, machines: Any) -> Any:
         yield one
 
-    found = ranked(filtered(lambda r, m: m.all_true, limit=limit))
-    assert [each.measure for each in limits(found, [0], found.request)[0]] == [one.measure]
+    found = ranked(filtered(lambda r, m: m.count >= 0, limit=limit))
+    taken = limits(found, [2, 0, 1], found.request)
+    assert [[(each.measure, each.most) for each in of] for of in taken] == [[(one.measure, np.max(one.most))]] * 3

@@ -20,7 +20,7 @@ from scorer.ranking.rank import rank
 from scorer.ranking.scores.expected_overload import ExpectedOverload
 from tests.effort import examples
 from tests.rows import each_row
-from tests.scorer.fleets import fleet, machine, request, score_told, scores, see, toml
+from tests.scorer.fleets import fleet, machine, request, score_told, scores, toml
 
 EMPTY = {"cpu": 0, "memory": 0}
 
@@ -165,9 +165,9 @@ def test_a_batch_goes_where_one_after_the_other_would(seed: int, count: int, cpu
 def test_an_amount_whose_square_no_number_holds_is_explained() -> None:
     """A fuzzed query asked for 10^300 cores and for the reasons; the root raised where it overflows."""
     asked = request(cpu=1e300)
-    seen = see(fleet(machine("m", usage={"cpu": 5, "memory": 0})), asked)
-    detail = ExpectedOverload(weights={"cpu": 1.0}).detail(asked, seen, 0)
-    assert detail["overload_before"]["cpu"] < 1
+    offline = fleet(machine("m", usage={"cpu": 5, "memory": 0}))
+    told = score_told(offline, {"use": "expected_overload", "weights": {"cpu": 1.0}}, asked)["m"]
+    assert told["overload_before"]["cpu"] < 1
 
 
 @pytest.mark.parametrize(

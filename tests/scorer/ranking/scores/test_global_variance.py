@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scorer.ranking.rank import rank
 from scorer.ranking.scores.global_variance import GlobalVariance
-from tests.scorer.fleets import fleet, machine, request, see
+from tests.scorer.fleets import alone, fleet, machine, request, score_told
 
 loads = st.lists(
     st.tuples(st.sampled_from([4.0, 16.0, 64.0]), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12
@@ -29,7 +30,7 @@ def test_the_closed_form_is_the_variance(
     )
     plugin = GlobalVariance(weights={"cpu": 1.0, "memory": weight})
     asked = request(cpu=cpu, memory=memory)
-    change = (75.0 - plugin(asked, see(offline, asked))) / 25.0
+    change = (75.0 - rank(asked, offline.inputs(alone(plugin))).terms[0].raw) / 25.0
     brute = []
     before = [np.var([c for _, c, _ in machines]), np.var([m for _, _, m in machines])]
     for chosen, (size, _, _) in enumerate(machines):
@@ -46,16 +47,16 @@ def test_the_closed_form_is_the_variance(
 def test_variance_over_the_feasible_only() -> None:
     """A machine that cannot be chosen pulls the mean only when all count."""
     machines = [machine("low", usage={"cpu": 2}), machine("high", usage={"cpu": 6}), machine("off", usage={"cpu": 10})]
-    seen = see(fleet(*machines), request(cpu=1))
-    seen.feasible = np.array([True, True, False])
-    by_all, by_feasible = GlobalVariance(weights={"cpu": 1}), GlobalVariance(weights={"cpu": 1}, over="feasible")
-    over_all, over_feasible = by_all(seen.request, seen), by_feasible(seen.request, seen)
-    assert over_all[:2] == pytest.approx(
-        [75 - 25 * 0.1 * (2 * (0.2 - 0.6) + 0.1 * 2 / 3), 75 - 25 * 0.1 * (0.1 * 2 / 3)]
+    machines[2]["operator"] = {"cordon": True}
+    offline, asked = fleet(*machines), request(cpu=1)
+    score = {"use": "global_variance", "weights": {"cpu": 1.0}}
+    by_all, by_feasible = (
+        score_told(offline, {**score, "over": over}, asked, filters=[{"use": "cordon"}]) for over in ("all", "feasible")
     )
-    assert over_feasible[:2] == pytest.approx([75 - 25 * 0.1 * (-0.4 + 0.05), 75 - 25 * 0.1 * (0.4 + 0.05)])
-    high = seen.take(np.array([1]))
-    assert by_all.detail(seen.request, high, 0)["fleet_mean"] == pytest.approx({"cpu": 0.6})
-    explained = by_feasible.detail(seen.request, high, 0)
+    over_all, over_feasible = ([told[name]["raw"] for name in ("low", "high")] for told in (by_all, by_feasible))
+    assert over_all == pytest.approx([75 - 25 * 0.1 * (2 * (0.2 - 0.6) + 0.1 * 2 / 3), 75 - 25 * 0.1 * (0.1 * 2 / 3)])
+    assert over_feasible == pytest.approx([75 - 25 * 0.1 * (-0.4 + 0.05), 75 - 25 * 0.1 * (0.4 + 0.05)])
+    assert by_all["high"]["fleet_mean"] == pytest.approx({"cpu": 0.6})
+    explained = by_feasible["high"]
     assert explained["fleet_mean"] == pytest.approx({"cpu": 0.4})
     assert 75 - 25 * 2 * explained["variance_change"] == pytest.approx(over_feasible[1])

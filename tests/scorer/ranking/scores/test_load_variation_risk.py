@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from scorer.ranking.scores.load_variation_risk import LoadVariationRisk, risk_of
+from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
 from tests.rows import each_row
-from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores, see
+from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores
 from tests.scorer.metrics import usage
 
 TABLE = "trimaran_load_variation_risk_balancing"
@@ -105,16 +104,18 @@ def test_the_studys_example_in_both_forms(row: dict[str, Any]) -> None:
 share = st.floats(0, 2, allow_nan=False)
 
 
+@examples(deadline=None)
 @given(mu=share, sigma=share, more=st.floats(0, 1), margin=st.floats(0, 3), sensitivity=st.floats(0, 4))
 def test_risk_is_a_share_and_grows_with_load(
     mu: float, sigma: float, more: float, margin: float, sensitivity: float
 ) -> None:
     """Risk stays in 0-1 and never falls when mean or deviation rise."""
-    at = [risk_of(np.array([m]), np.array([s]), margin, sensitivity)[0] for m, s in
-          ((mu, sigma), (mu + more, sigma), (mu, sigma + more))]  # fmt: skip
-    assert 0 <= at[0] <= 1
-    assert at[1] >= at[0]
-    assert at[2] >= at[0]
+    loads = ((mu, sigma), (mu + more, sigma), (mu, sigma + more))
+    offline = fleet(*(machine(f"m{n}", 1, usage={"cpu": {"mean": m, "std": s}}) for n, (m, s) in enumerate(loads)))
+    found = scores(LoadVariationRisk(margin, sensitivity, resources=("cpu",)), offline)
+    assert 0 <= found["m0"] <= 100
+    assert found["m1"] <= found["m0"] + 1e-9
+    assert found["m2"] <= found["m0"] + 1e-9
 
 
 def test_a_machine_without_data_scores_nothing() -> None:
@@ -129,7 +130,8 @@ def test_sensitivity_0_sees_a_deviation_of_the_whole_capacity(rounding: bool) ->
     offline = fleet(machine(cpu=63.199, usage={"cpu": {"mean": 0, "std": 63.199}}))
     plugin = LoadVariationRisk(sensitivity=0, rounding=rounding)
     assert scores(plugin, offline) == {"m": 50}
-    assert plugin.detail(request(), see(offline), 0)["risk"] == 0.5
+    settings = {"use": "load_variation_risk", "sensitivity": 0, "rounding": rounding}
+    assert score_told(offline, settings)["m"]["risk"] == 0.5
 
 
 @pytest.mark.parametrize("settings", [{"margin": -1}, {"sensitivity": -0.1}, {"resources": ()}])
@@ -155,11 +157,8 @@ def test_the_risk_it_shows_is_the_one_it_scores(
         if value is not None
     }
     offline = fleet(machine("m", 10, 10, usage=known), machine("empty", 0, 10, usage={"cpu": 0, "memory": 1}))
-    plugin, asked = LoadVariationRisk(**settings), request(cpu=1)
-    seen = see(offline, asked)
-    for position, score in enumerate(plugin(asked, seen)):
-        risk = plugin.detail(asked, seen, position)["risk"]
-        assert score == pytest.approx(0 if risk is None else 100 * (1 - risk))
+    for each in score_told(offline, {"use": "load_variation_risk", **settings}, request(cpu=1)).values():
+        assert each["raw"] == pytest.approx(0 if each["risk"] is None else 100 * (1 - each["risk"]))
 
 
 @pytest.mark.parametrize("resources", [("cpu", "memory", "nic"), ("cpu", "nic"), ("nic", "cpu"), ("nic",)])
@@ -171,6 +170,6 @@ def test_any_resources_in_any_order(resources: tuple[str, ...]) -> None:
     offline = fleet(
         machine("a", 16, 100, capacity=capacity, usage=usage_of), machine("b", 16, 100, capacity=capacity, usage=other)
     )
-    seen, score = see(offline, request(cpu=1)), LoadVariationRisk(resources=resources)  # type: ignore[arg-type]
-    worst = np.fmax.reduce(score.risks(seen), axis=0)
-    assert score(request(cpu=1), seen).tolist() == pytest.approx((100.0 * (1.0 - worst)).tolist())
+    alone = [scores(LoadVariationRisk(resources=(name,)), offline, request(cpu=1)) for name in resources]
+    found = scores(LoadVariationRisk(resources=resources), offline, request(cpu=1))
+    assert found == pytest.approx({name: min(each[name] for each in alone) for name in "ab"})

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy
 
-from scorer.ranking.formulas import beta
-from scorer.ranking.scores.low_risk_overcommitment import LowRiskOvercommitment, load_risk
+from scorer.ranking.profiles.profile import LoadModel
+from scorer.ranking.scores.low_risk_overcommitment import LowRiskOvercommitment
 from tests.rows import each_row
 from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores
 from tests.scorer.metrics import usage
@@ -123,6 +124,22 @@ def test_a_steady_load_far_above_the_limits_is_judged_by_the_quotient_of_two_sma
     assert found == pytest.approx(risk, abs=0.001)
 
 
+@pytest.mark.parametrize("row", [row for row in cases(LOW_RISK, "beta_cdf") if row["inputs"]["alpha"] > 0], ids=by_name)
+def test_beta_distribution_function(row: dict[str, Any]) -> None:
+    """The distribution at the peer's points: the load risk, where limits are the capacity, is one less it."""
+    alpha, beta_, x = (row["inputs"][key] for key in ("alpha", "beta", "x"))
+    mean = alpha / (alpha + beta_)
+    std = math.sqrt(mean * (1 - mean) / (alpha + beta_ + 1))
+    cores = 2**17  # of so many the rounding of std to a millionth of a core is nothing
+    offline = fleet(
+        machine("n", cores, None, usage={"cpu": {"mean": cores * mean, "std": cores * std}}),
+        instances=[{"id": "there", "machine": "n", "cpu": cores * x, "limits": {"cpu": cores}}],
+    )
+    score = {"use": "low_risk_overcommitment", "smoothing_window": 1, "limit_weights": {"cpu": 0}}
+    found = score_told(offline, score, request(cpu="1m"), credits="none")["n"]["risks"]["cpu"]
+    assert 1 - found == pytest.approx(row["expected"]["value"], abs=1e-6)
+
+
 def test_a_best_effort_newcomer_scores_nothing() -> None:
     """Without request and limit there is nothing to judge: 0, as in the peer."""
     offline = fleet(machine(usage={"cpu": 1, "memory": 1}))
@@ -139,14 +156,27 @@ def test_low_risk_on_narrow_fleets_is_that_of_the_exact_beta_distribution() -> N
     mu, sigma = rng.uniform(0.05, 0.95, 20_000), 10 ** rng.uniform(-5.0, -1.5, 20_000)
     requests = np.clip(mu + rng.uniform(-30, 5, 20_000) * sigma, 1e-3, 0.999)
     limits = np.clip(requests + rng.uniform(0, 3, 20_000) * sigma, requests, 0.9999)
-    alpha, beta_, fits = beta.match(mu, sigma**2)
-    assert fits.all()
+    spare = mu * (1 - mu) / sigma**2 - 1
+    alpha, beta_ = mu * spare, (1 - mu) * spare
     with np.errstate(all="ignore"):
         exact = -np.expm1(
             scipy.stats.beta.logcdf(requests, alpha, beta_) - scipy.stats.beta.logcdf(limits, alpha, beta_)
         )
     told = np.isfinite(exact) & (scipy.stats.beta.logcdf(requests, alpha, beta_) > -600)
-    found = load_risk(mu, sigma, requests, limits, np.ones(20_000))
+    cores = 2**17  # amounts are kept to a millionth of a core: a ten-thousandth of the least std of so many
+    amounts = [(cores * each).tolist() for each in (mu, sigma, requests, limits)]
+    load = [{"cpu": {"mean": mean, "std": std}} for mean, std in zip(*amounts[:2], strict=True)]
+    pairs = zip(*amounts[2:], strict=True)
+    offline = fleet(
+        *(machine(f"m{n}", cores, None, usage=each) for n, each in enumerate(load)),
+        instances=[
+            {"id": f"i{n}", "machine": f"m{n}", "cpu": cpu, "limits": {"cpu": limit}}
+            for n, (cpu, limit) in enumerate(pairs)
+        ],
+    )
+    plugin = LowRiskOvercommitment(smoothing_window=1.0, limit_weights={"cpu": 0.0})
+    said = scores(plugin, offline, request(cpu=1), LoadModel(credits="none"))
+    found = 1 - np.array(list(said.values())) / 100
     assert told.sum() > 19_000
     assert np.abs(found - exact)[told].max() < 1e-3
 

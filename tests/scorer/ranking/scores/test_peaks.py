@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scorer.ranking.scores.peaks import Peaks, normalise_increase
-from tests.scorer.fleets import by_name, cases, fleet, machine, request, score_told, scores
+from scorer.ranking.kernel.layout import LEAST_BEST_WHOLE
+from scorer.ranking.scores.peaks import Peaks
+from tests.scorer.fleets import by_name, cases, compared, fleet, machine, request, score_told, scores
 from tests.scorer.metrics import usage
 
 
@@ -30,7 +31,7 @@ def test_power_increase_as_trimaran(row: dict[str, Any]) -> None:
 def test_power_increases_are_spread_as_trimaran(row: dict[str, Any]) -> None:
     """All zero stays zero; all equal scores 100."""
     raw = np.array(row["inputs"]["scores"], np.float64)
-    assert normalise_increase(raw, raw.min(), raw.max(), rounding=True).tolist() == row["expected"]["scores"]
+    assert compared(raw, LEAST_BEST_WHOLE).tolist() == row["expected"]["scores"]
 
 
 def test_a_machine_without_a_power_model_does_not_win() -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scorer.ranking.scores.target_load_packing import TargetLoadPacking, packing
+from scorer.ranking.scores.target_load_packing import TargetLoadPacking
 from tests.rows import each_row
 from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, scores
 from tests.scorer.metrics import usage
@@ -81,14 +80,16 @@ def test_the_studys_target_load_example(row: dict[str, Any]) -> None:
     assert raw_scores(offline, target, asked)["m"] == pytest.approx(row["expected"]["score"])
 
 
+@settings(deadline=None)
 @given(target=st.floats(1, 99), utilization=st.floats(0, 150))
 def test_packing_rises_to_the_target_and_then_breaks(target: float, utilization: float) -> None:
     """The score is best at the target, lies in 0-100, and is 0 over 100 %."""
-    at = packing(np.array([utilization, target]), target)
-    assert -1e-9 <= at[0] <= 100 + 1e-9
-    assert at[1] == pytest.approx(100)
+    offline = fleet(machine("any", 100, usage={"cpu": utilization}), machine("at", 100, usage={"cpu": target - 1e-9}))
+    found = scores(TargetLoadPacking(target=target / 100), offline)
+    assert 0 <= found["any"] <= 100
+    assert found["at"] == pytest.approx(100, abs=1e-4)
     if utilization > 100:
-        assert at[0] == 0
+        assert found["any"] == 0
 
 
 def test_a_half_stays_a_half_whatever_the_unit() -> None:

@@ -15,7 +15,7 @@ from schemas.rpc.request import InvalidRequest
 from scorer.placement.choosing.steps import drain as all_steps
 from scorer.planning.drain.drain import drain
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
+from scorer.ranking.tables import Tables
 from scorer.rpc.methods.errors import CallError
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
@@ -50,7 +50,7 @@ def query(query_id: str, **params: Any) -> Query:
 def test_the_plan_is_that_of_the_command(scorer: Scorer) -> None:
     """The same targets in the same order, with amounts and reasons; nothing is changed."""
     current = scorer.service.current
-    inputs = RankingInputs(current.snapshot, current.ledger, current.profiles.choose(), current.clock(), Kept())
+    inputs = RankingInputs(current.snapshot, current.ledger, current.profiles.choose(), current.clock(), Tables())
     expected = drain(["a1"], inputs)
     found = scorer.ask("drain", machines=["a1"])
     assert [(one["id"], one["target"]) for one in found["moves"]] == [

@@ -12,7 +12,7 @@ from schemas.rpc.request import InvalidRequest, read_request
 from scorer.ledger.record.instance import of_builtins
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.machines.kept import Kept
+from scorer.ranking.tables import Tables
 from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
@@ -37,7 +37,7 @@ def scorer() -> Scorer:
 def test_the_steps_are_those_of_the_command(scorer: Scorer) -> None:
     """In the same order, with what an update is to be told; the ledger stays as it is."""
     current = scorer.service.current
-    inputs = RankingInputs(current.snapshot, current.ledger, current.profiles.choose(), current.clock(), Kept())
+    inputs = RankingInputs(current.snapshot, current.ledger, current.profiles.choose(), current.clock(), Tables())
     requests = [read_request(one) for one in WANTED if one["id"] != "new"]
     requests[3:3] = [read_request({"id": f"new-{n}", "cpu": 1, "memory": 1}) for n in (1, 2)]
     expected = compare(requests, inputs, prune=True, prune_labels={"app": "x"})

@@ -1,0 +1,138 @@
+"""Makes the recorded rankings again, world by world: what each of them must have in common with the record.
+
+Of each ranking: the chosen machine, the best ten with their totals, a digest of the first refusal of every machine and
+of the counts by reason, and of every few the raw values of the chosen machine. Of each batch a digest of its machines.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+
+import numpy as np
+
+from schemas.rpc.request import Request
+from scorer.commands.shared.fleet_file import FleetState
+from scorer.ledger.record.instance import Instance, copy_with
+from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.view import instance_of
+from scorer.placement.choosing.plan import plan
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.rank import rank
+from scorer.ranking.ranking import Ranking
+from tests.scorer.ranking.recorded.adapter import first_refusals, tables_of
+from tests.scorer.ranking.recorded.worlds import profiles, requests, without_id, world
+
+RAW_EVERY = 4
+BEST = 10
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rankings on one world: each profile in turn is asked so many times."""
+
+    machines: int
+    per_machine: int
+    seed: int
+    asked: int
+    profiles: tuple[str, ...] = ()
+    """All where none are named."""
+    batch: int = 12
+
+
+_LARGE = ("windward", "koordinator", "kubernetes", "trimaran", "seed", "classes", "aware")
+PARTS = (
+    *(Part(20, 8, seed, 22) for seed in range(26)),
+    *(Part(1, 5, 100 + seed, 3) for seed in range(8)),
+    Part(0, 0, 120, 1),
+    *(Part(300, 8, 200 + seed, 20) for seed in range(3)),
+    *(Part(5_000, 8, 300 + seed, 10, _LARGE, 8) for seed in range(2)),
+)  # fmt: skip
+QUICK = (0, 1, 27, 36, 37)
+"""The parts that are made again in every run of the tests."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is recorded of one ranking."""
+
+    rows: tuple[int, ...]
+    totals: tuple[float, ...]
+    refused: bytes
+    raws: tuple[float, ...]
+    spread: float
+    """The least distance of the highest and the lowest raw value of a score that is spread over 0-100; inf: none is."""
+    batch: bytes = b""
+
+
+def made(part: Part) -> Iterator[Found]:
+    """Yield what is found of the rankings of a part, in their order."""
+    fleet = world(part.machines, part.per_machine, part.seed)
+    every = profiles()
+    for name in part.profiles or sorted(every):
+        yield from _of_profile(part, fleet, every[name], name)
+
+
+def _of_profile(part: Part, fleet: FleetState, profile: Profile, name: str) -> Iterator[Found]:
+    dice = random.Random(f"{part.seed} {name}")
+    ledger = fleet.ledger.copy()
+    inputs = RankingInputs(fleet.snapshot, ledger, profile, fleet.now_s, **tables_of())
+    if dice.random() < 0.1:
+        inputs = replace(inputs, now_s=inputs.now_s + 5_000.0)  # all data is stale
+    asking, placed = requests(dice, fleet.snapshot.names), list[Instance]()
+    for number in range(part.asked):
+        asked = next(asking)
+        seen = inputs
+        if number % 6 == 5 and len(ledger):
+            seen = inputs.on(_changed(ledger, dice, asking, fleet))
+        ranking = rank(asked, seen)
+        yield _found(ranking, number)
+        if ranking.chosen is not None and seen is inputs and dice.random() < 0.5:
+            record = instance_of(asked, ranking.chosen, inputs.now_s, f"placed-{number}")
+            ledger.apply(record)
+            placed.append(record)
+        if placed and dice.random() < 0.3:
+            one = placed.pop(dice.randrange(len(placed)))
+            ledger.apply(copy_with(one, state="confirmed", started_at=inputs.now_s - 400.0))
+            if dice.random() < 0.5:
+                ledger.apply(copy_with(one, state="released", started_at=inputs.now_s - 400.0, ended_at=inputs.now_s))
+    yield _batch(part, inputs, asking)
+
+
+def _changed(ledger: object, dice: random.Random, asking: Iterator[Request], fleet: FleetState) -> Overlay:
+    """Return the ledger with some instances taken out and others proposed."""
+    ids = sorted(ledger.instances)  # type: ignore[attr-defined]
+    overlay = Overlay(ledger, [ids[dice.randrange(len(ids))] for _ in range(2)])  # type: ignore[arg-type]
+    for number in range(3):
+        machine = fleet.snapshot.names[dice.randrange(len(fleet.snapshot))]
+        overlay.propose(instance_of(next(asking), machine, fleet.now_s, f"proposed-{number}"))
+    return overlay
+
+
+def _batch(part: Part, inputs: RankingInputs, asking: Iterator[Request]) -> Found:
+    """Return the machines of a batch: identical instances, then two other kinds in turn."""
+    kinds = [without_id(next(asking)) for _ in range(3)]
+    several = [kinds[0]] * part.batch + [kinds[1], kinds[2]] * (part.batch // 4)
+    machines = plan(several, inputs).machines
+    return Found((), (), b"", (), np.inf, _digest(Counter(map(str, machines[: part.batch])), machines[part.batch :]))
+
+
+def _found(ranking: Ranking, number: int) -> Found:
+    rows = ranking.best(BEST).tolist()
+    refusals = first_refusals(ranking)
+    raws = [float(term.raw[rows[0]]) for term in ranking.terms] if rows and number % RAW_EVERY == 0 else []
+    feasible = ranking.feasible
+    spread = [
+        float(np.ptp(term.raw[feasible])) for term in ranking.terms if term.weighted.normalise == "min-max" and rows
+    ]
+    least = min((each for each in spread if each > 0), default=np.inf)
+    return Found(tuple(rows), tuple(ranking.total[rows].tolist()), _digest(refusals), tuple(raws), least)
+
+
+def _digest(*of: object) -> bytes:
+    text = repr([sorted(one.items()) if isinstance(one, Counter) else one for one in of])
+    return blake2b(text.encode(), digest_size=8).digest()

@@ -1,0 +1,56 @@
+"""Rankings are those that were recorded before filters and scores were compiled, in 20,309 cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.scorer.ranking.recorded.record_file import read
+from tests.scorer.ranking.recorded.recorder import PARTS, QUICK, Found, made
+
+NEAR, PART = 1e-8, 1e-9
+"""Totals are equal to this, or to this part of 1 / (highest - lowest raw value) where that is more."""
+RAW_NEAR = 1e-11
+NAMED_OTHERWISE = 9
+"""Rankings by class in which a machine was refused for a resource that is short, and named for another one whose usage
+is not known. The reason now names the resource that is short."""
+
+
+def differs(was: Found, now: Found) -> str:
+    """Return how a ranking differs from the recorded one; "" where it does not."""
+    near = max(NEAR, PART / was.spread if was.spread > 0 else 0.0)
+    if (was.batch or bytes(8)) != (now.batch or bytes(8)):
+        return "machines of the batch"
+    if len(was.rows) != len(now.rows) or not np.allclose(was.totals, now.totals, rtol=0.0, atol=near):
+        return f"totals {was.totals} {now.totals}"
+    if any(a != b and abs(x - y) > near for a, b, x, y in zip(was.rows, now.rows, was.totals, now.totals, strict=True)):
+        return f"machines {was.rows} {now.rows}"
+    if not np.allclose(was.raws, now.raws, rtol=RAW_NEAR, atol=RAW_NEAR):
+        return f"raw values {was.raws} {now.raws}"
+    return "" if was.refused == (now.refused or bytes(8)) else "first refusals"
+
+
+def check(parts: tuple[int, ...]) -> list[str]:
+    """Return how the rankings of some parts differ."""
+    record = read()
+    found = []
+    for part in parts:
+        again = list(made(PARTS[part]))
+        assert len(again) == len(record[part])
+        for number, (was, now) in enumerate(zip(record[part], again, strict=True)):
+            if why := differs(was, now):
+                found.append(f"part {part}, ranking {number}: {why}")
+    return found
+
+
+def test_rankings_are_as_recorded() -> None:
+    """Of a few worlds; the long run has all."""
+    assert not check(QUICK)
+
+
+@pytest.mark.slow
+def test_all_rankings_are_as_recorded() -> None:
+    """The same of all worlds."""
+    found = check(tuple(range(len(PARTS))))
+    assert all(each.endswith("first refusals") for each in found)
+    assert len(found) <= NAMED_OTHERWISE
