@@ -78,6 +78,7 @@ class Decision:
         self.refused: Codes = np.zeros(self.count, np.int32)
         self.kept: list[Any] = []
         """What the C functions' structs point to."""
+        self._places: dict[int, tuple[int, ...]] = {}
         self.verdicts: list[Verdict] = []
         self.terms: list[ScoreTerm] = []
         self._filters: list[tuple[Any, ...]] = []
@@ -127,15 +128,22 @@ class Decision:
         side = np.ascontiguousarray(np.array(columns, np.float64).T) if columns else None
         added = np.array(own, np.float64) if own else None
         self.far |= plugin.far(self.request, machines)
-        table, what_if = machines.table, machines.what_if
-        patched, patched_more, _ = what_if.rows(table)
-        self.kept += (settings, side, added, table, patched, patched_more, machines.query)
-        where = (table.rows, table.more, patched, patched_more, machines.query, settings)
+        self.kept += (settings, side, added)
         return (
-            *map(address, where), 0 if side is None else address(side), len(columns), compiled.number, code,
-            plugin.inner, how, weight, 1.0, 0.0, 0 if raw is None else address(raw),
+            *self._where(machines), address(settings), 0 if side is None else address(side), len(columns),
+            compiled.number, code, plugin.inner, how, weight, 1.0, 0.0, 0 if raw is None else address(raw),
             0 if added is None else address(added),
         )  # fmt: skip
+
+    def _where(self, machines: Machines) -> tuple[int, ...]:
+        """Return where the rows, those of the what-if, and the query are, once for all plugins that read them."""
+        found = self._places.get(id(machines))
+        if found is None:
+            patched, more, _ = machines.what_if.rows(machines.table)
+            read = (machines.table.rows, machines.table.more, patched, more, machines.query)
+            self.kept += (machines, *read)
+            found = self._places[id(machines)] = tuple(map(address, read))
+        return found
 
     # ---- evaluating
 
