@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import msgspec
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -414,10 +413,10 @@ class LedgerMachine(RuleBasedStateMachine):
             assert {one.id for one in view.held_on(machine)} == {one.id for one in anew.held_on(machine)} == held
             assert {one.id for one in view.on_machine(machine)} == {r.id for r in live.values() if r.machine == machine}
             assert len(view.slots_on(machine)) == len(held)
-            promised, _ = view.promised(np.array([*view.slots_on(machine)], np.int64))
+            promised = view.slots.records["amounts"][[*view.slots_on(machine)], 0]
             cpu = sum(n for (_, what), n in self.model.sums(machine).items() if what == "cpu")
-            assert in_units("cpu", float(promised[0].sum())) == pytest.approx(cpu, abs=1)
-        assert view.live()[0].size == sum(len(machines_of(one)) for one in live.values())
+            assert in_units("cpu", float(promised.sum())) == pytest.approx(cpu, abs=1)
+        assert view.slots.live()[0].size == sum(len(machines_of(one)) for one in live.values())
 
     @invariant()
     def the_log_tells_the_whole_story(self) -> None:

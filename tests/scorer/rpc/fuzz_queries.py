@@ -189,7 +189,6 @@ def _of_service(scorer: Scorer, query: Query) -> str:
     if query.method not in scorer.service.methods:
         return "refused:UNIMPLEMENTED"
     try:
-        scorer.service.taken([query])
         result = drain(scorer.service.steps(query))
     except CallError as refused:
         reply = refusal(query.id, refused.error.code, refused.error.message)

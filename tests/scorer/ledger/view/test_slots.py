@@ -74,6 +74,5 @@ def test_instances_added_together_are_as_if_they_came_one_by_one(
     assert together.machine_names == singly.machine_names
     for facet in {facet for _, _, facets in singly.changes_since(0) or () for facet in facets}:
         assert sorted(together.matching(frozenset([facet]))) == sorted(singly.matching(frozenset([facet])))
-    np.testing.assert_array_equal(
-        together.slots.records[: together.slots.used], singly.slots.records[: together.slots.used]
-    )
+    records = [view.slots.records[: together.slots.used].tolist() for view in (together, singly)]
+    assert repr(records[0]) == repr(records[1])  # with what is not given as nan, which equals nothing
