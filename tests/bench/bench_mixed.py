@@ -204,8 +204,10 @@ class DecisionsAlone:
         self._turns = self._queries = 0
         self._ranked_s = 0.0
         """Processor time of all rankings so far."""
-        choosing = import_module("scorer.placement.choosing.plan")
-        choosing.rank = self._timed(choosing.rank)
+        reuse = getattr(self._service._placements, "_reuse", None)  # of an older checkout
+        ranks = import_module("scorer.placement.placer") if reuse is None else reuse
+        ranks.rank = self._timed(ranks.rank)
+        self._taken = getattr(self._service, "taken", lambda _: None)
 
     def _timed(self, rank: Callable[..., Any]) -> Callable[..., Any]:
         def timed(*args: Any, **named: Any) -> Any:
@@ -246,6 +248,7 @@ class DecisionsAlone:
         query = Query(v=1, id=f"q{self._queries}", method="place", params=msgspec.Raw(_encode(params)))
         started = time.process_time()
         self._service.accept(self._parts.wire.ask(self._service.reads()))
+        self._taken([query])
         for _ in self._service.steps(query):
             pass
         return time.process_time() - started

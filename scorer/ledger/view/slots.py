@@ -181,8 +181,7 @@ class Slots:
     @property
     def address(self) -> int:
         """Where the first record is in memory, while ``records`` is this array."""
-        found: int = self.records.__array_interface__["data"][0]
-        return found
+        return self.records.ctypes.data
 
     def addresses_of(self, slots: Iterable[int]) -> list[int]:
         """Return where the records of some slots are."""

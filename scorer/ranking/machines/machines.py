@@ -239,9 +239,7 @@ class Machines:
         of = self.table.records[place]
         assert of is not None, f"{name}: no filter of the profile counts by class"
         values = self.what_if.column(self.table, name, place, of[name])
-        values = np.moveaxis(values, 0, -1)
-        if self.rows is not None:
-            values = values[..., self.rows]
+        values = (values if self.rows is None else values[self.rows]).transpose(*range(1, values.ndim), 0)
         values.flags.writeable = False
         return values
 
