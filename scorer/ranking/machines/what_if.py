@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,8 @@ class WhatIf:
         self.place: dict[int, int] = {}
         """By machine, where its patch is."""
         self.struct = np.zeros((), PATCHES)
-        self._rows: dict[Table, _Rows] = {}
-        self._made_at: dict[Table, tuple[int, Snapshot]] = {}
+        self._rows: WeakKeyDictionary[Table, _Rows] = WeakKeyDictionary()
+        self._made_at: WeakKeyDictionary[Table, tuple[int, Snapshot]] = WeakKeyDictionary()
         """The ledger's position and the snapshot that the patches of each table are made for."""
         self._position = 0
         """How many changes of the overlay are in the patches."""
@@ -70,7 +71,7 @@ class WhatIf:
             return
         size = max(count, 2 * self.index.size)
         self.index = np.concatenate([self.index, np.empty(size - self.index.size, np.int64)])
-        for table, (rows, more, by) in self._rows.items():
+        for table, (rows, more, by) in list(self._rows.items()):
             grown = tuple(None if one is None else np.concatenate([one, np.zeros(size - one.size, one.dtype)])
                           for one in (rows, more, by))  # fmt: skip
             self._rows[table] = grown  # type: ignore[assignment]
@@ -89,10 +90,8 @@ class WhatIf:
         """Return the same patches, to which a batch adds its copies while it is chosen."""
         found = WhatIf(self.overlay)
         found.count, found.index, found.place = self.count, self.index.copy(), self.place.copy()
-        found._rows = {
-            table: tuple(None if one is None else one.copy() for one in rows)  # type: ignore[misc]
-            for table, rows in self._rows.items()
-        }
+        for table, rows in self._rows.items():
+            found._rows[table] = tuple(None if one is None else one.copy() for one in rows)  # type: ignore[assignment]
         found._tell()
         return found
 
@@ -105,7 +104,8 @@ class WhatIf:
         into = self.rows(table)
         for patched, own in zip(into, table.records, strict=True):
             if patched is not None and own is not None:
-                patched[places] = own[at]
+                plain = np.dtype((np.void, own.itemsize))  # a struct is copied field by field: 19 us, not 0.4
+                patched.view(plain)[places] = own.view(plain)[at]
         make_rows(table.making, at, places, *table.residents.on(machines, self.overlay), into)
         into[0]["cordon"][places] |= [row in self._cordoned for row in machines]
 
