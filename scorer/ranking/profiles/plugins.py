@@ -16,6 +16,7 @@ from scorer.ranking.profiles.third_party import PluginError, guarded
 from scorer.snapshot.arrays import Bools, Floats
 
 log = logging.getLogger("windward.scorer")
+log.addHandler(logging.NullHandler())  # else a command, which has no log, would print its lines raw
 
 
 @runtime_checkable
