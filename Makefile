@@ -56,7 +56,7 @@ setup: $(VENV)/for-tests kernel
 KERNEL := scorer/ranking/kernel/kernel.so
 .PHONY: kernel
 kernel: $(KERNEL)
-$(KERNEL): $(wildcard scorer/ranking/*/*.c scorer/ranking/*/*.h) ops/packages/compiler.py | $(VENV)/for-demo
+$(KERNEL): $(wildcard scorer/ranking/*/*.[ch]) ops/packages/compiler.py | $(VENV)/for-demo
 	$(BIN)/python -m ops.packages.compiler
 
 demo: $(VENV)/for-demo kernel
@@ -109,6 +109,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/clang-format --dry-run --Werror $(wildcard scorer/ranking/*/*.[ch])
 
 docs: setup
 	$(BIN)/python -m ops.docs build/site

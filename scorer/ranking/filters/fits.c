@@ -1,14 +1,16 @@
 typedef struct {
     double amounts[R]; /* what the request counts as */
     double ratio[R];
-    double missing[R]; /* what an instance counts as that gives no amount */
-    uint8_t sold[R];   /* whether a resource is sold by class */
+    double missing[R];      /* what an instance counts as that gives no amount */
+    uint8_t sold[R];        /* whether a resource is sold by class */
     int32_t promised_alone; /* usage is not compared */
-    int32_t by_class; /* 0; else 1 for prod, 2 for a class that gets what others leave */
+    int32_t by_class;       /* 0; else 1 for prod, 2 for a class that gets what others leave */
     int32_t ratio_columns;
 } Fits;
 
-enum { FITS_CAPACITY = 1, FITS_USAGE, FITS_LARGER, FITS_FULL, FITS_OLD, FITS_NOTHING, FITS_ABOVE, FITS_PROD, FITS_WHYS = 8 };
+#define FITS_WHYS 8 /* reasons a resource, at most */
+
+enum { FITS_CAPACITY = 1, FITS_USAGE, FITS_LARGER, FITS_FULL, FITS_OLD, FITS_NOTHING, FITS_ABOVE, FITS_PROD };
 
 /* Return why a resource is short, 0 where it is not. */
 static inline int64_t short_of(int r, double amount, double left, double most, double used, const Fits *p) {
@@ -35,8 +37,7 @@ static inline int64_t fits(const Row *m, const More *c, const Query *q, const Fi
         double most = m->allocatable[r] * ratio;
         double allocated = m->allocated[r] + (p->missing[r] > 0 ? p->missing[r] * c->missing[r] : 0.0);
         double left = most * (1 + ROUNDING) - allocated;
-        if (!p->promised_alone)
-            left = least(left, largest(most, m->allocatable[r]) * (1 + ROUNDING) - m->mean[r]);
+        if (!p->promised_alone) left = least(left, largest(most, m->allocatable[r]) * (1 + ROUNDING) - m->mean[r]);
         if (said) {
             said[r] = p->promised_alone ? allocated : largest(allocated, m->mean[r]);
             said[R + r] = m->allocated[r];

@@ -9,7 +9,7 @@ typedef struct {
     double missing[R]; /* what an instance counts as that gives no amount */
     double units[R];   /* the peers' whole units */
     int32_t basis, rounding;
-    int32_t form; /* of balanced_allocation */
+    int32_t form;   /* of balanced_allocation */
     int32_t points; /* of requested_to_capacity_ratio */
     double utilization[32], score[32];
 } Allocation;

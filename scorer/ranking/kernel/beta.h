@@ -10,8 +10,8 @@ static double away_from_zero(double value) { return fabs(value) < BETA_TINY ? BE
 
 /* Return the logarithm of the gamma function of a positive number (Lanczos), good to 14 digits. */
 static double log_gamma(double x) {
-    static const double c[9] = {0.99999999999980993,  676.5203681218851,   -1259.1392167224028,
-                                771.32342877765313,   -176.61502916214059, 12.507343278686905,
+    static const double c[9] = {0.99999999999980993,  676.5203681218851,     -1259.1392167224028,
+                                771.32342877765313,   -176.61502916214059,   12.507343278686905,
                                 -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7};
     double z = x - 1.0, series = c[0], t = z + 7.0 + 0.5;
     for (int k = 1; k < 9; k++) series += c[k] / (z + k);
@@ -22,12 +22,14 @@ static double log_gamma(double x) {
 static double mills_ratio(double z) {
     static const double top[6] = {0.0033315286809597893, 0.03912353209862956, 0.22100990682699798,
                                   0.7244148619124923,    1.3759453335931793,  1.2533141360165734};
-    static const double below[7] = {0.003331528684763353, 0.039123529476814516, 0.22434173124348017, 0.7635256553646191,
-                                    1.590574292419883,    1.8957300120467193,   1.0};
+    static const double below[6] = {0.003331528684763353, 0.039123529476814516, 0.22434173124348017,
+                                    0.7635256553646191,   1.590574292419883,    1.8957300120467193};
     double a = 0.0, b = 0.0;
-    for (int k = 0; k < 6; k++) a = a * z + top[k];
-    for (int k = 0; k < 7; k++) b = b * z + below[k];
-    return a / b;
+    for (int k = 0; k < 6; k++) {
+        a = a * z + top[k];
+        b = b * z + below[k];
+    }
+    return a / (b * z + 1.0);
 }
 
 /* Return the continued fraction of the incomplete beta function (Lentz). */

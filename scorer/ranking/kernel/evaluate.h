@@ -1,10 +1,10 @@
 /* Filters and scores over all rows: a loop a plugin over blocks of rows, the best rows, and batches of copies. */
 #include "making.h"
 
-#define BLOCK 64     /* so many rows stay in the first cache from one plugin to the next */
-#define CODE 256     /* a refusal is: the filter's place in the profile, from 1, times CODE, plus its reason */
-#define TIE 1e-9     /* totals in the same whole number of these are equal */
-#define EQUAL 1e-12  /* scores that differ by less, relatively, are equal */
+#define BLOCK 64    /* so many rows stay in the first cache from one plugin to the next */
+#define CODE 256    /* a refusal is: the filter's place in the profile, from 1, times CODE, plus its reason */
+#define TIE 1e-9    /* totals in the same whole number of these are equal */
+#define EQUAL 1e-12 /* scores that differ by less, relatively, are equal */
 #define SCORES_MAX 32
 #define COLUMNS_MAX 64 /* of one filter */
 
@@ -22,12 +22,12 @@ typedef struct {
     const void *settings;
     double *columns; /* [M][width] what the plugin reads of each machine besides; null without any */
     int64_t width;
-    int64_t plugin;    /* its number among the filters or the scores */
-    int64_t code;      /* of a filter: what is added to its reason */
+    int64_t plugin;     /* its number among the filters or the scores */
+    int64_t code;       /* of a filter: what is added to its reason */
     int64_t inner, how; /* of a score */
     double weight, slope, start;
-    double *raw;       /* [M] of a score */
-    double *own;       /* [width] what a copy of the request adds to the columns of its machine; null: nothing */
+    double *raw; /* [M] of a score */
+    double *own; /* [width] what a copy of the request adds to the columns of its machine; null: nothing */
 } Use;
 
 /* Rows that differ from those of the fleet: proposed changes. */
@@ -43,29 +43,29 @@ typedef void (*ScoreLoop)(const Use *, int64_t, int64_t, const int32_t *);
 
 #define COLUMNS_OF(u, i) ((u)->columns ? (u)->columns + (i) * (u)->width : NULL)
 
-#define FILTER(name, Settings)                                                                                     \
-    static int64_t one_##name(const Row *m, const More *c, const Query *q, const void *p, const double *x,         \
-                              double *said) {                                                                      \
-        return name(m, c, q, (const Settings *)p, x, said);                                                        \
-    }                                                                                                              \
-    static void loop_##name(const Use *u, int64_t from, int64_t to, int32_t *refused) {                            \
-        for (int64_t i = from; i < to; i++) {                                                                      \
-            if (refused[i]) continue;                                                                              \
-            int64_t why =                                                                                          \
-                name(u->rows + i, u->more + i, u->query, (const Settings *)u->settings, COLUMNS_OF(u, i), NULL);   \
-            if (why) refused[i] = (int32_t)(u->code + why);                                                        \
-        }                                                                                                          \
+#define FILTER(name, Settings)                                                                                   \
+    static int64_t one_##name(const Row *m, const More *c, const Query *q, const void *p, const double *x,       \
+                              double *said) {                                                                    \
+        return name(m, c, q, (const Settings *)p, x, said);                                                      \
+    }                                                                                                            \
+    static void loop_##name(const Use *u, int64_t from, int64_t to, int32_t *refused) {                          \
+        for (int64_t i = from; i < to; i++) {                                                                    \
+            if (refused[i]) continue;                                                                            \
+            int64_t why =                                                                                        \
+                name(u->rows + i, u->more + i, u->query, (const Settings *)u->settings, COLUMNS_OF(u, i), NULL); \
+            if (why) refused[i] = (int32_t)(u->code + why);                                                      \
+        }                                                                                                        \
     }
 
-#define SCORE(name, Settings)                                                                                      \
-    static double one_##name(const Row *m, const More *c, const Query *q, const void *p, const double *x,          \
-                             double *said) {                                                                       \
-        return name(m, c, q, (const Settings *)p, x, said);                                                        \
-    }                                                                                                              \
-    static void loop_##name(const Use *u, int64_t from, int64_t to, const int32_t *refused) {                      \
-        for (int64_t i = from; i < to; i++)                                                                        \
-            if (!refused[i])                                                                                       \
-                u->raw[i] =                                                                                        \
+#define SCORE(name, Settings)                                                                                        \
+    static double one_##name(const Row *m, const More *c, const Query *q, const void *p, const double *x,            \
+                             double *said) {                                                                         \
+        return name(m, c, q, (const Settings *)p, x, said);                                                          \
+    }                                                                                                                \
+    static void loop_##name(const Use *u, int64_t from, int64_t to, const int32_t *refused) {                        \
+        for (int64_t i = from; i < to; i++)                                                                          \
+            if (!refused[i])                                                                                         \
+                u->raw[i] =                                                                                          \
                     name(u->rows + i, u->more + i, u->query, (const Settings *)u->settings, COLUMNS_OF(u, i), NULL); \
     }
 
@@ -229,7 +229,8 @@ static int better(double total, uint64_t order, double than, uint64_t than_order
     return a > b || (a == b && order < than_order);
 }
 
-static int64_t insert(const double *total, const uint64_t *order, int64_t *best, int64_t found, int64_t most, int64_t i) {
+static int64_t insert(const double *total, const uint64_t *order, int64_t *best, int64_t found, int64_t most,
+                      int64_t i) {
     if (found == most) {
         int64_t last = best[found - 1];
         if (total[i] < total[last] - 2 * TIE || !better(total[i], order[i], total[last], order[last])) return found;
@@ -426,8 +427,7 @@ void room(int64_t machines, const Use *filters, int64_t filter_count, const Mode
                 low = middle + 1;
         }
         copies[i] = low;
-        refused[i] =
-            (int32_t)refusal_with(i, place_of[i], (double)low, filters, filter_count, models, model_count);
+        refused[i] = (int32_t)refusal_with(i, place_of[i], (double)low, filters, filter_count, models, model_count);
     }
 }
 

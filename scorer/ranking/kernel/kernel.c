@@ -83,8 +83,8 @@ const char *sources(void) { return SOURCES; }
 /* Prepare the tables of numbers; put the sizes of the structs into sizes, in the order of `layout.STRUCTS`. */
 void begin(int64_t *sizes) {
     make_excess_table();
-    const size_t all[] = {sizeof(Row),    sizeof(More),   sizeof(ByClass), sizeof(Instance), sizeof(Query),
-                          sizeof(Making), sizeof(Use),    sizeof(Patches), sizeof(Model)};
+    const size_t all[] = {sizeof(Row),    sizeof(More), sizeof(ByClass), sizeof(Instance), sizeof(Query),
+                          sizeof(Making), sizeof(Use),  sizeof(Patches), sizeof(Model)};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) sizes[k] = (int64_t)all[k];
 }
 

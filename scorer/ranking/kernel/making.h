@@ -1,15 +1,15 @@
 /* How rows are made: sums over a machine's instances, credits and debits (docstrings: scorer/ranking/estimates). */
 #include "row.h"
 
-#define HALF_S 600.0       /* after so long a measurement has the weight of the expectation */
-#define USE_MAX 4.0        /* a measured use counts as so many times what is asked, at most */
-#define LATE_S 180.0       /* how far the last report of an instance may be from its end */
-#define PEAK_S 60.0        /* a peak is the highest mean of so many seconds */
-#define AGE_MAX_S 600.0    /* a figure of an instance is current until the machine's newest sample is so much later */
-#define ENDED_S 60.0       /* for so long an agent still reports an ended instance */
-#define OCTAVES 64         /* sizes as powers of two */
-#define ONE_CORE 20        /* the octave of 1 to 2 cores */
-#define REPORTING_S 60     /* of the peers' models: the time for which a placement counts as not measured */
+#define HALF_S 600.0    /* after so long a measurement has the weight of the expectation */
+#define USE_MAX 4.0     /* a measured use counts as so many times what is asked, at most */
+#define LATE_S 180.0    /* how far the last report of an instance may be from its end */
+#define PEAK_S 60.0     /* a peak is the highest mean of so many seconds */
+#define AGE_MAX_S 600.0 /* a figure of an instance is current until the machine's newest sample is so much later */
+#define ENDED_S 60.0    /* for so long an agent still reports an ended instance */
+#define OCTAVES 64      /* sizes as powers of two */
+#define ONE_CORE 20     /* the octave of 1 to 2 cores */
+#define REPORTING_S 60  /* of the peers' models: the time for which a placement counts as not measured */
 #define NEAR 1e-9
 
 enum { BASE_REQUEST, BASE_LARGER, BASE_LIMIT_FIRST };
@@ -30,16 +30,16 @@ typedef struct {
 typedef struct {
     Estimate estimate;
     int64_t windows, pairs;
-    const double *windows_s;          /* [W] */
-    const double *mean, *filled;      /* [M][W][R] */
-    const double *statistics, *prod;  /* [M][W][STATISTICS][R], [M][W][R]; null where no plugin asks for them */
-    const double *end, *step, *at;    /* [M] of the windows, of the slots, of the newest sample */
-    const int64_t *position;          /* [M] the window that is used */
-    const double *peak_at;            /* [M][DAYS][R] when the peak was */
-    const int64_t *digests, *places;  /* [K] sorted, and where each pair's figures are */
-    const int64_t *systems;           /* [M] the pair of each machine's system */
-    const double *used_at, *since;    /* [K] end of the last and of the first report */
-    const double *recent, *usual;     /* [R][K] of half an hour; the same with the mean of a day */
+    const double *windows_s;         /* [W] */
+    const double *mean, *filled;     /* [M][W][R] */
+    const double *statistics, *prod; /* [M][W][STATISTICS][R], [M][W][R]; null where no plugin asks for them */
+    const double *end, *step, *at;   /* [M] of the windows, of the slots, of the newest sample */
+    const int64_t *position;         /* [M] the window that is used */
+    const double *peak_at;           /* [M][DAYS][R] when the peak was */
+    const int64_t *digests, *places; /* [K] sorted, and where each pair's figures are */
+    const int64_t *systems;          /* [M] the pair of each machine's system */
+    const double *used_at, *since;   /* [K] end of the last and of the first report */
+    const double *recent, *usual;    /* [R][K] of half an hour; the same with the mean of a day */
     double day_start[DAYS], day_end[DAYS];
     int32_t credits, debits, by_reports, requests_alone;
     int64_t figures; /* the number of columns of the figures */
@@ -149,7 +149,8 @@ static void credit_of(const Making *m, int64_t i, const Instance *one, const dou
         int64_t at = counts && m->credits == CREDITS_KOORDINATOR ? current_figures(m, i, one->pair) : -1;
         for (int r = 0; r < R; r++) {
             double known = at < 0 ? 0.0 : or_zero(m->recent[r * m->figures + at]);
-            out[r] = !counts ? 0.0 : m->credits == CREDITS_KOORDINATOR ? more_of(expected[r] - known, 0.0) : expected[r];
+            double missing = m->credits == CREDITS_KOORDINATOR ? more_of(expected[r] - known, 0.0) : expected[r];
+            out[r] = counts ? missing : 0.0;
         }
         return;
     }

@@ -17,8 +17,8 @@
 #define MAX 4        /* the place of max among them */
 #define CLASSES 4    /* prod, mid, batch, free */
 #define PROD 0
-#define PLANES 5        /* of the sums by class: asked, measured, unmeasured, counted, larger */
-#define ROUNDING 1e-12  /* so that sums of floats meet a limit that they equal */
+#define PLANES 5       /* of the sums by class: asked, measured, unmeasured, counted, larger */
+#define ROUNDING 1e-12 /* so that sums of floats meet a limit that they equal */
 
 /* What every filter or score of an ordinary request reads of a machine. */
 typedef struct {

@@ -1,8 +1,8 @@
 #include "../kernel/normal.h"
 
 typedef struct {
-    double factor[R];     /* -25 times the weight's share; 0 for a resource without a weight */
-    double deviation[R];  /* of the usage of the instance that is asked for */
+    double factor[R];    /* -25 times the weight's share; 0 for a resource without a weight */
+    double deviation[R]; /* of the usage of the instance that is asked for */
     double limit, std_factor, floor, evenness;
 } ExpectedOverload;
 

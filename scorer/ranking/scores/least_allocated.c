@@ -1,6 +1,6 @@
 /* said: the shares with the instance. */
-static inline double least_allocated(const Row *m, const More *c, const Query *q, const Allocation *p,
-                                     const double *x, double *said) {
+static inline double least_allocated(const Row *m, const More *c, const Query *q, const Allocation *p, const double *x,
+                                     double *said) {
     double values[R];
     uint8_t counts[R];
     for (int r = 0; r < R; r++) {

@@ -6,8 +6,7 @@ typedef struct {
 } Peaks;
 
 /* Return by how much the power rises, NaN where that is unknown: the least is the best (see `compared`). */
-static inline double peaks(const Row *m, const More *c, const Query *q, const Peaks *p, const double *x,
-                           double *said) {
+static inline double peaks(const Row *m, const More *c, const Query *q, const Peaks *p, const double *x, double *said) {
     double capacity = c->capacity[CPU], before = 100.0 * m->mean[CPU] / capacity;
     double after = 100.0 * (m->mean[CPU] + p->added) / capacity;
     if (p->peer && capacity == 0) after = 0.0;
