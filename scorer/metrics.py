@@ -40,6 +40,7 @@ class Metrics(Table):
     differences = gauge(
         "windward_scorer_ledger_differences", "Machines, clusters and instances that the last check found wrong"
     )
+    torn = counter("windward_scorer_ledger_torn", "Queries refused because the record of their instance cannot be read")
     lost = counter("windward_scorer_ledger_lost_instances", "Instances that the ledger's server lost")
     unaccepted = gauge("windward_scorer_ledger_unaccepted", "1 while an emptied ledger stops placing")
     unsafe = gauge("windward_scorer_ledger_unsafe", "1 while the ledger's server appends to no file, or may evict")

@@ -150,6 +150,10 @@ def _placing() -> list[Panel]:
             each("windward_scorer_ledger_lost_instances_total", "instance"), "short", steps=NONE_IS_GOOD,
         ),
         Lines(
+            "Queries about torn records", "Refused since the start: their instance's record cannot be read.",
+            each("windward_scorer_ledger_torn_total", "instance"), "short", steps=NONE_IS_GOOD,
+        ),
+        Lines(
             "Ledger not accepted", "1 while a scorer refuses to place because the ledger was emptied.",
             each("windward_scorer_ledger_unaccepted", "instance"), "short", steps=NONE_IS_GOOD, high=1,
         ),

@@ -97,5 +97,5 @@ class LedgerLog:
 
     def _log(self, most: int = _AT_ONCE, since: int | None = None) -> tuple[str, int, list[bytes]]:
         answers: Any = self._reader.wire.ask(self._reader.log_reads(self.change if since is None else since, most))
-        epoch, change, _ = self._reader.read_log(answers)
-        return epoch, change, records_in(answers[1])
+        epoch, change, records = self._reader.read_log(answers)
+        return epoch, change, records_in(answers[1])[: len(records)]

@@ -12,7 +12,7 @@ from schemas.process.version import product_version
 from schemas.rpc import results
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
-from scorer.ledger.record.transition import FORMAT, NotAcknowledged, UnknownFormat
+from scorer.ledger.record.transition import FORMAT, NotAcknowledged, Torn, UnknownFormat
 from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.scripts import Ledger
 from scorer.placement.choosing.steps import Steps
@@ -120,6 +120,9 @@ class ScorerService:
                 self._ledger.wire.close()
                 self.lost()
             raise
+        except Torn as torn:
+            self.current.metrics.torn.inc()
+            raise CallError("FAILED_PRECONDITION", str(torn)) from None
         except (Conflict, NotAcknowledged, UnknownFormat) as failure:
             raise CallError("UNAVAILABLE", str(failure), retryable=True) from None
 

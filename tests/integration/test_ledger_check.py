@@ -14,7 +14,7 @@ from schemas.names import Names
 from scorer.background import checker
 from scorer.background.checker import Checker, LastCheck, PacedWire
 from scorer.ledger.record.instance import Instance, copy_with, machines_of
-from scorer.ledger.record.transition import Candidate, Damaged
+from scorer.ledger.record.transition import Candidate, Change, Damaged, Torn
 from scorer.ledger.store.check import Check, mend
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
@@ -178,9 +178,95 @@ def test_sums_of_a_newer_release_are_left_as_they_are(ledger: Ledger, wire: Wire
 
 def test_a_ledger_that_cannot_be_read_is_not_compared(ledger: Ledger, wire: Wire) -> None:
     """Without its instances every sum would seem wrong, and a repair would take them all out."""
-    wire.one("HSET", ledger.instances, "a1", b"\xff{")
-    with pytest.raises(Damaged, match="is no record of an instance"):
+    wire.one("HSET", ledger.machines, "m1", b"torn")
+    with pytest.raises(Damaged, match="the row of b'm1' is b'torn'"):
         Check(ledger).run()
+
+
+TEARS: list[tuple[str, Callable[[bytes], bytes]]] = [
+    ("cut", lambda raw: raw[: len(raw) // 2]),
+    ("cut at its line", lambda raw: raw[: raw.index(b"\n")]),
+    ("no text", lambda _: b"\xff{"),
+    ("empty", lambda _: b""),
+    ("no object", lambda _: b"7"),
+    ("another object", lambda _: b"{}\n"),
+    ("a state that is none", lambda raw: raw.replace(b'ed","machine', b'id","machine')),
+    ("no amounts", lambda raw: raw.replace(b"amounts", b"amountt")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tear", [row[1] for row in TEARS], ids=[row[0] for row in TEARS])
+def test_a_torn_record_is_told_in_words_and_mended_from_the_log(
+    ledger: Ledger, wire: Wire, tear: Callable[[bytes], bytes]
+) -> None:
+    """Each step on it names it, others go on; the check names it alone, and the repair writes what the log has."""
+    known = Follower(ledger)
+    known.poll()
+    before, torn = dict(known.view.instances), ("a1", "a2")
+    for name in torn:
+        wire.one("HSET", ledger.instances, name, tear(wire.one("HGET", ledger.instances, name)))
+    wire.one("ZADD", ledger.expiry, 1.0, "a2")
+    wire.one("HSET", ledger.head, "due", "")
+    for name in torn:
+        for step in (
+            lambda name=name: ledger.confirm(name),
+            lambda name=name: ledger.release(name),
+            lambda name=name: ledger.reserve([simple("new", "m1"), simple(name, "m1")]),
+            lambda name=name: ledger.update([Change(before[name], before[name], [])]),
+        ):
+            with pytest.raises(Torn, match=f'the record of "{name}" cannot be read'):
+                step()
+    assert ledger.find("new") is None
+    assert ledger.release("a4").outcomes[0].kind == "done"
+    assert ledger.expire().outcomes == []
+    found = Check(ledger).run().differences
+    assert sorted((one.kind, one.name) for one in found) == [("record", name) for name in torn]
+    assert all("the log has it as of change" in one.what for one in found)
+    number = Lease(ledger, "check", "here", 60).take()
+    assert number is not None
+    assert mend(ledger, number).repaired >= 2
+    again = Check(ledger).run()
+    assert (again.differences, again.busy) == ([], 0)
+    known.poll()
+    del before["a4"]
+    now = {name: copy_with(one, version=before[name].version) for name, one in known.view.instances.items()}
+    assert now == before
+    assert known.view.instances == check_sums(wire, ledger)
+
+
+def test_a_torn_record_that_the_log_has_no_more_is_left_to_an_inventory(ledger: Ledger, wire: Wire) -> None:
+    """The repair says so and changes nothing; the inventory writes it anew, and then the sums are repaired."""
+    known = ledger.all_instances()["a2"]
+    wire.one("HSET", ledger.instances, "a2", b"{")
+    wire.one("XTRIM", ledger.log, "MAXLEN", 0)
+    number = Lease(ledger, "check", "here", 60).take()
+    assert number is not None
+    found = mend(ledger, number)
+    assert [(one.kind, one.name, found.repaired) for one in found.differences] == [("record", "a2", 0)]
+    assert "import an inventory" in found.differences[0].what
+    assert wire.one("HGET", ledger.instances, "a2") == b"{"
+    ledger.correct([known])
+    mend(ledger, number)
+    assert Check(ledger).run().differences == []
+    assert check_sums(wire, ledger)["a2"].machine == known.machine
+
+
+def test_a_torn_entry_of_the_log_is_a_gap(ledger: Ledger, wire: Wire) -> None:
+    """Who follows the log reads the ledger again, and goes on."""
+    follower = Follower(ledger)
+    follower.poll()
+    change = ledger.confirm("a2").changes[0].version
+    ledger.confirm("a4")
+    (entry,) = wire.one("XRANGE", ledger.log, f"{change}-0", f"{change}-0")
+    wire.one("XDEL", ledger.log, f"{change}-0", f"{change + 1}-0")
+    fields = [field if at != 1 else b"{" for at, field in enumerate(entry[1])]
+    wire.one("DEL", ledger.log)
+    wire.one("XADD", ledger.log, f"{change}-0", *fields)
+    follower.poll()
+    assert (follower.refusal, follower.reloads, follower.change) == ("", 2, change + 1)
+    ledger.confirm("a5")
+    follower.poll()
+    assert follower.view.instances == ledger.all_instances()
 
 
 def test_a_repair_gives_way_to_a_change(ledger: Ledger, wire: Wire) -> None:

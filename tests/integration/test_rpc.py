@@ -106,6 +106,23 @@ def test_health_tells_the_fleet(client: Client) -> None:
     assert health["machines"] == health["machines_with_data"] == 10
 
 
+def test_a_torn_record_is_told_in_words(client: Client, valkey: Valkey, module_names: Names) -> None:
+    """Each step on its instance says which record cannot be read, and what to do; nothing else is refused."""
+    server = redis.Redis.from_url(valkey.url)
+    client.place(id="torn-1", cpu=0.1)
+    key = module_names.ledger("instances")
+    raw = server.hget(key, "torn-1")
+    server.hset(key, "torn-1", raw[:40])
+    for step in (client.confirm, client.release, lambda name: client.place(id=name, cpu=0.1)):
+        with pytest.raises(WindwardError, match=r'record of "torn-1" cannot be read.*ledger check --repair') as refused:
+            step("torn-1")
+        assert refused.value.code == "FAILED_PRECONDITION"
+    assert client.place(cpu=0.1, dry_run=True)["machine"]
+    server.hset(key, "torn-1", raw)
+    assert client.release("torn-1")["state"] == "released"
+    server.close()
+
+
 def test_rank_has_no_side_effect(client: Client) -> None:
     """Ranking twice gives the same machine and leaves the ledger alone."""
     before = client.health()["ledger_change"]

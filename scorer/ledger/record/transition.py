@@ -32,8 +32,13 @@ class Damaged(UnknownFormat):
     def __init__(self, key: str, what: str) -> None:
         Exception.__init__(
             self,
-            f"the ledger {key!r} is damaged: {shortened(what)}. Restore it from a copy of its server (docs/ledger.md)",
+            f"the ledger {key!r} is damaged: {shortened(what)}. `windward ledger check --repair` writes what its log "
+            "has; else restore it from a copy of its server (docs/ledger.md)",
         )
+
+
+class Torn(Damaged):
+    """The record that a step is about cannot be read; the others can."""
 
 
 class NotAcknowledged(Exception):
@@ -112,14 +117,14 @@ class Difference:
     """
 
     kind: str
-    """``machine``, ``cluster`` or ``instance``."""
+    """``machine``, ``cluster`` or ``instance``; ``record``: one that cannot be read."""
     name: str
     what: str
     """What differs, in words."""
     row: bytes
-    """The row as it was read; b"": there is none, as of an instance."""
-    sums: str = ""
-    """Of a machine: the true sums, as the repair script reads them."""
+    """The row, or the record, as it was read; b"": there is none, as of an instance."""
+    sums: str | bytes = ""
+    """Of a machine: the true sums, as the repair script reads them. Of a record: the log's newest; "": none."""
     members: int = 0
     """Of a cluster: how many instances it has."""
     counts: tuple[tuple[str, bytes, int], ...] = ()

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scorer.ledger.record.instance import Instance, as_held, counts_of, sums_of
-from scorer.ledger.record.transition import Difference
+from scorer.ledger.record.instance import LIVE, Instance, as_held, counts_of, read_record, sums_of
+from scorer.ledger.record.transition import Damaged, Difference
 from scorer.ledger.record.units import SUMS
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
@@ -110,11 +110,18 @@ class Check:
     def run(self) -> Checked:
         """Return what differs. Writes nothing, except that reservations that are due expire.
 
-        Raises UnknownFormat where the ledger cannot be read: compared with no instances, all its sums would be wrong.
+        Where a record cannot be read, these are the differences: without them all sums would seem wrong. Raises
+        UnknownFormat where something else of the ledger cannot be read.
         """
         self._ledger.expire()
-        self._poll()
         found = Checked()
+        try:
+            self._poll()
+        except Damaged:
+            if not (torn := self._ledger.torn()):
+                raise
+            found.differences = [_torn(name, raw, in_log) for name, (raw, in_log) in torn.items()]
+            return found
         self._counts = self._ledger.counted()
         names = {*self._follower.view.machine_names, *self._ledger.machine_versions(), *self._counts}
         found.machines = len(names)
@@ -133,6 +140,8 @@ class Check:
         Raises PermissionError when the lease has passed to another.
         """
         for one in found.differences:
+            if one.kind == "record" and not one.sums:
+                continue
             outcome = self._ledger.repair(number, one)
             if outcome == "fenced":
                 raise PermissionError("another check has begun: its lease is newer")
@@ -233,9 +242,19 @@ def mend(ledger: Ledger, number: int) -> Checked:
         for one in found.differences:
             differences.setdefault((one.kind, one.name), one)
         left = len(found.differences) - found.repaired
-        if not left or not found.repaired:
+        compared = all(one.kind != "record" for one in found.differences)
+        if (not left and compared) or not found.repaired:
             break
     return replace(found, differences=[*differences.values()], repaired=len(differences) - left)
+
+
+def _torn(name: str, raw: bytes, in_log: bytes) -> Difference:
+    """Return the difference of a record that cannot be read; an ended one in the log is no replacement."""
+    newest = read_record(in_log) if in_log else None
+    if newest is None or newest.state not in LIVE:
+        return Difference("record", name, "cannot be read, and the log has it no more: import an inventory", raw)
+    what = f"cannot be read; the log has it as of change {newest.version}: {newest.state} on {newest.machine}"
+    return Difference("record", name, what, raw, in_log)
 
 
 def _late(what: str, at_s: float, ends_s: float | None) -> str:

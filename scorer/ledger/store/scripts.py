@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -39,6 +41,7 @@ from scorer.ledger.record.transition import (
     NotAcknowledged,
     Outcome,
     Overtaken,
+    Torn,
     Transition,
     UnknownFormat,
     Wanted,
@@ -60,6 +63,8 @@ WAIT_S = 0.5
 
 _UNREADABLE = (msgspec.DecodeError, ValueError, TypeError, RecursionError)
 """What `read_record` raises for bytes that are no record."""
+_TORN = re.compile(r"LEDGERTORN (\".*\")")
+"""What a script says of a record that it cannot read, with the id as JSON."""
 Arguments = list[str | bytes | float]
 _unpacked = msgspec.msgpack.Decoder().decode
 
@@ -130,6 +135,8 @@ class Ledger:
             result, *waited = self.wire.ask([("EVAL", self._scripts[script], *call), *wait])
         if isinstance(result, redis.ResponseError):
             word, _, found = str(result).partition(" ")
+            if torn := _TORN.search(str(result)):
+                raise Torn(self.instances, f"the record of {torn[1]} cannot be read")
             raise UnknownFormat(self.head, found) if word == "LEDGERFORMAT" else result
         if wait:
             self._require(waited[-1])
@@ -170,7 +177,7 @@ class Ledger:
     def read_log(self, answers: Sequence[Any]) -> tuple[str, int, list[Instance]]:
         """Return epoch, number of the last change and the records after the asked one, oldest first.
 
-        Raises UnknownFormat.
+        They end before one that cannot be read, as if the log had a gap there. Raises UnknownFormat.
         """
         for answer in answers:
             if isinstance(answer, redis.ResponseError):
@@ -179,7 +186,12 @@ class Ledger:
         if number is not None and number != _FORMAT:
             raise UnknownFormat(self.head, shortened(number.decode(errors="replace")))
         try:
-            return (epoch or b"").decode("ascii"), int(change or 0), self._read(records_in(entries))
+            raws = records_in(entries)
+            try:
+                records = [read_record(raw) for raw in raws]
+            except _UNREADABLE:
+                records = [read_record(raw) for raw in takewhile(_is_record, raws)]
+            return (epoch or b"").decode("ascii"), int(change or 0), records
         except ValueError:
             raise Damaged(self.head, f"epoch {epoch!r}, change {change!r}") from None
 
@@ -238,6 +250,20 @@ class Ledger:
         """Return the live records of some ids; one that is due may be among them."""
         found = self.wire.one("HMGET", self.instances, *ids) if ids else []
         return {record.id: record for record in self._read([raw for raw in found if raw])}
+
+    def torn(self) -> dict[str, tuple[bytes, bytes]]:
+        """Return the live records that cannot be read, by id, each with the newest of it in the log; b"": none."""
+        torn: dict[str, tuple[bytes, bytes]] = {}
+        for page in self._scan(self.instances):
+            pairs = zip(page[::2], page[1::2], strict=True)
+            torn |= {name.decode(errors="replace"): (raw, b"") for name, raw in pairs if not _is_record(raw)}
+        after = "-"
+        while torn and (entries := self.wire.one("XRANGE", self.log, after, "+", "COUNT", 2000)):
+            after = "(" + entries[-1][0].decode()
+            for raw in filter(_is_record, records_in(entries)):
+                if (one := read_record(raw)).id in torn:
+                    torn[one.id] = torn[one.id][0], raw
+        return torn
 
     def _scan(self, key: str, batch: int = 2000) -> Iterator[list[bytes]]:
         """Yield pages of a hash, each field before its value."""

@@ -1,5 +1,5 @@
 --[[ Correct the ledger by an inventory: instances are put on the machines where it found them, whatever the limits. An
-instance written this way is not moving.
+instance written this way is not moving. A record that cannot be read counts as none: it is written anew.
 
 ARGV[5] name of the lease under which the inventory was made ("": none)
 ARGV[6] its number: an older one is refused
@@ -22,7 +22,7 @@ if LEASE ~= '' and is_fenced(LEASE, LEASE_NUMBER) then return answer('fenced') e
 sweep(SWEEP_MAX)
 local results, ids = {}, {}
 for at = FIRST, #ARGV, EACH do ids[#ids + 1] = ARGV[at + ID] end
-local found = fetch(ids)
+local found = fetch(ids, true)
 for at = FIRST, #ARGV, EACH do
   local id = ARGV[at + ID]
   local record = found[id]

@@ -90,7 +90,8 @@ names, and nothing reads a key it does not know.
 Every script returns {epoch, change before, {records changed, in order}, results}, packed by MessagePack (as one text,
 since the server is slow to send tables in tables); where a result has a record it is its number among the changed, or
 its text when it did not change. Or an error reply, LEDGERFORMAT and the number of the format that is there: another than
-this one is neither read nor written. The first script on a server without a ledger begins one. ]]
+this one is neither read nor written. The first script on a server without a ledger begins one. Or an error with the
+word LEDGERTORN and an id: its live record cannot be read, and the script has written nothing but what was due. ]]
 local HEAD = KEYS[1]
 local INSTANCES = KEYS[2]
 local EXPIRY = KEYS[3]
@@ -120,6 +121,7 @@ local LEAVERS_S = 7200
 local DEADLINE_MAX_S = 3600
 local DEADLINE_S = 60
 local REMEMBER_MORE_S = 60
+local STATES = ' reserved confirmed released expired '
 -- The server's clock (a test's stands here).
 local CLOCK = redis.call('TIME')
 
@@ -198,7 +200,7 @@ local function count_of(machine, what)
   return found, field
 end
 
--- A record by its text; its tails are whole lines of it.
+-- A record by its text; its tails are whole lines of it. Raises an error for what is no record.
 local function decode(value, id)
   local record = cjson.decode(value)
   local line = string.find(value, '\n', 1, true)
@@ -209,7 +211,16 @@ local function decode(value, id)
   end
   record.tail = string.sub(value, line + 1, -2)
   record.id = record.id or id
+  local is_state = string.find(STATES, ' ' .. record.state .. ' ', 1, true)
+  assert(is_state and record.version and record.machine and record.amounts)
+  record.priority_class = record.priority_class or 'prod'
   return record
+end
+
+-- A record by its text, nil for one that cannot be read.
+local function readable(value, id)
+  local whole, record = pcall(decode, value, id)
+  return whole and record or nil
 end
 
 local function encode(record)
@@ -569,16 +580,17 @@ end
 
 local function ended_record(id)
   local value = redis.call('GET', ENDED .. ':' .. id)
-  return value and decode(value, id) or nil
+  return value and readable(value, id)
 end
 
--- The live records of some ids, by id. What of them is due is expired, a move whose time is over has ended, is in the
+-- The live records of some ids, by id. One that cannot be read ends the script; around: it is left out. What of them is due is expired, a move whose time is over has ended, is in the
 -- result as that, and is written at once: what a script plans and gives up later must not take it along.
-local function fetch(ids)
+local function fetch(ids, around)
   local found = {}
   for position, value in ipairs(read_many(INSTANCES, ids)) do
     local id = ids[position]
-    if value then found[id] = found[id] or decode(value, id) end
+    if value then found[id] = found[id] or readable(value, id) end
+    if value and not (found[id] or around) then error('LEDGERTORN ' .. cjson.encode(id)) end
   end
   for _, id in ipairs(ids) do
     local record = found[id]
@@ -613,14 +625,14 @@ end
 local function sweep(most)
   if due and due > now then return 0 end
   local waiting = redis.call('ZRANGEBYSCORE', EXPIRY, '-inf', stamp, 'LIMIT', 0, most)
-  local found = fetch(waiting)
+  local found = fetch(waiting, true)
   for _, id in ipairs(waiting) do
     local record = found[id]
     if not record or is_live(record) then redis.call('ZREM', EXPIRY, id) end
   end
   local over = redis.call('ZRANGEBYSCORE', MOVING, '-inf', stamp, 'LIMIT', 0, most)
   if #over > 0 then
-    found = fetch(over)
+    found = fetch(over, true)
     for _, id in ipairs(over) do
       if not (found[id] and found[id].moving) then redis.call('ZREM', MOVING, id) end
     end
