@@ -38,6 +38,8 @@ class Plugin:
     reason: ClassVar[str]
     """Of a filter alone: why it refuses, where it tells no reasons apart."""
     momentary: ClassVar[bool] = False
+    looks_at: ClassVar[Sequence[str]] = ()
+    """The fields of a request that nothing else in a profile upholds (`scorer.ranking.profiles.looked_at`)."""
     struct: ClassVar[np.dtype[Any]] = NONE
     """The settings as the C function reads them."""
     fixed: ClassVar[bool] = True

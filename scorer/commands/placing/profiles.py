@@ -15,6 +15,7 @@ from schemas.process.verbs import load_verb
 from scorer.commands.shared.whole_fleet import chosen_profile
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
+from scorer.ranking.profiles.looked_at import DEMANDS
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.third_party import PluginError
 
@@ -64,6 +65,7 @@ class PluginsSettings(ProfilesSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles plugins",)
 
 
+REFUSED = ": a request with it is refused"
 SETTINGS: dict[str, type[ProfilesSettings]] = {
     "list": ListSettings, "show": ShowSettings, "check": CheckSettings, "plugins": PluginsSettings,
 }  # fmt: skip
@@ -78,7 +80,10 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
                 _print(settings.json, chosen_profile(settings.name, settings.profiles).effective(), _shown)
             case CheckSettings():
                 found = read_profile(Path(settings.file))
-                counts = {"profile": found.name, "filters": len(found.filters), "scores": len(found.scores)}
+                counts = {
+                    "profile": found.name, "filters": len(found.filters), "scores": len(found.scores),
+                    "does_not_look_at": [{"field": field, "plugin": name} for field, name in found.ignores.items()],
+                }  # fmt: skip
                 _print(settings.json, counts, _checked)
             case PluginsSettings():
                 _print(settings.json, _plugins(), _plugin_lines)
@@ -92,7 +97,12 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _checked(found: dict[str, Any]) -> str:
-    return f"{found['profile']}: {found['filters']} filters and {found['scores']} scores, good"
+    first = f"{found['profile']}: {found['filters']} filters and {found['scores']} scores, good"
+    lines = [
+        f"  does not look at {one['field']}, as {one['plugin']} would{REFUSED if one['field'] in DEMANDS else ''}"
+        for one in found["does_not_look_at"]
+    ]
+    return "\n".join([first, *lines])
 
 
 def _print(as_json: bool, value: Any, lines: Any) -> None:

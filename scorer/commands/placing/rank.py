@@ -108,10 +108,12 @@ def _plot(answer: RankResult, path: str) -> None:
 
 def _of_file(settings: RankSettings, path: str, request: Request) -> RankResult:
     """Rank the machines of the file."""
+    from scorer.ranking.profiles.looked_at import check_looked_at
     from scorer.ranking.rank import rank
 
     fleet, profile = fleet_of_file(path), chosen_profile(request.profile, settings.profiles)
     try:
+        check_looked_at([request], profile)
         return answer_of(rank(request, fleet.inputs(profile)))
     except InvalidRequest as error:
         raise SettingsError(f"query: {error}") from None

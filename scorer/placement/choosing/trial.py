@@ -23,6 +23,7 @@ from scorer.ledger.view.view import instance_of
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles.looked_at import why_ignored
 from scorer.ranking.rank import Decision, allowed, rank
 from scorer.ranking.ranking import Ranking
 from scorer.snapshot.arrays import Bools, Floats
@@ -61,10 +62,14 @@ class Trial:
 
         ``otherwise``: the condition in words, the end of "3/5 feasible, none of them ...".
         """
+        if why := why_ignored(request, self.inputs.profile):
+            return Found(None, why)
         return best_in(rank(request, self.inputs), among, otherwise)
 
     def allowed(self, request: Request) -> Bools:
         """Return [M]: the machines that all filters allow; no score is asked."""
+        if why_ignored(request, self.inputs.profile):
+            return np.zeros(len(self.snapshot), np.bool_)
         return allowed(request, self.inputs)
 
     def together(self, request: Request, count: int) -> list[str | None] | None:
@@ -76,6 +81,8 @@ class Trial:
         """
         if self.inputs.profile.ties != "name":
             return None
+        if why_ignored(request, self.inputs.profile):
+            return [None] * count
         decision = Decision(request, self.inputs)
         if decision.far:
             return None

@@ -16,6 +16,7 @@ from schemas.rpc.results import Refusal
 from scorer.placement.choosing.trial import Trial
 from scorer.ranking.explanation.refusals import in_words, refusals
 from scorer.ranking.inputs import RankingInputs, quiet
+from scorer.ranking.profiles.looked_at import check_looked_at
 from scorer.ranking.rank import Decision, rank
 from scorer.snapshot.arrays import Integers
 
@@ -57,6 +58,7 @@ def room_of_each(request: Request, inputs: RankingInputs) -> Room | None:
 
     Nothing is placed.
     """
+    check_looked_at([request], inputs.profile)
     decision = Decision(request, inputs, scores=False)
     if decision.far:
         return None

@@ -22,6 +22,7 @@ class Affinity(Plugin):
 
     name = "affinity"
     reason = "not near the instances asked for"
+    looks_at = ("affinity",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without such terms."""
@@ -53,6 +54,7 @@ class AntiAffinity(Plugin):
 
     name = "anti_affinity"
     reason = "near instances to be avoided"
+    looks_at = ("anti_affinity",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without such terms."""

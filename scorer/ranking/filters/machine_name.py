@@ -13,6 +13,7 @@ class MachineName(Plugin):
 
     name = "machine_name"
     reason = "not the machine asked for"
+    looks_at = ("machine",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request that names none."""

@@ -23,6 +23,7 @@ class Masters(Plugin):
 
     name = "masters"
     reason = "too many masters of the cluster"
+    looks_at = ("cluster_masters",)
     struct = struct(most="f8")
     fixed = False
 

@@ -20,6 +20,7 @@ class Maxmemory(Plugin):
 
     name = "maxmemory"
     reason = "sum of maxmemory too large"
+    looks_at = ("maxmemory",)
     struct = struct(share="f8")
 
     share: float = 1.0

@@ -17,6 +17,7 @@ class Ports(Plugin):
 
     name = "ports"
     reason = "port taken"
+    looks_at = ("ports",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without ports."""

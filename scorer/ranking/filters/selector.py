@@ -17,6 +17,7 @@ class Selector(Plugin):
 
     name = "selector"
     reason = "not selected by label"
+    looks_at = ("selector",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request without a selector."""

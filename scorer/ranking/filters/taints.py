@@ -18,6 +18,7 @@ class Taints(Plugin):
 
     name = "taints"
     reason = "tainted"
+    looks_at = ("tolerations",)
     struct = np.dtype(np.uint8)
     fixed = False
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -135,6 +135,15 @@ class Profile:
         own = (*(each.filter for each in self.filters), *(each.score for each in self.scores))
         asked = (plugin.needs(rules) for plugin in own if isinstance(plugin, BuiltIn))
         return frozenset().union(*asked)
+
+    @cached_property
+    def ignores(self) -> Mapping[str, str]:
+        """The fields of a request that none of its filters and scores looks at, each with the plugin that would."""
+        from scorer.ranking.filters import FILTERS
+        from scorer.ranking.scores import SCORES
+
+        here = {field for plugin in self.all_of(object) for field in getattr(plugin, "looks_at", ())}
+        return {field: one.name for one in (*FILTERS, *SCORES) for field in one.looks_at if field not in here}
 
     @cached_property
     def time_zone(self) -> str:

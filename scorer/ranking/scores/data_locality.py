@@ -19,6 +19,7 @@ class DataLocality(Plugin):
     """
 
     name = "data_locality"
+    looks_at = ("data_labels",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request that names none."""

@@ -21,6 +21,7 @@ class MachinePreference(Plugin):
     """
 
     name = "machine_preference"
+    looks_at = ("prefer",)
 
     rounding: bool = False
 

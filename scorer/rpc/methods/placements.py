@@ -15,6 +15,7 @@ from scorer.placement.offers.outcomes import GONE
 from scorer.placement.offers.placement import Late, Placement
 from scorer.placement.placer import Placing
 from scorer.ranking.explanation.explain import answer, best_first, candidates, told
+from scorer.ranking.profiles.looked_at import check_looked_at
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from scorer.rpc.methods.current import Current
@@ -76,6 +77,7 @@ class Placements:
         batch = yield from read_batch(params, query.id)
         first = batch.requests[0]
         profile = self._current.profiles.choose(first.profile)
+        check_looked_at(batch.requests, profile)
         placement = yield from self._placing.steps(
             _at_once(batch.requests), partial(self._current.ranking, profile), digests=batch.digests,
             calls=[self._current.call(query)] * len(batch.requests), deadline=query.deadline,
@@ -115,6 +117,7 @@ class Placements:
         """
         request = read_request(read_object(query))
         profile = self._current.profiles.choose(request.profile)
+        check_looked_at([request], profile)
         is_long = len(self._current.snapshot) > AT_ONCE and (request.explain or request.top > AT_ONCE)
         if is_long:
             yield  # there may be no room for a long answer: nothing is ranked before

@@ -50,6 +50,7 @@ from scorer.placement.offers.placement import Conflict
 from scorer.planning.candidates import followers
 from scorer.ranking.explanation import explain
 from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.profiles.looked_at import check_looked_at
 from scorer.ranking.rank import rank
 from scorer.rpc.methods.changes import (
     changed,
@@ -202,6 +203,7 @@ class Updates:
         """
         request = as_request(new, asked.machine or "")
         inputs = self._ranking(asked.profile)
+        check_looked_at([request], inputs.profile)
         ranking = rank(request, inputs.on(Overlay(inputs.ledger, without=[old.id, *followers(old, inputs)])))
         rows = [int(row) for row in ranking.best(_TARGETS)]
         terms = explain.answer(ranking)

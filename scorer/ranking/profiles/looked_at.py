@@ -1,0 +1,36 @@
+"""What a request asks for and no filter of a profile looks at: it would be ignored without a word, so it is refused.
+
+Each filter names the fields of a request that it upholds, in ``looks_at``. Those that say where an instance may go
+(`DEMANDS`) are upheld or refused. Those that say what an instance is, as ``maxmemory`` and ``cluster_masters``, may be
+given to any profile; so may what is only preferred. `windward profiles check` tells all that one does not look at.
+
+A query is refused where it comes in. A plan for instances of the ledger refuses nothing: one whose rules the profile
+does not look at gets no other machine, and is told with this reason (`scorer.placement.choosing.trial`). Pods that
+kube-scheduler places are ranked by any profile: it upholds their rules itself (`scorer.kubernetes.extender`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schemas.rpc.request import InvalidRequest, Request
+from scorer.ranking.profiles.profile import Profile
+
+DEMANDS = ("machine", "selector", "ports", "affinity", "anti_affinity")
+
+
+def why_ignored(request: Request, profile: Profile) -> str:
+    """Return what a request asks for that the profile does not look at; "" where there is nothing."""
+    ignores = profile.ignores
+    for field in DEMANDS if ignores else ():
+        if field in ignores and getattr(request, field):
+            missing = f"profile {profile.name!r} has no filter {ignores[field]!r}, and would ignore it"
+            return f"{field}: {missing}; add the filter to the profile, or leave {field} out"
+    return ""
+
+
+def check_looked_at(requests: Sequence[Request], profile: Profile) -> None:
+    """Raise InvalidRequest for the first request that asks for what the profile does not look at."""
+    for request in requests if profile.ignores else ():
+        if why := why_ignored(request, profile):
+            raise InvalidRequest(why)
