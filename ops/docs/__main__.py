@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
     target = Path(argv[0] if argv else "build/site").resolve()
     with tempfile.TemporaryDirectory(prefix="windward-docs-") as scratch:
         source = Path(scratch, "pages")
-        shutil.copytree(ROOT / "docs", source, ignore=shutil.ignore_patterns("results"))
+        shutil.copytree(ROOT / "docs", source, ignore=shutil.ignore_patterns("*.json"))
         for name, text in generated():
             path = source / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -16,4 +16,5 @@ html_css_files = ["site.css"]
 html_extra_path = ["asyncapi.v1.json"]
 myst_heading_anchors = 4
 exclude_patterns = ["examples/**"]
+suppress_warnings = ["toc.not_included"]  # tables of results are reached from their page
 pygments_dark_style = "monokai"

@@ -10,10 +10,11 @@ import pytest
 from ops.cli.main import main
 
 ROOT = Path(__file__).parents[3]
-PAGES = "\n".join(
-    (ROOT / "docs" / name).read_text() for name in ("which-profile.md", "harder-worlds.md", "over-commit.md")
-)
-SHOWN = re.findall(r"<!-- windward (replay [^>]*) -->\n(.*?)\n<!-- end -->", PAGES, re.DOTALL)
+PAGES = "\n".join(path.read_text() for path in sorted((ROOT / "docs").glob("*.md")))
+RESULTS = "\n".join(path.read_text() for path in sorted((ROOT / "docs/results").glob("*.md")))
+BLOCK = re.compile(r"<!-- windward (replay [^>]*) -->\n(.*?)\n<!-- end -->", re.DOTALL)
+SHOWN = BLOCK.findall(RESULTS)
+FIRST = dict(BLOCK.findall(PAGES))
 
 
 @pytest.mark.parametrize(("command", "tables"), SHOWN, ids=[command for command, _ in SHOWN])
@@ -23,7 +24,9 @@ def test_the_tables_are_those_of_the_command(
     """To draw a page anew, paste what the command prints in its place."""
     monkeypatch.chdir(ROOT)
     assert main(command.split()) == 0
-    assert capsys.readouterr().out.strip() == tables.strip()
+    printed = capsys.readouterr().out.strip()
+    assert printed == tables.strip()
+    assert printed.split("\n\n**")[0] == FIRST[command], "a page has the first table"
 
 
 def test_every_result_is_shown() -> None:
