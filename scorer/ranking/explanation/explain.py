@@ -23,6 +23,7 @@ from scorer.ranking.inputs import quiet
 from scorer.ranking.kernel.binding import data_state
 from scorer.ranking.ranking import Ranking
 from scorer.ranking.scores.apart import Apart
+from scorer.ranking.scores.spread import Spread
 
 
 def summary(ranking: Ranking) -> str:
@@ -37,13 +38,13 @@ def warnings(ranking: Ranking, row: int | None) -> list[str]:
     machines, stale_s = ranking.machines, ranking.profile.stale_s
     now_s, fleet = machines.now_s, len(machines)
     state = data_state(machines.table.rows, now_s - stale_s)
-    found = []
+    found = [f"no machine has the label {topology!r}, which a rule looks at" for topology in sorted(_unknown(ranking))]
     if machines.requests_alone:
         found.append(f"no machine has data younger than {stale_s:g} s: ranked by requests alone")
     elif machines.last_known:
         newest_s = now_s - state.newest_at
         stale = f"{state.stale} of {state.known} machines have stale data, the newest {newest_s:.0f} s old"
-        return [f"{stale}: ranked by the last known load and what was placed since"]
+        return [*found, f"{stale}: ranked by the last known load and what was placed since"]
     elif row is not None:
         one = machines.table.rows[row]
         age_s = now_s - float(one["seen_at"])
@@ -60,6 +61,14 @@ def warnings(ranking: Ranking, row: int | None) -> list[str]:
     if state.stale:
         found.append(f"{state.stale} of {fleet} machines have data older than {stale_s:g} s")
     return found
+
+
+def _unknown(ranking: Ranking) -> set[str]:
+    """Return the labels that the request's rules, or the profile's scores, group machines by and that none has."""
+    asked, rules = ranking.request, ranking.machines.snapshot.rules
+    by = {term.topology for term in (*asked.affinity, *asked.anti_affinity)}
+    by |= {each.weighted.score.topology for each in ranking.terms if isinstance(each.weighted.score, Spread)}
+    return {topology for topology in by - {"machine"} if not rules.label(topology).values}
 
 
 def _beside(ranking: Ranking, row: int) -> str:

@@ -193,7 +193,7 @@ static void compared(int64_t machines, const int32_t *refused, int64_t inner, co
             int reversed = inner >= SHARE_REVERSED;
             double share = high > 0 ? clip(100.0 * value / high, 0.0, 100.0) : 0.0;
             if (inner == SHARE_WHOLE || inner == SHARE_REVERSED_WHOLE) share = floor(share + 1e-9);
-            out[i] = reversed ? 100.0 - share : share;
+            out[i] = isnan(value) ? 0.0 : reversed ? 100.0 - share : share;
         }
     }
 }

@@ -1,4 +1,4 @@
-/* x: instances of the group near the machine. */
+/* x: instances of the group near the machine; NaN where it has no such label. */
 static inline double spread(const Row *m, const More *c, const Query *q, const None *p, const double *x, double *said) {
     return x[0];
 }

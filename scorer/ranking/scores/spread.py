@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from schemas.rpc.request import Affinity
 from scorer.ranking.formulas.topology import instances_near
 from scorer.ranking.kernel.layout import SHARE_REVERSED
@@ -15,6 +17,8 @@ from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 @dataclass(frozen=True)
 class Spread(Plugin):
     """Prefer machines, or topology values, with few instances of the same group: 100 for none, 0 for the most.
+
+    A machine without the label scores 0: where it stands is not known.
 
     by:
         what makes the group: ``cluster`` (with the same role if ``role``), ``kind``, or ``labels`` (all of them).
@@ -39,7 +43,7 @@ class Spread(Plugin):
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
         """Count the instances of the group near the machine."""
-        return (instances_near(Affinity(self._group(request), self.topology), machines),)
+        return (self._near(request, machines),)
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
         """Return that it is one more of its group."""
@@ -51,8 +55,14 @@ class Spread(Plugin):
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show how many instances of the group are near."""
+        near = float(self._near(request, machines)[position])
+        return {"near": None if np.isnan(near) else int(near)}
+
+    def _near(self, request: Request, machines: Machines) -> Floats:
         near = instances_near(Affinity(self._group(request), self.topology), machines)
-        return {"near": int(near[position])}
+        if self.topology != "machine":
+            near[machines.label(self.topology).codes < 0] = np.nan
+        return near
 
     def _group(self, request: Request) -> dict[str, str]:
         if self.by == "labels":
