@@ -50,9 +50,8 @@ from ops.doctor.findings import (
     version_findings,
 )
 from schemas.messages.operator import DEFAULT
-from schemas.messages.process import KINDS, Process, read_processes, running
+from schemas.messages.process import KINDS, Process, read_processes, read_worker, running
 from schemas.messages.sample import MachineFacts
-from schemas.messages.worker import read_worker
 from schemas.names import Names
 from schemas.process.connections import KafkaSettings
 from schemas.process.redis_cluster import SLOTS

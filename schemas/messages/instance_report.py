@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Meta
 
 from schemas.resources import ALL, RESOURCES
-from schemas.values.scalars import Amount, Epoch
+from schemas.values.numbers import Amount, Epoch
 
 PARTS_MAX = 64
 ENTRIES_MAX = 512

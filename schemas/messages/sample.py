@@ -17,7 +17,7 @@ from msgspec import Meta
 from schemas.messages.instance_report import InstanceReport, contradiction
 from schemas.names import MACHINE_ID_BYTES_MAX, SLOT_S
 from schemas.resources import ALL, RESOURCES
-from schemas.values.scalars import Amount, Counter, Epoch
+from schemas.values.numbers import Amount, Counter, Epoch
 
 VERSION = 1
 MESSAGE_BYTES_MAX = 16_384

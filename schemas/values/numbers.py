@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import SupportsFloat
+from typing import Annotated, SupportsFloat
+
+from msgspec import Meta
 
 from schemas.resources import UNITS
+
+Epoch = Annotated[float, Meta(ge=0, le=1e11, description="seconds since 1970, UTC")]
+Amount = Annotated[float, Meta(ge=0, le=1e16)]
+Counter = Annotated[int, Meta(ge=0, le=2**32 - 1)]
 
 
 def finite(value: SupportsFloat) -> float | None:

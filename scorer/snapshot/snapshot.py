@@ -44,7 +44,7 @@ class Snapshot:
         self.shape = shape
         """Equal in two snapshots whose rows are the same machines, with the same windows."""
         self.versions = versions
-        """[M] Raised when anything of a machine changed: its windows, facts or rules (`scorer.snapshot.versions`)."""
+        """[M] Raised when anything of a machine changed: its windows, facts or rules (`scorer.snapshot.builder`)."""
         self.sources = sources
         self.learned: Learned | None = None
         """The learned use: the part of what is asked that instances use; None while nothing is learned."""

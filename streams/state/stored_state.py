@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.messages.worker import Worker
+from schemas.messages.process import Worker
 from schemas.names import SILENT_S, Names
 from streams.fold.ring import HOURS, NO_SLOT
 from streams.state.checkpoint import encode_hour, encode_position, encode_vitals

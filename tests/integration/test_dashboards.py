@@ -21,8 +21,8 @@ import pytest
 import redis
 from kafka import KafkaProducer
 
+from ops.exporter.__main__ import serve
 from ops.exporter.exporter import Exporter
-from ops.exporter.pages import serve
 from ops.exporter.selection import Selection
 from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Reader

@@ -11,8 +11,8 @@ from msgspec import Meta
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Quantity
 from schemas.values.errors import shortened
+from schemas.values.numbers import Epoch
 from schemas.values.quantity import parse_amount
-from schemas.values.scalars import Epoch
 
 NOW_S = 1_700_000_000.0
 DAY_S = 86_400.0

@@ -12,9 +12,8 @@ from schemas.process.version import product_version
 from scorer.client import Client
 from scorer.kubernetes.api_calls import Calls
 from scorer.kubernetes.evictor.eviction import Evictions
-from scorer.kubernetes.evictor.evictor import Evictor, How
+from scorer.kubernetes.evictor.evictor import Evictor, How, Proposals
 from scorer.kubernetes.evictor.metrics import Metrics
-from scorer.kubernetes.evictor.proposals import Proposals
 from scorer.kubernetes.evictor.rules import Rates
 from scorer.kubernetes.evictor.settings import EvictorSettings
 from scorer.wire import Wire

@@ -15,8 +15,7 @@ from schemas.process.version import product_version
 from scorer.cluster_wire import windows_wire
 from scorer.kubernetes.extender.binding import Binder
 from scorer.kubernetes.extender.extender import profile_for
-from scorer.kubernetes.extender.fleet import FollowedFleet
-from scorer.kubernetes.extender.holds import Holds
+from scorer.kubernetes.extender.fleet import FollowedFleet, Holds
 from scorer.kubernetes.extender.metrics import Metrics
 from scorer.kubernetes.extender.server import serve
 from scorer.kubernetes.extender.settings import ExtenderSettings

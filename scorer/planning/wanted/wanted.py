@@ -31,7 +31,7 @@ from scorer.ledger.record.limits import (
 )
 from scorer.placement.choosing.steps import Steps, drain, in_parts
 from scorer.placement.choosing.trial import Trial
-from scorer.placement.offers.limits import of_growth
+from scorer.placement.offers.offer import of_growth
 from scorer.planning.wanted.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
 from scorer.planning.wanted.steps import Action, Step, Wanted
 from scorer.ranking.filters.masters import Masters

@@ -44,8 +44,7 @@ from scorer.ledger.record.marks import why_not_a_deployers
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Change, Transition
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.overlay import Overlay
-from scorer.placement.offers.limits import limits, of_growth
-from scorer.placement.offers.offer import expected_change
+from scorer.placement.offers.offer import expected_change, limits, of_growth
 from scorer.placement.offers.placement import Conflict
 from scorer.planning.candidates import followers
 from scorer.ranking.explanation import explain

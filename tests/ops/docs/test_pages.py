@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 
 from ops.docs import plugin_pages, rpc_page
+from ops.docs.__main__ import navigation
 from ops.docs.shapes import SHAPES, drawn
-from ops.docs.site import navigation
 from schemas.asyncapi import document
 from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import read_fleet

@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from ops.stack import fleet_ready
-from ops.stack.fleet_ready import FleetState, await_fleet, state_of
+from ops.stack import up
 from ops.stack.servers.process import LocalError
+from ops.stack.up import FleetState, await_fleet, state_of
 from scorer.client import HealthResult, RankResult, Refusal
 
 
@@ -46,8 +46,8 @@ def test_what_two_answers_tell(said: dict[str, object], rank: RankResult, recent
 
 def test_it_waits_for_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long the history takes, while it comes nearer; what it waits for is said, what else runs is called."""
-    monkeypatch.setattr(fleet_ready, "PATIENCE_S", 0.4)
-    monkeypatch.setattr(fleet_ready, "_SAY_S", 0.5)
+    monkeypatch.setattr(up, "PATIENCE_S", 0.4)
+    monkeypatch.setattr(up, "_SAY_S", 0.5)
     history = [FleetState(0, at, "old") for at in range(4)]
     arriving = [FleetState(recent, 9.0, "stale") for recent in range(1, 5)]
     states = itertools.chain(history, arriving, itertools.repeat(FleetState(4, 9.0, "")))
@@ -59,7 +59,7 @@ def test_it_waits_for_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_never_comes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says how many machines have data, and why nothing is placed."""
-    monkeypatch.setattr(fleet_ready, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(up, "PATIENCE_S", 0.3)
     state = FleetState(3, 9.0, "2 machines refused: stale")
     with pytest.raises(LocalError, match=r"3 of 5 machines have recent data, unchanged for 0\.3 s; 2 machines refused"):
         await_fleet(5, lambda: state, lambda _: None, lambda: None)
@@ -67,6 +67,6 @@ def test_what_never_comes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_full_fleet_that_takes_nothing_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every machine has data, and none takes an instance: that is its state, and no reason to wait."""
-    monkeypatch.setattr(fleet_ready, "_UNFIT_S", 0.3)
+    monkeypatch.setattr(up, "_UNFIT_S", 0.3)
     state = FleetState(5, 9.0, "no machine fits: limits 5")
     assert await_fleet(5, lambda: state, lambda _: None, lambda: None) == state.unfit

@@ -10,9 +10,8 @@ import msgspec
 import pytest
 
 from schemas.messages.operator import drained
-from schemas.messages.process import read_processes
+from schemas.messages.process import read_processes, read_worker
 from schemas.messages.sample import MachineFacts
-from schemas.messages.worker import read_worker
 from schemas.tables.learned import Learned, read_learned
 from schemas.values.read_json import DEPTH_MAX, read_as, read_json
 from scorer.background.checker import LastCheck

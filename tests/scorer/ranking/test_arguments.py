@@ -25,7 +25,7 @@ from scorer.ranking.explanation.explain import answer
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from scorer.ranking.tables import Tables
-from scorer.snapshot import versions
+from scorer.snapshot import builder as versions
 from scorer.snapshot.snapshot import Snapshot
 from tests.scorer.fleets import fleet, inputs_on, machine, request
 

@@ -15,7 +15,7 @@ import pytest
 from schemas.rpc.request import read_request
 from scorer import plugins
 from scorer.ledger.record.limits import total
-from scorer.placement.offers.limits import limits
+from scorer.placement.offers.offer import limits
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.profiles.profile import ProfileError

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.operator import InvalidOperatorFacts, OperatorFacts, effective, read_operator_facts
-from scorer.placement.offers.limits import limits
+from scorer.placement.offers.offer import limits
 from scorer.ranking.filters.fits import Fits, RatioWhere
 from scorer.ranking.profiles.plugins import limits as of_filter
 from scorer.ranking.scores.global_variance import GlobalVariance

@@ -11,13 +11,13 @@ import pytest
 from schemas.messages.operator import OperatorFacts
 from schemas.rpc.request import Request
 from schemas.tables.window_table import decode_table, encode_table
-from scorer.kubernetes.extender.answer import kept, scored
 from scorer.kubernetes.extender.extender import (
     Mode,
     profile_for,
     reservation,
 )
 from scorer.kubernetes.extender.pending import LASTS_S, Pending
+from scorer.kubernetes.extender.verbs import kept, scored
 from scorer.kubernetes.pods_body import read_pod
 from scorer.kubernetes.pods_request import Reading, request_of
 from scorer.ledger.record.instance import Instance

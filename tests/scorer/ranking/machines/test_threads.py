@@ -19,8 +19,7 @@ import pytest
 from schemas.tables.learned import Learned
 from schemas.tables.partition_windows import VERSION
 from schemas.tables.window_table import WindowTable, decode_table, encode_table
-from scorer.kubernetes.extender.fleet import FollowedFleet
-from scorer.kubernetes.extender.holds import Holds
+from scorer.kubernetes.extender.fleet import FollowedFleet, Holds
 from scorer.kubernetes.extender.metrics import Metrics as ExtenderMetrics
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.store.follower import Follower

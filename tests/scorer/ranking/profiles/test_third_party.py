@@ -12,7 +12,7 @@ import pytest
 from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.limits import Limit, in_role, on_port, total
 from scorer.ledger.view.view import instance_of
-from scorer.placement.offers.limits import limits
+from scorer.placement.offers.offer import limits
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
 from scorer.ranking.profiles.third_party import PluginError, guarded
 from scorer.ranking.rank import rank

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from streams.load_generator.source.progress import Progress
+from streams.load_generator.loop import Progress
 
 
 class Terminal(io.StringIO):
