@@ -22,8 +22,7 @@ from schemas.process.redis_url import connected
 from schemas.process.settings import load_settings
 from streams.agent.quiet import quieten
 from streams.worker.app import StreamApp
-from streams.worker.cluster import ClusterServers
-from streams.worker.servers import OneServer, Servers
+from streams.worker.servers import ClusterServers, OneServer, Servers
 from streams.worker.settings import StreamSettings
 
 log = logging.getLogger("windward.stream")

@@ -133,7 +133,6 @@ class _Records:
         return not self._torn and bool(self._records.has_next())
 
     def next_batch(self) -> _Batch | None:
-        """Return the next batch."""
         if not self.has_next():
             return None
         try:

@@ -125,7 +125,6 @@ class Demo:
         self._client = Client(stack.redis_url, prefix=settings.prefix, timeout_s=10)
 
     def run(self) -> None:
-        """Show all scenes."""
         with self._redis, self._client, closing(self._wire):
             self.windows_fill()
             self.best_machines()

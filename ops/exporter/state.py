@@ -101,7 +101,6 @@ class Reader:
         return State(snapshot, ledger, profile, now_s, self._tables, memory=known)
 
     def close(self) -> None:
-        """Close the connections."""
         self._fleet.close()
 
 

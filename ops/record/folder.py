@@ -128,7 +128,6 @@ class Folder:
         return sum(path.stat().st_size for path in files(self.path))
 
     def close(self) -> None:
-        """Complete the open file."""
         if self._file is not None and self._open_path is not None:
             self._file.close()
             self._open_path.rename(self._open_path.with_name(self._open_path.name.removesuffix(".open")))

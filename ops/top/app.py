@@ -54,7 +54,6 @@ class TopApp(App[None]):
         self.moment = Moment(0.0)
 
     def compose(self) -> ComposeResult:
-        """Lay out the screen."""
         yield Static(id="heading", markup=False)
         yield DataTable(id="machines", cursor_type="row", zebra_stripes=True)
         yield Static(id="decisions", markup=False)

@@ -38,7 +38,6 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """As its page ``/ready`` has them."""
 
     def encode(self) -> bytes:
-        """Return the field's value."""
         return msgspec.json.encode(self)
 
 
@@ -97,7 +96,6 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """How far the clock of a machine is ahead of the broker's, s, where it is more than is corrected."""
 
     def encode(self) -> bytes:
-        """Return the field's value."""
         return msgspec.json.encode(self)
 
 

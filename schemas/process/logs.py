@@ -21,7 +21,6 @@ class _Formatter(logging.Formatter):
         self._json = form == "json"
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return one line."""
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
         line: dict[str, Any] = {"at": at, "level": record.levelname.lower(), **_event(record)}
         line |= getattr(record, "values", {})

@@ -79,7 +79,6 @@ class Presence(threading.Thread):
         return abs(self.ahead_s) > CLOCK_OFF_S
 
     def run(self) -> None:
-        """Beat until `stop`."""
         while not self._stopping.is_set():
             try:
                 wait_s = BEAT_S if self.beat() else UNREADY_S

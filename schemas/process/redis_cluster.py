@@ -5,8 +5,11 @@
 The hosts are some of the nodes, which are asked for the others. ``rediss+cluster://`` is TLS to all of them.
 
 Each node gets a client or a wire of its own, as one server has. So a partition is written (WATCH, MULTI, EXEC) and read
-by the same code everywhere, and one server costs nothing more. redis-py's ``RedisCluster`` was rejected: it repeats
-commands by itself, which a fenced write must not, and takes three times the time of `scorer.wire` a command.
+by the same code everywhere, and one server costs nothing more. redis-py's ``RedisCluster`` (8.1) was rejected:
+
+- its pipeline raises for all nodes where one cannot be connected, so the others' windows would not be read either;
+- its look at the slots asks nodes by chance, also one that is away, and all of them while a slot has no node;
+- its asynchronous transaction starts a thread with an event loop for each command that it queues.
 """
 
 from __future__ import annotations
@@ -108,7 +111,6 @@ class Topology:
 
     @property
     def primaries(self) -> list[Address]:
-        """The nodes that have slots."""
         return list(dict.fromkeys(address for _, address in self._ranges))
 
     @property

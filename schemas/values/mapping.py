@@ -34,9 +34,7 @@ class Result(msgspec.Struct, kw_only=True):
         return self.__struct_fields__
 
     def values(self) -> list[Any]:
-        """Return the fields' values."""
         return [getattr(self, name) for name in self.__struct_fields__]
 
     def items(self) -> list[tuple[str, Any]]:
-        """Return names with values."""
         return [(name, getattr(self, name)) for name in self.__struct_fields__]

@@ -59,7 +59,6 @@ class Learner(BackgroundThread):
         self._observed_at = 0.0
 
     def run(self) -> None:
-        """Look until `stop`."""
         while not self.stopping.wait(min(self._learn_s, LOOK_S)):
             try:
                 self.look(time.time())

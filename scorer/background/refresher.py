@@ -71,7 +71,6 @@ class Refresher(BackgroundThread):
             log.warning("scorer.refresh.rows_failed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
 
     def run(self) -> None:
-        """Refresh until `stop`."""
         woken = None
         while not self.stopping.is_set():
             started = time.monotonic()

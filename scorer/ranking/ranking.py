@@ -46,7 +46,6 @@ class Verdict:
 
     @property
     def filter(self) -> Any:
-        """The filter."""
         return self.placed.filter
 
     def reason(self, number: int) -> str:

@@ -81,11 +81,9 @@ class ChanceWatch:
         return self._stated is None
 
     def forget(self) -> None:
-        """Give up what is watched."""
         self._stated = None
 
     def begin(self, stated: Stated, snapshot: Snapshot, now_s: float) -> None:
-        """Watch these."""
         self._stated, self._names, self._begun_s, self._looked_s, self._taken = stated, snapshot.names, now_s, now_s, 0
         self._sums = {name: np.zeros(len(snapshot)) for name in stated.chances}
         self._looks = {name: np.zeros(len(snapshot)) for name in stated.chances}

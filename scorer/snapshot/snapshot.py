@@ -71,7 +71,6 @@ class Snapshot:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The machines in row order."""
         return self.roster.names
 
     def changed_since(self, other: Snapshot) -> Integers | None:

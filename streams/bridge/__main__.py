@@ -184,7 +184,6 @@ class Bridge:
         self._reported_s = time.monotonic()
 
     def run(self, stop: threading.Event) -> None:
-        """Read, assemble, publish."""
         while not stop.is_set():
             try:
                 self._consume(stop)

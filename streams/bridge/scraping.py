@@ -96,7 +96,6 @@ class _Timed(io.RawIOBase):
         return found
 
     def close(self) -> None:
-        """Close the descriptor, too."""
         self._raw.close()
         super().close()
 
@@ -163,7 +162,6 @@ class Page:
         return answer
 
     def close(self) -> None:
-        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -314,7 +312,6 @@ class Asker:
         self._seen: dict[str, float] = {}
 
     def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
-        """Ask until told to stop."""
         page = Page(f"{self.url.rstrip('/')}/api/v1/query", self.timeout_s, ANSWER_MAX, self.credentials)
         form = urlencode({"query": query_of(self.selector)})
         failing = False

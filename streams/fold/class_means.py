@@ -38,7 +38,6 @@ class ClassMeans:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         return self._values.nbytes + self._places.nbytes
 
     def means(self, rows: Rows) -> NDArray[np.float32]:

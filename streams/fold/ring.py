@@ -131,7 +131,6 @@ class Ring:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
         arrays: list[NDArray[Any]] = [getattr(self, name) for name in _ALL]
         return sum(array.nbytes for array in arrays) + sum(means.nbytes for means in self.classes.values())
 

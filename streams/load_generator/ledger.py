@@ -39,7 +39,6 @@ class LedgerWatch(threading.Thread):
         self._answered = True
 
     def run(self) -> None:
-        """Ask every ``look_s`` until `stop`."""
         while not self._stop_event.wait(self._look_s):
             try:
                 found = self._ask()

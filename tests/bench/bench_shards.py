@@ -30,8 +30,7 @@ from scorer.cluster_wire import wire_to
 from scorer.live.loader import Loader
 from scorer.wire import Wire
 from streams.fold.arrivals import Arrived
-from streams.worker.cluster import ClusterServers
-from streams.worker.servers import OneServer
+from streams.worker.servers import ClusterServers, OneServer
 from streams.worker.store import Store
 from tests.bench.bench_flushes import full_partition
 from tests.clusters import Cluster

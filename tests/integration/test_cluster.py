@@ -25,7 +25,7 @@ from scorer.live.loader import Loader
 from scorer.live.windows_reader import WindowsReader, asking, read_windows
 from scorer.wire import AWAY, Wire
 from streams.state.partition import Partition
-from streams.worker.cluster import ClusterServers
+from streams.worker.servers import ClusterServers
 from streams.worker.store import StateAheadError, Store
 from tests.clusters import Cluster
 from tests.conftest import Valkey

@@ -27,5 +27,4 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
             build_data["force_include"][str(path)] = name
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove the folder."""
         self._folder.cleanup()

@@ -34,12 +34,10 @@ class Moment:
 
     @property
     def now_s(self) -> float:
-        """Epoch time."""
         return self.measuring.now_s(self.minute)
 
     @property
     def snapshot(self) -> Snapshot:
-        """The measurements until now."""
         return self.measuring.snapshot(self.minute)
 
     def inputs(self, profile: Profile, tables: Tables) -> RankingInputs:

@@ -36,7 +36,6 @@ class Shown(NamedTuple):
         return [Column("policy"), *(Column(self.headings.get(name, name), at) for at, name in enumerate(names))]
 
     def cell(self, row: Row, name: str) -> str:
-        """Return a figure as text."""
         return format(row.figures[name], self.formats[name]) if name in row.figures else "-"
 
 

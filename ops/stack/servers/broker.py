@@ -47,7 +47,6 @@ class LocalBroker(LocalProcess):
 
     @property
     def address(self) -> str:
-        """The bootstrap list."""
         return f"{LOOPBACK}:{self.port}"
 
     @property

@@ -44,7 +44,6 @@ class LocalPrometheus(LocalProcess):
 
     @property
     def url(self) -> str:
-        """The server's address."""
         return f"http://{LOOPBACK}:{self.port}"
 
 

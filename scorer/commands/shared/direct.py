@@ -114,7 +114,6 @@ class DirectClient(Client):
         return self._path or f"{self._host}:{self._port}"
 
     def close(self) -> None:
-        """Close the connection."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -86,7 +86,6 @@ class Rates:
         return ""
 
     def begin(self, kind: str, now_s: float) -> None:
-        """Count an eviction that begins."""
         self._began.append(now_s)
         self._open.add(kind)
 

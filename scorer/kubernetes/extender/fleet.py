@@ -99,7 +99,6 @@ class FollowedFleet(threading.Thread):
     # ---- following
 
     def run(self) -> None:
-        """Follow until `stop`."""
         pause_s = 0.0
         while not self._stopping.wait(pause_s):
             pause_s = self.turn()
@@ -209,5 +208,4 @@ class Holds:
         return self._generations.get(instance.id.encode()) == str(instance.generation).encode()
 
     def close(self) -> None:
-        """Close the connection."""
         self._wire.close()

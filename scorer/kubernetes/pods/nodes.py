@@ -129,5 +129,4 @@ class NodeFacts:
         log.info("pods.nodes.written", extra={"values": {"changed": len(changed) // 2, "gone": len(gone)}})
 
     def close(self) -> None:
-        """Close the connection."""
         self._wire.close()

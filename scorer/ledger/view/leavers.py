@@ -71,7 +71,6 @@ class Leavers:
 
     @property
     def slots(self) -> Slots:
-        """Their records."""
         return self._slots
 
     def slots_on(self, machine: str) -> Collection[int]:

@@ -42,7 +42,6 @@ class Residents:
         return self._columns(self.ledger.slots)
 
     def leavers(self) -> PlacedInstances:
-        """Return the leavers as columns."""
         return self._columns(self.ledger.leavers.slots)
 
     def _columns(self, slots: Slots) -> PlacedInstances:

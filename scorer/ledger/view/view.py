@@ -242,7 +242,6 @@ class LedgerView:
 
     @property
     def slots(self) -> Slots:
-        """The records of the instances."""
         return self._slots
 
     def slot_of(self, instance_id: str) -> int:

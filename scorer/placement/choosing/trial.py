@@ -52,7 +52,6 @@ class Trial:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The machines."""
         return self.inputs.snapshot
 
     # ---- asking

@@ -57,7 +57,6 @@ class DailyPeak(Plugin):
         return any(self.thresholds.values()) and not machines.requests_alone
 
     def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return thresholds and days."""
         days = [DAYS.index(day) for day in self.days[: len(DAYS)]]
         thresholds = [self.thresholds.get(name, 0.0) for name in RESOURCES]
         found = settings(self.struct, thresholds=thresholds, days=len(days))
@@ -66,7 +65,6 @@ class DailyPeak(Plugin):
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Name the day."""
         return [f"{day}'s peak over threshold" for day in self.days]
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:

@@ -117,7 +117,6 @@ class Fits(Plugin):
         return frozenset() if self.classes is None else frozenset(["classes"])
 
     def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return amounts, ratios and defaults."""
         classes, defaults = self.classes, [self.default_cpu, self.default_memory, *[0.0] * (R - 2)]
         reclaims = 2 if request.priority_class != "prod" else 1
         return settings(

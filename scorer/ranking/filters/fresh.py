@@ -43,7 +43,6 @@ class Fresh(Plugin):
         return not machines.requests_alone
 
     def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return both limits."""
         return settings(self.struct, age_s_max=self.age_s_max, intervals_max=self.intervals_max)
 
     @property

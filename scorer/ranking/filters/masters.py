@@ -43,7 +43,6 @@ class Masters(Plugin):
         return settings(self.struct, most=self._most(request))
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Count the cluster's masters."""
         return (machines.tally(frozenset([("cluster", request.cluster), ("role", self.role)])),)
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:

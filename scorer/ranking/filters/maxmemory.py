@@ -30,11 +30,9 @@ class Maxmemory(Plugin):
             raise ValueError(f"share: expected more than 0 and at most 10, got {self.share}")
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request without maxmemory."""
         return float(request.maxmemory) > 0
 
     def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return the share."""
         return settings(self.struct, share=self.share)
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:

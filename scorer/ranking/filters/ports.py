@@ -20,7 +20,6 @@ class Ports(Plugin):
     looks_at = ("ports",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request without ports."""
         return bool(request.ports)
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:

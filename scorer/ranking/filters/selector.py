@@ -24,7 +24,6 @@ class Selector(Plugin):
         return bool(request.selector.strip())
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Say whether the labels match."""
         return (select(request.selector, machines).astype(np.float64),)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:

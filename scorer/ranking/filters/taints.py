@@ -32,7 +32,6 @@ class Taints(Plugin):
         return np.array([bool(untolerated(taints, request.tolerations, "refuse")) for taints in sets], np.uint8)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the taints not tolerated."""
         taints = machines.rules.taint_sets[int(machines.rule("taint_codes")[position])]
         left = untolerated(taints, request.tolerations, "refuse")
         return {"taints": [f"{taint.key}={taint.value}" if taint.value else taint.key for taint in left]}

@@ -34,7 +34,6 @@ class Warming(Plugin):
         return self.coverage_min > 0 and not machines.requests_alone
 
     def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return the limit."""
         return settings(self.struct, coverage_min=self.coverage_min)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:

@@ -68,6 +68,5 @@ class LoadVariationRisk(Plugin):
         )
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the risk by resource."""
         risks = by_resource(said, 0, self.resources)
         return {"risk": max((risk for risk in risks.values() if risk is not None), default=None), "risks": risks}

@@ -62,5 +62,4 @@ class LowRiskOvercommitment(Plugin):
         )
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the risk by resource."""
         return {"risks": by_resource(said, 0, tuple(self.limit_weights))}

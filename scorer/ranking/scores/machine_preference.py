@@ -26,7 +26,6 @@ class MachinePreference(Plugin):
     rounding: bool = False
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request without preferences."""
         return bool(request.prefer)
 
     @property

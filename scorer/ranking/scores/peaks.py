@@ -43,5 +43,4 @@ class Peaks(Plugin):
         return settings(self.struct, added=added[CPU], peer=self.peer)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the increase."""
         return {"power_increase": finite(said[0])}

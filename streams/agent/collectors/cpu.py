@@ -34,7 +34,6 @@ class Cpu(Collector):
     resource: ClassVar[str] = "cpu"
 
     def read(self) -> CpuTimes:
-        """Return the counters of ``/proc/stat``."""
         return cpu_times(psutil.cpu_times(), psutil.cpu_count() or 1)
 
     def parse(self, before: CpuTimes | None, now: CpuTimes, elapsed_s: float) -> Reading | None:
