@@ -51,7 +51,7 @@ class Metrics(Table):
         "windward_scorer_refresh_duration_seconds", "Reading the windows and building the snapshot", _SECONDS
     )
     refresh_failures = counter(
-        "windward_scorer_refresh_failures", "Refreshes that failed", reason=("redis", "internal", "rows")
+        "windward_scorer_refresh_failures", "Refreshes that failed", reason=("redis", "internal", "rows", "tables")
     )
     clock_ahead = gauge(
         "windward_scorer_clock_ahead_seconds", "How far this host's clock is ahead of Redis'; below 0: behind"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -64,6 +65,22 @@ def window_table(
     return encode_table(header, columns, "\n".join(machines).encode())
 
 
+def of_partition(raw: bytes, partition: int) -> bytes:
+    """Return a table as the stream app writes it for another partition."""
+    table = decode_table(raw)
+    return encode_table(msgspec.structs.replace(table.header, partition=partition), table.columns, table.names)
+
+
+def unsummed(raw: bytes, **header: Any) -> bytes:
+    """Return a table as writers before the checksum left it, with another header: to damage it, and to be read."""
+    length = int.from_bytes(raw[8:12], "little")
+    fields = json.loads(raw[12 : 12 + length]) | header
+    fields.pop("crc32c", None)
+    head = json.dumps(fields, separators=(",", ":")).encode()
+    head += b" " * (-(12 + len(head)) % 8)
+    return raw[:8] + len(head).to_bytes(4, "little") + head + raw[12 + length :]
+
+
 def no_changes(base: bytes) -> bytes:
     """Return the changes of a base in which no row changed."""
     table = decode_table(base)
@@ -82,11 +99,12 @@ def changes_of(base: bytes, rows: Sequence[int], **figures: Any) -> bytes:
 def values(names: Names, tables: Sequence[bytes]) -> dict[str, bytes]:
     """Return by key what the stream app stores of one table a partition; a value that is none is stored as it is."""
     found: dict[str, bytes] = {}
-    for partition, base in enumerate(tables):
+    for partition, raw in enumerate(tables):
         try:
+            base = of_partition(raw, partition) if partition else raw
             changes = no_changes(base)
         except TableError:
-            changes = base
+            base = changes = raw
         found |= {names.windows(partition): base, names.window_changes(partition): changes}
     return found
 

@@ -6,9 +6,10 @@ Layout (little endian):
 
     8 bytes   magic ``WINDTBL`` and the major version as one byte
     4 bytes   length of the header, uint32
-    header    JSON: ``minor``, ``machines`` (rows), ``windows_s``, ``partition``, ``offset``, ``topic_id``, ``slot_s``,
-              ``facts`` (version of the partition's facts), ``written_at``, ``base`` (number of the write of the base;
-              0 outside Redis), ``names_bytes`` (length of the names),
+    header    JSON: ``crc32c`` (first: checksum of the whole value with zeros in its place, eight digits; where it is
+              absent nothing is verified), ``minor``, ``machines`` (rows), ``windows_s``, ``partition``, ``offset``,
+              ``topic_id``, ``slot_s``, ``facts`` (version of the partition's facts), ``written_at``,
+              ``base`` (number of the write of the base; 0 outside Redis), ``names_bytes`` (length of the names),
               ``resources`` (names of the resource axis), ``columns``: [[name, dtype, shape], ...]
     columns   one after another, each starting at a multiple of 8 from the end of the header padding; the machine is
               the last axis of every column
@@ -57,6 +58,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
+from crc32c import crc32c
 from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
@@ -79,6 +81,9 @@ _RESOURCE_AXES = dict.fromkeys(
 
 _MAGIC = b"WINDTBL"
 _PREFIX = struct.Struct("<7sBI")
+_SUM, _NO_SUM = b'{"crc32c":"', b"00000000"
+_SUM_AT = _PREFIX.size + len(_SUM)
+_SUM_END = _SUM_AT + len(_NO_SUM)
 
 
 class TableError(ValueError):
@@ -140,7 +145,7 @@ def encode_table(header: Header, columns: Mapping[str, NDArray[np.generic]], nam
     header.resources = header.resources or RESOURCES
     header.columns = [(name, column.dtype.str[1:], list(column.shape)) for name, column in columns.items()]
     header.names_bytes = len(names)
-    head = _header_encoder.encode(header)
+    head = _SUM + _NO_SUM + b'",' + _header_encoder.encode(header)[1:]
     head += b" " * (-(len(head) + _PREFIX.size) % 8)
     parts: list[bytes | memoryview] = [_PREFIX.pack(_MAGIC, MAJOR, len(head)), head]
     for column in columns.values():
@@ -149,20 +154,28 @@ def encode_table(header: Header, columns: Mapping[str, NDArray[np.generic]], nam
         if padding := -contiguous.nbytes % 8:
             parts.append(b"\0" * padding)
     parts.append(names)
+    whole = 0
+    for part in parts:
+        whole = crc32c(part, whole)
+    parts[1] = _SUM + b"%08x" % whole + head[_SUM_END - _PREFIX.size :]
     return b"".join(parts)
 
 
-def decode_table(raw: bytes) -> WindowTable:
+def decode_table(raw: bytes, partition: int | None = None) -> WindowTable:
     """Return the table in ``raw`` without copying it.
 
-    Raises TableError for a value that is not a table, is cut short, names fewer resources than an axis has, or has
-    another major version.
+    Raises TableError for a value that is not a table, is cut short or has another checksum than it says. The same for
+    one that names fewer resources than an axis has, has another major version, or is not of ``partition``.
     """
     if len(raw) < _PREFIX.size or raw[:7] != _MAGIC:
         raise TableError("not a window table")
     _, major, header_bytes = _PREFIX.unpack_from(raw)
     if major != MAJOR:
         raise TableError(f"window table of major version {major}; this reader knows {MAJOR}")
+    if raw[_PREFIX.size : _SUM_AT] == _SUM:
+        whole = crc32c(memoryview(raw)[_SUM_END:], crc32c(_NO_SUM, crc32c(raw[:_SUM_AT])))
+        if raw[_SUM_AT:_SUM_END] != b"%08x" % whole:
+            raise TableError(f"window table is damaged: its checksum is {whole:08x}, it says {raw[_SUM_AT:_SUM_END]!r}")
     offset = _PREFIX.size + header_bytes
     if len(raw) < offset:
         raise TableError(f"window table is damaged: {len(raw)} bytes, its header alone has {offset}")
@@ -185,6 +198,8 @@ def decode_table(raw: bytes) -> WindowTable:
         raise TableError(f"window table is damaged: its columns do not fit {header.machines} machines")
     if header.names_bytes != len(names) or (names and rows != header.machines):
         raise TableError(f"window table is damaged: {len(names)} bytes of names for {header.machines} machines")
+    if partition not in (None, header.partition):
+        raise TableError(f"a table of partition {header.partition}, under the key of partition {partition}")
     if wrong := _disagreement(columns, header.resources):  # a value must not be read as another resource's
         raise TableError(f"window table is damaged: {wrong}")
     return WindowTable(header, columns, names)

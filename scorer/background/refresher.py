@@ -54,6 +54,7 @@ class Refresher(BackgroundThread):
             self._metrics.refresh_failures.labels("internal").inc()
             log.exception("scorer.refresh.failed")
             return
+        self._metrics.refresh_failures.labels("tables").inc(self._loader.refused)
         if snapshot is not None:
             self._try_to_prepare(snapshot)
             self._latest.snapshot = snapshot

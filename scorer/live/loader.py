@@ -44,6 +44,8 @@ class UsageLoader:
         self._looked_at = -math.inf
         self._watch = HeadWatch(names.instance_usage)
         self._tables: dict[int, UsageTable] = {}
+        self.refused: set[int] = set()
+        """The partitions whose newest table cannot be read."""
         self.usages = Usages()
 
     def refresh(self, partitions: int) -> bool:
@@ -62,12 +64,14 @@ class UsageLoader:
                 continue  # the last one is kept
             raw = answer if partition < partitions else b""
             self._watch.note(partition, raw)
+            self.refused.discard(partition)
             if not raw:
                 self._tables.pop(partition, None)
                 continue
             try:
-                self._tables[partition] = UsageTable(decode_table(raw), self._tables.get(partition))
+                self._tables[partition] = UsageTable(decode_table(raw, partition), self._tables.get(partition))
             except TableError as error:
+                self.refused.add(partition)
                 log.warning("scorer.usage.refused", extra={"values": {"partition": partition, "error": str(error)}})
         if not stale:
             return False
@@ -145,6 +149,11 @@ class Loader:
             previous=self._snapshot,
         ).with_use(self._learned, self._usage_loader.usages, self._predicted)
         return self._snapshot
+
+    @property
+    def refused(self) -> int:
+        """How many tables could not be read, or are of another partition, at the last look."""
+        return len(self._reader.problems) + len(self._usage_loader.refused)
 
     def close(self) -> None:
         """Close the connections; the next refresh opens others."""

@@ -147,7 +147,7 @@ class WindowsReader:
             return False
         known = self._newest.get(partition)
         try:
-            changes = decode_table(raw) if raw else None
+            changes = decode_table(raw, partition) if raw else None
             if known is None or changes is None or changes.header.base != known.header.base:
                 return self._read_whole(partition)
             return self._take(partition, PartitionWindows(known.base, changes, known))
@@ -185,9 +185,8 @@ class WindowsReader:
         self._watch.note(partition, changes)
         if base is None or changes is None:
             return self._refuse(partition, f"the {'base' if base is None else 'changes'} of its windows are lost")
-        return self._take(
-            partition, PartitionWindows(decode_table(base), decode_table(changes), self._newest.get(partition))
-        )
+        tables = decode_table(base, partition), decode_table(changes, partition)
+        return self._take(partition, PartitionWindows(*tables, self._newest.get(partition)))
 
     def _refuse(self, partition: int, problem: str) -> bool:
         if self.problems.get(partition) != problem:

@@ -134,6 +134,30 @@ def test_a_damaged_table_leaves_the_last_good_one(wire: CountingWire, names: Nam
     assert after.names == ("a", "b")
 
 
+def test_the_windows_of_another_partition_are_refused(wire: CountingWire, names: Names) -> None:
+    """Under a partition's keys; the last good ones stay, and it is told once, in words, and counted. Usage as well."""
+    publish(wire, names, [window_table(["a"]), window_table(["b"])])
+    wire.one("SET", names.instance_usage(0), _usage_table(1.0))
+    loader = Loader(wire, names)
+    loader.refresh()
+    assert loader.refused == 0
+    strange = values(names, [window_table(["a"]), window_table(["c"])])
+    for key in (names.windows, names.window_changes):
+        wire.one("SET", key(0), strange[key(1)])
+    loader.refresh()
+    assert loader._snapshot is not None
+    assert loader._snapshot.names == ("a", "b")
+    assert loader._reader.problems == {0: "a table of partition 1, under the key of partition 0"}
+    assert loader.refused == 1
+    usage = UsageLoader(wire, names, look_s=0.0)
+    wire.one("SET", names.instance_usage(1), _usage_table(1.0))
+    assert usage.refresh(2)
+    assert (usage.refused, usage.usages.find("a", "one") is not None) == ({1}, True)
+    publish(wire, names, [window_table(["a"]), window_table(["b"])])
+    loader.refresh()
+    assert loader.refused == 0
+
+
 def test_partitions_that_go_take_their_machines(wire: CountingWire, names: Names) -> None:
     """Fewer partitions, or one without machines, mean fewer machines; those of the ledger stay, without data."""
     publish(wire, names, [window_table(["a"]), window_table(["b"])])

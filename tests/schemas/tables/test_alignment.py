@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from schemas.tables.window_table import (
 )
 from scorer.snapshot.builder import build_snapshot
 from tests.rows import each_row
+from tests.window_tables import unsummed
 
 THREE = ("cpu", "memory", "nic")
 MACHINES = ["a", "b"]
@@ -95,7 +95,7 @@ def test_resources_are_aligned_by_name(resources: tuple[str, ...]) -> None:
 
 def test_tables_of_writers_with_different_resources_are_joined() -> None:
     """Each machine has what its own worker measured."""
-    other = decode_table(value_of(("gpu", "memory", "cpu")).replace(b"a\nb", b"c\nd"))
+    other = decode_table(unsummed(value_of(("gpu", "memory", "cpu"))).replace(b"a\nb", b"c\nd"))
     snapshot = build_snapshot([table_of(RESOURCES), other, decode_table(FIRST)], {}, {})
     assert snapshot.names == ("a", "b", "c", "d")
     mean = snapshot.column("mean")
@@ -104,14 +104,6 @@ def test_tables_of_writers_with_different_resources_are_joined() -> None:
 
 
 FIRST = value_of(THREE)
-
-
-def rewrite(raw: bytes, **changes: Any) -> bytes:
-    """The value with another header of the same length."""
-    length = int.from_bytes(raw[8:12], "little")
-    head = json.dumps(json.loads(raw[12 : 12 + length]) | changes, separators=(",", ":")).encode()
-    assert len(head) <= length
-    return raw[:12] + head.ljust(length) + raw[12 + length :]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +116,7 @@ def rewrite(raw: bytes, **changes: Any) -> bytes:
 def test_a_table_whose_axis_is_not_named_right_is_refused(resources: list[str], words: str) -> None:
     """A value must never be read as another resource's."""
     with pytest.raises(TableError, match=words):
-        decode_table(rewrite(FIRST, resources=resources))
+        decode_table(unsummed(FIRST, resources=resources))
 
 
 def test_the_header_fits_into_what_a_scorer_looks_at() -> None:

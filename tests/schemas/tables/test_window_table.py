@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 
 from schemas.tables.window_table import MAJOR, Header, TableError, decode_table, encode_table, resource_axis
 from tests.rows import each_row
-from tests.schemas.test_golden import TABLE
+from tests.schemas.test_golden import SUMMED, TABLE
 
 KINDS = [np.float64, np.float32, np.uint16, np.uint32, np.int64, np.uint8, np.bool_]
 NAMES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=20)
@@ -77,6 +77,26 @@ def test_the_golden_table_is_refused_at_every_cut() -> None:
     for more in (b"\0", b"\n", b"x", b"\nm-4"):
         with pytest.raises(TableError):
             decode_table(TABLE + more)
+
+
+def test_no_wrong_bit_is_read_as_a_number() -> None:
+    """Each bit of a table turned round: refused, but in the name of the checksum, which leaves all else as it was."""
+    whole = decode_table(SUMMED)
+    for bit in range(8 * len(SUMMED)):
+        raw = bytearray(SUMMED)
+        raw[bit // 8] ^= 1 << bit % 8
+        try:
+            table = decode_table(bytes(raw))
+        except TableError:
+            continue
+        assert 12 <= bit // 8 < 23
+        assert all(table.columns[name].tobytes() == column.tobytes() for name, column in whole.columns.items())
+
+
+def test_a_wrong_checksum_is_told() -> None:
+    """Both are."""
+    with pytest.raises(TableError, match=r"^window table is damaged: its checksum is \w{8}, it says b'\w{8}'$"):
+        decode_table(SUMMED[:-1] + b"5")
 
 
 def test_any_wrong_byte_is_read_or_refused() -> None:

@@ -15,6 +15,7 @@ class OneSnapshot:
     """A loader that has one snapshot, once."""
 
     wire = windows = Wire({"url": "redis://127.0.0.1"})
+    refused = 3
 
     def __init__(self) -> None:
         self._left = [fleet(machine("a")).snapshot]
@@ -38,5 +39,6 @@ def test_what_preparing_raises_keeps_no_snapshot_back() -> None:
     assert latest.snapshot is not None
     assert latest.snapshot.names == ("a",)
     assert metrics.refresh_failures.labels("rows")._value.get() == 1
+    assert metrics.refresh_failures.labels("tables")._value.get() == 3
     refresher.look()
     assert latest.snapshot is not None
