@@ -7,6 +7,7 @@
 #   make test-kafka   the recovery tests against three brokers of Apache Kafka (needs Java 17 and Maven)
 #   make test-alerts  outages of a live stack under Prometheus, a quarter of an hour: each tells one alert
 #   make test-kubernetes  pods on a real control plane, through kills and cuts (needs Go; built in 5 to 15 minutes, once)
+#   make test-sanitized  the compiled part under the sanitizers of gcc or clang, in a minute
 #   make bench-check TREE=/tmp/other   what is slower than in that checkout, beside it in pairs; ten minutes
 #   make growth       the figures and pictures of docs/growth.md, measured anew; half an hour on idle cores
 #   make docs         the documentation, as a site in build/site
@@ -47,7 +48,7 @@ define INSTALL
 	esac; done; exit $$(cat $(VENV)/status)
 endef
 
-.PHONY: demo test test-again test-long test-fuzz test-kafka test-alerts test-kubernetes bench-check growth docs packages generated lint lock clean setup
+.PHONY: demo test test-again test-long test-fuzz test-kafka test-alerts test-kubernetes test-sanitized bench-check growth docs packages generated lint lock clean setup
 .DELETE_ON_ERROR:
 
 setup: $(VENV)/for-tests kernel
@@ -96,6 +97,10 @@ test-kafka: setup
 	WINDWARD_TEST_KAFKA=apache $(PYTEST) -n 2 $(SPREAD) -m broker \
 		tests/integration/test_recovery.py tests/integration/test_stack_broker.py tests/integration/test_stack_broker_lost.py \
 		tests/integration/test_stack_up_apache.py tests/integration/test_kafka_users.py $(TOLD)
+
+# A fault of the compiled part ends it with a report of the sanitizer.
+test-sanitized: setup
+	$(LIMITED) $(BIN)/python -m tests.sanitized -q -m 'not slow' tests/scorer/ranking/kernel tests/scorer/ranking/recorded $(TOLD)
 
 bench-check: setup
 	@test -d "$(TREE)" || { echo "usage: make bench-check TREE=a-checkout-of-another-commit" >&2; exit 2; }

@@ -7,15 +7,13 @@ entry tells the rest of the code about the resource. The compiled part is built 
 from __future__ import annotations
 
 import ast
-import ctypes
 import importlib.util
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
-from ops.packages.compiler import compile_kernel
+from tests.own_library import in_place_of_ours
 
 ENTRY = 'Resource(name="tpu", unit="tensor chips", measured="chips kept busy", decimals=3)'
 
@@ -39,17 +37,9 @@ def add_resource() -> None:
     exec(compile(ast.fix_missing_locations(tree), spec.origin, "exec"), vars(module))
 
 
-def compile_for_it(folder: str) -> None:
-    """Build the compiled part for one resource more, and load it in place of the one of the checkout."""
-    from schemas.resources import RESOURCES
-
-    library = compile_kernel(Path(), into=Path(folder) / "kernel.so", resources=len(RESOURCES))
-    load = ctypes.PyDLL
-    ctypes.PyDLL = lambda name, *more: load(str(library) if name.endswith("kernel.so") else name, *more)  # type: ignore[assignment,misc]
-
-
 if __name__ == "__main__":
     add_resource()
-    with tempfile.TemporaryDirectory() as folder:
-        compile_for_it(folder)
+    from schemas.resources import RESOURCES
+
+    with in_place_of_ours(f"-DR={len(RESOURCES)}"):
         sys.exit(pytest.main(sys.argv[1:]))

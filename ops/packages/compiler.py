@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -19,8 +20,13 @@ KERNEL = Path("scorer/ranking/kernel")
 LIBRARY = "kernel.so"
 FLAGS = (
     "-std=c11", "-D_GNU_SOURCE", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC",
-    "-shared", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",
+    "-shared", "-Wall", "-Wextra", "-Werror",
 )  # fmt: skip
+SANITIZED = (
+    "-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined,float-cast-overflow",
+    "-fno-sanitize-recover=all",
+)  # fmt: skip
+"""Flags for a library that stops at the first access beside its arrays, and at undefined behaviour: for tests."""
 ZIG = "ziglang>=0.14,<0.18"
 """What builds the library where there is no ``cc``: 411 MB, for the time of the build."""
 
@@ -41,10 +47,10 @@ def has_cc() -> bool:
     return shutil.which(os.environ.get("CC", "cc")) is not None
 
 
-def compile_kernel(root: Path, target: str = "", into: Path | None = None, resources: int = 0) -> Path:
+def compile_kernel(root: Path, target: str = "", into: Path | None = None, more: Sequence[str] = ()) -> Path:
     """Build the library of a checkout. Raises SystemExit.
 
-    ``target``: another platform, as zig names it; ``resources``: their number, where it is not that of ``row.h``.
+    ``target``: another platform, as zig names it; ``more``: flags besides, which come last.
     """
     library = into or root / KERNEL / LIBRARY
     if target or not has_cc():
@@ -52,7 +58,7 @@ def compile_kernel(root: Path, target: str = "", into: Path | None = None, resou
     else:
         command = [os.environ.get("CC", "cc")]
     made = library.with_name(f"{library.name}.{os.getpid()}")
-    flags = [*FLAGS, f'-DSOURCES="{digest(root)}"', *([f"-DR={resources}"] if resources else [])]
+    flags = [*FLAGS, f'-DSOURCES="{digest(root)}"', *more]
     done = subprocess.run(
         [*command, *flags, "-o", str(made), str(root / KERNEL / "kernel.c"), "-lm"],
         stderr=subprocess.PIPE, text=True, check=False,

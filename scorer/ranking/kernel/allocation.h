@@ -25,10 +25,10 @@ static inline double whole(double amount, const Allocation *p, int r) {
     return p->rounding ? rint(amount * p->units[r]) : amount;
 }
 
-/* Return 100 * part / limit, NaN where the limit is 0 or unknown; for whole numbers truncated. */
+/* Return 100 * part / limit in 0-100, NaN where the limit is 0 or unknown; for whole numbers truncated. */
 static inline double percent_of(double part, double limit, int rounding) {
     if (!(limit > 0)) return NAN;
-    double percent = part * 100.0 / limit;
+    double percent = least(largest(part * 100.0 / limit, 0.0), 100.0); /* also of a part that no machine can have */
     if (!rounding) return percent;
     double near = rint(percent); /* a quotient just below a whole number is that number: both sides are whole */
     return near * limit == part * 100.0 ? near : trunc(percent);

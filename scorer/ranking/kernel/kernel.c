@@ -2,6 +2,9 @@
 #include "evaluate.h"
 #include "allocation.h"
 
+/* All filters have one signature, and all scores; few use every argument. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #include "../filters/affinity.c"
 #include "../filters/cordon.c"
 #include "../filters/daily_peak.c"
@@ -33,6 +36,7 @@
 #include "../scores/spread.c"
 #include "../scores/taint_preference.c"
 #include "../scores/target_load_packing.c"
+#pragma GCC diagnostic pop
 
 const FilterEntry FILTERS[] = {
     FILTER_ENTRY(machine_name, None),
