@@ -34,7 +34,7 @@ from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.rpc.service import METHODS, ScorerService
 from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
-from scorer.snapshot.latest import Latest
+from scorer.snapshot.snapshot import Latest
 from scorer.wire import Wire
 
 FACTS_S = 1.0

@@ -20,8 +20,15 @@ from schemas.rpc.envelope import Error, Query, Reply
 from schemas.tables.window_table import decode_table, encode_table
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.ring import Ring
-from streams.state.checkpoint import decode_vitals, encode_hour, encode_position, encode_vitals, restore_place
-from streams.state.instance_checkpoint import encode_usage, restore_usage
+from streams.state.checkpoint import (
+    decode_vitals,
+    encode_hour,
+    encode_position,
+    encode_usage,
+    encode_vitals,
+    restore_place,
+    restore_usage,
+)
 from streams.state.manifest import decode_manifest
 from tests.schemas import golden_values as messages
 from tests.streams import golden_values as states

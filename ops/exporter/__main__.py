@@ -11,8 +11,7 @@ from typing import Any
 
 from ops.exporter.exporter import Exporter
 from ops.exporter.exposition import OPEN_METRICS, TEXT
-from ops.exporter.labels import label_names
-from ops.exporter.selection import Selection
+from ops.exporter.selection import Selection, label_names
 from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Reader
 from schemas.process.page_server import PageServer, StartResponse, WsgiApplication

@@ -15,8 +15,7 @@ import numpy as np
 
 from ops.exporter import classes, instances
 from ops.exporter.exposition import SECONDS, Columns, Family, MachineNames
-from ops.exporter.labels import label_columns
-from ops.exporter.selection import Selection, unit_name, window_name
+from ops.exporter.selection import Selection, label_columns, unit_name, window_name
 from ops.exporter.state import State
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request

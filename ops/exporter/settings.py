@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from ops.exporter.labels import label_names
+from ops.exporter.selection import label_names
 from schemas.process.settings import setting
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from scorer.settings import LedgerSettings

@@ -19,8 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from ops.replay.play.contenders import contenders
-from ops.replay.play.evictions import Evicting
-from ops.replay.play.moves import Moving
+from ops.replay.play.moves import Evicting, Moving
 from ops.replay.play.roles import Policy
 from ops.replay.play.simulation import Outcome, simulate
 from ops.replay.report.calibration import Chances

@@ -11,8 +11,7 @@ from scorer.background.thread import BackgroundThread
 from scorer.live.loader import Loader
 from scorer.live.wake_ups import WakeUps
 from scorer.metrics import Metrics
-from scorer.snapshot.latest import Latest
-from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.snapshot import Latest, Snapshot
 from scorer.wire import AWAY
 
 log = logging.getLogger("windward.scorer")

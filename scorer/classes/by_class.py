@@ -19,8 +19,7 @@ import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.classes.capacity import degraded
-from scorer.classes.reclaimed import GROUPS, reckoning, reclaimable
-from scorer.classes.seen import MachinesSeen
+from scorer.classes.reclaimed import GROUPS, MachinesSeen, reckoning, reclaimable
 from scorer.classes.strategy import Reclaim
 from scorer.classes.uses import ASKED, BATCH, MEASURED
 from scorer.ledger.record.limits import Limit, total

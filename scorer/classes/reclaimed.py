@@ -6,19 +6,31 @@ once, with what they ask. The amounts of batch and free do not change what these
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schemas.resources import CPU
+from schemas.rpc.request import Request
 from schemas.tables.window_table import PERCENTILES
 from scorer.classes.capacity import batch, batch_takings, mid, unused
 from scorer.classes.prediction import Peaks
-from scorer.classes.seen import MachinesSeen
 from scorer.classes.strategy import Reclaim
 from scorer.classes.uses import Uses, uses_from
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
+
+
+class MachinesSeen(Protocol):
+    """Some machines, or all, with their columns by name, for one request."""
+
+    request: Request
+
+    def __len__(self) -> int: ...
+
+    def __getattr__(self, name: str) -> NDArray[Any]: ...
+
 
 GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("batch", "free")}
 """The classes whose amounts are one sum with those of a class: free has what batch leaves."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -203,3 +204,16 @@ def inverse_of(column: Floats) -> Floats:
 
 def _window(columns: Columns, windows_s: Sequence[int], name: str, place: int) -> Floats:
     return columns.get(name, windows_s[place] if windows_s else 0)
+
+
+@dataclass
+class Latest:
+    """The newest snapshot, between the thread that builds snapshots and the one that decides on them.
+
+    Each field is written by one of the two threads; to assign and to read one is atomic.
+    """
+
+    snapshot: Snapshot | None = None
+    """Written by the thread that builds snapshots; None before the first."""
+    ledger_machines: Iterable[str] = ()
+    """Machines that hold instances, written by the thread that decides: a snapshot has them even without windows."""

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from schemas.resources import PRIORITY_CLASSES
 from schemas.tables.alignment import resource_parts
+from schemas.tables.instance_table import COLUMNS
 from schemas.tables.window_table import Header, TableError, decode_table, encode_table, resource_axis
+from streams.fold.instance_usage import InstanceUsage, blank
 from streams.fold.peaks import minute_means
 from streams.fold.ring import MINUTE_SLOTS, NO_SLOT, PEAKS, RING_MINUTES, SLOTS, VITALS, Ring
 
@@ -129,3 +131,36 @@ def restore_minutes(ring: Ring) -> None:
 
 def _encode(columns: dict[str, NDArray[Any]], rows: int, names: bytes = b"") -> bytes:
     return encode_table(Header(machines=rows, windows_s=(), columns=[]), columns, names)
+
+
+def encode_usage(usage: InstanceUsage, header: Mapping[str, Any]) -> bytes:
+    """Return the figures of all pairs; ``header`` has the fields of `Header` besides the shape."""
+    used = len(usage)
+    columns: dict[str, NDArray[Any]] = {name: getattr(usage, name)[..., :used] for name in COLUMNS}
+    head = Header(machines=used, windows_s=(), columns=[], **header)
+    return encode_table(head, columns, "\n".join(usage.names).encode())
+
+
+def restore_usage(usage: InstanceUsage, raw: bytes) -> Header:
+    """Replace ``usage`` by the figures of a value, and return its header.
+
+    Resources are aligned by name. Raises TableError for a value that is not of this encoding, and leaves ``usage``
+    unchanged.
+    """
+    table = decode_table(raw)
+    pairs = table.header.machines
+    if len(set(table.machines)) != pairs:
+        raise TableError("usage by instance is damaged: a pair is listed twice")
+    columns: dict[str, NDArray[Any]] = {}
+    try:
+        for name in COLUMNS.keys() & table.columns.keys():
+            columns[name] = blank(name, pairs)
+            if resource_axis(name) is None:
+                columns[name][...] = table.columns[name].reshape(columns[name].shape)
+                continue
+            for resources, part in resource_parts(table, name):
+                columns[name][resources] = part
+        usage.restore(table.machines, columns)
+    except (ValueError, IndexError, TypeError) as error:
+        raise TableError(f"usage by instance is damaged: {error}") from None
+    return table.header

@@ -26,8 +26,7 @@ from schemas.tables.window_table import Header, TableError
 from schemas.values.read_json import read_as
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.ring import HOURS, MINUTE_SLOTS, NO_SLOT, PEAKS, SLOTS, Ring, S
-from streams.state.checkpoint import blank_place, decode_vitals, restore_minutes, restore_place
-from streams.state.instance_checkpoint import restore_usage
+from streams.state.checkpoint import blank_place, decode_vitals, restore_minutes, restore_place, restore_usage
 from streams.state.manifest import Manifest, checksum
 
 KINDS = ("state", "vitals", "slots", "peaks", "facts", "usage")

@@ -17,8 +17,7 @@ import numpy as np
 from schemas.messages.process import Worker
 from schemas.names import SILENT_S, Names
 from streams.fold.ring import HOURS, NO_SLOT
-from streams.state.checkpoint import encode_hour, encode_position, encode_vitals
-from streams.state.instance_checkpoint import encode_usage
+from streams.state.checkpoint import encode_hour, encode_position, encode_usage, encode_vitals
 from streams.state.manifest import Manifest, checksum, decode_manifest
 from streams.state.partition import Base, Partition, Position, Written
 from streams.state.resume import Resumed, Stored, resume, resume_usage

@@ -17,7 +17,7 @@ from schemas.names import Names
 from schemas.tables.instance_table import COLUMNS
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
-from streams.state.instance_checkpoint import restore_usage
+from streams.state.checkpoint import restore_usage
 from tests.integration.pipeline import Pipeline, make_samples
 
 pytestmark = pytest.mark.integration

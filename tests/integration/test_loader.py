@@ -24,7 +24,7 @@ from scorer.rpc.methods.listings import instances, machines
 from scorer.wire import Command, Wire
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
-from streams.state.instance_checkpoint import encode_usage
+from streams.state.checkpoint import encode_usage
 from tests.conftest import Valkey
 from tests.window_tables import changes_of, publish, values, window_table
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ops.replay.play.evictions import ByAdvice, Evicting
-from ops.replay.play.moves import Moving, Rebalancer
+from ops.replay.play.moves import ByAdvice, Evicting, Moving, Rebalancer
 from ops.replay.play.policies import ProfilePolicy
 from ops.replay.play.references import PARTS, REFERENCES, AsRecorded, KnowingBatch, ProdAlone, Told, told
 from ops.replay.play.roles import Evictor, Mover, Policy

@@ -14,6 +14,7 @@ an instance has `UNKNOWN_MEMORY` for each core that it asks for.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from ops.replay.workload import MINUTE_S, Workload
 from schemas.resources import CPU, MEMORY
 from scorer.planning.balance.by_overload import rebalance
 from scorer.planning.balance.cost import memory_of
+from scorer.planning.drain.evicting import evicting
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.rebalance_section import COUNT_MAX
 from scorer.ranking.tables import Tables
@@ -86,3 +88,31 @@ def copy_minutes(workload: Workload, gbit: float) -> Floats:
     with np.errstate(over="ignore"):
         minutes: Floats = np.minimum(memory / (gbit * BYTES_PER_GBIT) / MINUTE_S, workload.minutes)
     return minutes
+
+
+class Evicting(NamedTuple):
+    """How often the plan is carried out, and by which profile's sums."""
+
+    every_minutes: int
+    profile: Profile | None = None
+    """None: each profile's own. One with a larger share evicts less: instances slightly above their sum stay."""
+
+    def named(self, name: str) -> str:
+        """Return the name of a profile with these evictions."""
+        by = f" by {self.profile.name}" if self.profile is not None else ""
+        return f"{name}, evict {self.every_minutes} min{by}"
+
+
+class ByAdvice:
+    """Evicts as `windward drain --evict` advises for a profile with sums by class."""
+
+    def __init__(self, profile: Profile, workload: Workload, every_minutes: int) -> None:
+        self.every_minutes = every_minutes
+        self._profile = profile
+        self._number = {name: number for number, name in enumerate(workload.instances)}
+
+    def evictions(self, moment: Moment) -> list[int]:
+        """Return all advised evictions."""
+        most = max(len(moment.ledger.instances), 1)
+        advice = evicting(moment.inputs(self._profile, Tables()), evictions_max=most)
+        return [] if advice is None else [self._number[one.instance.id] for one in advice.evicted]

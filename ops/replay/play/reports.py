@@ -19,7 +19,7 @@ from schemas.tables.window_table import decode_table
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.usages import Usages, UsageTable
 from streams.fold.instance_usage import InstanceUsage
-from streams.state.instance_checkpoint import encode_usage
+from streams.state.checkpoint import encode_usage
 
 DROP_EVERY_MINUTES = 15
 """So often figures of instances are dropped whose last report is older than `SILENT_S`, as by a stream worker."""

@@ -21,8 +21,7 @@ from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.staleness import degraded
 from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
-from scorer.snapshot.latest import Latest
-from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.snapshot import Latest, Snapshot
 from scorer.wire import AWAY, Command
 
 _LOOK_S = 1.0

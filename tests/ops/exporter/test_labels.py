@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ops.exporter.labels import label_name, label_names
+from ops.exporter.selection import label_name, label_names
 
 
 @settings(deadline=None)

@@ -6,7 +6,7 @@ from typing import Any
 
 from scorer.background.refresher import Refresher
 from scorer.metrics import Metrics
-from scorer.snapshot.latest import Latest
+from scorer.snapshot.snapshot import Latest
 from scorer.wire import Wire
 from tests.scorer.fleets import fleet, machine
 

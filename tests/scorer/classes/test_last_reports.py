@@ -16,7 +16,7 @@ from scorer.snapshot.usage_columns import pair_digest
 from scorer.snapshot.usages import Usages, UsageTable
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
-from streams.state.instance_checkpoint import encode_usage
+from streams.state.checkpoint import encode_usage
 
 CPU, MEMORY = RESOURCES.index("cpu"), RESOURCES.index("memory")
 START_S = 1_790_000_000.0

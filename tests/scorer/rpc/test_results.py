@@ -21,7 +21,7 @@ from scorer.rpc.methods.current import Current
 from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.rpc.service import ScorerService
 from scorer.settings import ScorerSettings
-from scorer.snapshot.latest import Latest
+from scorer.snapshot.snapshot import Latest
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.ledger.ledger_model import LedgerModel
 

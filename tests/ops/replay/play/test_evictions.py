@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from ops.replay.play.evictions import ByAdvice
+from ops.replay.play.moves import ByAdvice
 from ops.replay.play.policies import ProfilePolicy
 from ops.replay.play.roles import Spell
 from ops.replay.play.simulation import Outcome, simulate

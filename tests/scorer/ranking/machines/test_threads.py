@@ -34,8 +34,7 @@ from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import Decision, rank
 from scorer.rpc.methods.current import Current
 from scorer.snapshot.builder import build_snapshot
-from scorer.snapshot.latest import Latest
-from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.snapshot import Latest, Snapshot
 from tests.scorer.fleets import request
 from tests.window_tables import GIB, window_table
 

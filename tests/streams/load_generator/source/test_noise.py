@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.load_generator.source.noise import Noise
+from streams.load_generator.source.generator import Noise
 
 ROWS = np.arange(50)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.tables.window_table import Header, TableError, decode_table, encode_table
 from streams.fold.instance_usage import InstanceUsage
-from streams.state.instance_checkpoint import encode_usage, restore_usage
+from streams.state.checkpoint import encode_usage, restore_usage
 from tests.streams.fold.test_instance_usage import DAYS, START, applied, report, state
 
 HEADER = {"partition": 3, "offset": 77, "topic_id": "t", "written_at": START}
