@@ -22,8 +22,10 @@ The stated error of the fleet's mean is by kinds: instances of a kind are alike,
 
 Robust: what a machine's agent reports is left out while its instances differ from others of their kinds by more than
 `APART` times what machines usually do (`believed`). A use above `USE_MAX` counts as that. So one owner whose instances
-use much moves its own kinds, and an agent that says too much, or too little, of all moves none. One that says too much
-of a kind and as much too little of others is believed (docs/learning.md has how far that moves a kind).
+use much moves its own kinds, and an agent that says too much, or too little, of all moves none. One that knows the rule
+stays just below it, with one kind alone far off: docs/learning.md has how far that moves a kind. It costs 0.5 % of the
+honest instances, which lowers means by 0.0004. Rejected: a third distance, the largest over the kinds of a machine. It
+left out 2.3 % for 0.23 in place of 0.31.
 
 Usage that a machine cannot have is no evidence: more than its capacity, or than `CAPACITY_MOST` times the fleet's
 median capacity, whatever its agent says that it has.
@@ -230,9 +232,10 @@ def added(before: Uses, seen: MeasuredInstances, kinds: Iterable[str], since_s: 
 def believed(use: Floats, known: Bools, of: Integers, machines: Integers) -> Bools:
     """Return [K]: whether an instance's machine reports what machines with instances of these kinds do.
 
-    A machine's distance is the sum over its instances of (use - median of the kind), divided by what chance makes of
-    such a sum: the root of the sum of the squared spreads of their kinds. A spread is the median distance from the
-    median. How large distances usually are, the machines say themselves.
+    A machine has two distances: the sum over its instances of (use - median of the kind), and the sum of its absolute
+    values. In the second too much of one kind is not made up for by too little of another. Each is divided by what
+    chance makes of such a sum: the root of the sum of the squared spreads of their kinds. A spread is the median of the
+    distances from the median. How large distances usually are, the machines say themselves.
     """
     found = np.ones(use.size, np.bool_)
     at = np.flatnonzero(known)
@@ -241,9 +244,12 @@ def believed(use: Floats, known: Bools, of: Integers, machines: Integers) -> Boo
         return found
     apart = use[at] - _medians(use[at], of[at])[of[at]]
     spread = np.maximum(_medians(np.abs(apart), of[at]), SPREAD_MIN)[of[at]]
-    distance = np.bincount(place, apart) / np.sqrt(np.bincount(place, spread**2))
-    distance -= np.median(distance)
-    liar = np.abs(distance) > APART * max(1.4826 * float(np.median(np.abs(distance))), 1.0)
+    chance = np.sqrt(np.bincount(place, spread**2))
+    liar = np.zeros(rows.size, np.bool_)
+    for each in (apart, np.abs(apart)):
+        distance = np.bincount(place, each) / chance
+        distance -= np.median(distance)
+        liar |= np.abs(distance) > APART * max(1.4826 * float(np.median(np.abs(distance))), 1.0)
     found[at] = ~liar[place]
     return found
 

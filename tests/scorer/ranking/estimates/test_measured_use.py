@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -22,16 +23,19 @@ from scorer.ranking.estimates.learned_estimate import LearnedEstimate
 from scorer.ranking.estimates.measured_use import (
     FLEET,
     HALF_LIFE_S,
+    USE_MAX,
     MeasuredInstances,
     Uses,
+    _medians,
     added,
+    believed,
     expected,
     learn,
     measured_instances,
     octave_of,
     octaves_of,
 )
-from scorer.snapshot.arrays import Floats
+from scorer.snapshot.arrays import Bools, Floats, Integers
 from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 
@@ -72,13 +76,13 @@ def learned_means(uses: Uses) -> dict[str, float]:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_each_kinds_own_mean_is_found(seed: int) -> None:
-    """To the error of sixty instances; the fleet's is that of all."""
+    """To the error of sixty instances; the fleet's is that of all but one machine in sixty, which may seem to lie."""
     kinds, use, rows, truth = made_up(seed)
     found = learned_means(added({}, measured(kinds, use, rows), KINDS, 0.0))
     errors = [found[kind] - mean for kind, mean in zip(KINDS, truth, strict=True)]
     assert np.abs(errors).max() < 0.15
     assert float(np.sqrt(np.mean(np.square(errors)))) < 0.06
-    assert found[FLEET] == pytest.approx(use.mean())
+    assert found[FLEET] == pytest.approx(use.mean(), abs=0.003)
 
 
 LIES = {
@@ -102,6 +106,42 @@ def test_a_tenth_of_the_machines_lies(lie: str, seed: int) -> None:
     found = learned_means(added({}, measured(kinds, told, rows), KINDS, 0.0))
     assert max(abs(found[kind] - true[kind]) for kind in KINDS) < 0.05
     assert abs(found[FLEET] - true[FLEET]) < 0.05
+
+
+def told_by(liars: Bools, use: Floats, of: Integers, rows: Integers, lie: tuple[int, float, bool, bool]) -> Floats:
+    """Return what liars say: more of one kind; of the rest the truth or its median, less by what the kind is more."""
+    kind, more, as_usual, makes_up = lie
+    usual, told = _medians(use, of)[of], use.copy()
+    theirs, rest = liars & (of == kind), liars & (of != kind)
+    told[rest] = usual[rest] if as_usual else use[rest]
+    told[theirs] = np.clip((usual if as_usual else use)[theirs] + more, 0.0, USE_MAX)
+    for machine_row in np.unique(rows[theirs]) if makes_up else ():
+        here = rows == machine_row
+        told[rest & here] -= np.abs(told - usual)[theirs & here].sum() / (rest & here).sum()
+    return np.clip(told, 0.0, USE_MAX)
+
+
+@each_row("seed", range(3))
+def test_a_tenth_of_the_machines_lies_and_knows_the_rule(seed: int) -> None:
+    """They say as much too much, or too little, of one kind as is just believed: its mean moves by at most 0.31.
+
+    So much is what docs/learning.md says. What is found by halving is the most that is believed, in four ways of lying.
+    """
+    kinds, use, rows, _ = made_up(seed)
+    of, rows = np.array([KINDS.index(kind) for kind in kinds]), np.asarray(rows, np.int64)
+    liars = np.isin(rows, np.random.default_rng(seed).choice(60, 6, replace=False))
+    known, moved = np.ones(use.size, np.bool_), [0.0]
+    honest = believed(use, known, of, rows)
+    assert honest.mean() > 0.98
+    for kind, way, as_usual, makes_up in product(range(len(KINDS)), (1.0, -1.0), (True, False), (True, False)):
+        less, more = 0.0, USE_MAX
+        for _ in range(6):
+            middle = (less + more) / 2
+            told = told_by(liars, use, of, rows, (kind, way * middle, as_usual, makes_up))
+            good = believed(told, known, of, rows)
+            moved.append(abs(told[good & (of == kind)].mean() - use[honest & (of == kind)].mean()))
+            less, more = (middle, more) if good[liars].all() else (less, middle)
+    assert 0.05 < max(moved) < 0.31
 
 
 def test_one_owner_uses_much_honestly() -> None:
