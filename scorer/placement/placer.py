@@ -131,7 +131,7 @@ class Placing:
         change = self._follower.change
         transition = self._ledger.reserve(
             [asked],
-            expected_change=expected_change(change, request),
+            expected_change=expected_change(change, request, self._follower.view),
             dry_run=request.dry_run,
             meanwhile=placement.explain,
         )
@@ -208,8 +208,8 @@ class Placing:
 
         for first in range(0, max(1, len(positions)), max(1, step)):
             part = positions[first : first + step]
-            change = self._follower.change
-            changes = [expected_change(change, placement.asked[position]) for position in part]
+            change, view = self._follower.change, self._follower.view
+            changes = [expected_change(change, placement.asked[position], view) for position in part]
             transition = self._ledger.reserve(
                 [as_of(own, planned[position]) for position in part],
                 expected_change=max(changes, default=-1),

@@ -17,11 +17,10 @@ import numpy as np
 
 from schemas.rpc.request import Request
 from scorer.ledger.record.as_request import as_request
-from scorer.ledger.record.facets import Facet
+from scorer.ledger.record.facets import Facet, facets
 from scorer.ledger.record.instance import Instance
 from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.choosing.trial import Found, Trial
-from scorer.ranking.formulas.topology import facets
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Bools
 

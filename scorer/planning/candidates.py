@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
+from scorer.ledger.record.facets import facets
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.marks import CLUSTER, MOVABLE, PODS
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.steps import Steps, drain, in_parts
 from scorer.placement.choosing.trial import Trial
-from scorer.ranking.formulas.topology import facets
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools

@@ -173,7 +173,7 @@ class LedgerMachine(RuleBasedStateMachine):
         fresh=st.booleans() | st.just(True),
         whole=st.booleans(),
         dry=st.sampled_from([False, False, False, True]),
-        change=st.sampled_from([-1, -1, 0]),
+        change=st.sampled_from([-1, -1, 0, 1, 2]),
         query=queries,
         in_s=st.sampled_from([0.0, 5.0, 30.0, -1.0]),
     )
@@ -192,7 +192,8 @@ class LedgerMachine(RuleBasedStateMachine):
         """Reserve one or some, all or none or each for itself, by a scorer up to date or not."""
         call = self.call(query, in_s)
         given = [Wanted(one, ttl_s, self.candidates(machines, fresh), call) for one in wanted]
-        expected = self.model.change if change == 0 else -1
+        seen = max(0, self.model.change - change)
+        expected = -1 if change < 0 else -2 - seen if change else seen
         options: dict[str, Any] = {"expected_change": expected, "all_or_nothing": whole, "dry_run": dry}
         real, model = self.real.reserve(given, **options), self.model.reserve(given, **options)
         if dry:

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from schemas.rpc.request import Request
+from schemas.rpc.request import Affinity, Request
 from scorer.ledger.record.instance import Instance
 
-Facet = tuple[str, ...] | tuple[str, int]
+Named = tuple[str, ...]
+
+
+class Avoids(NamedTuple):
+    """Something else that they have in common: with whom they must not share a machine, or a label's value."""
+
+    topology: str
+    facets: frozenset[Named]
+
+
+Facet = Named | tuple[str, int] | Avoids
 """Something instances have in common: ``("label", key, value)``, ``("cluster", name)``, ``("role", name)``,
-``("port", number)``, ``("kind", name)``."""
+``("port", number)``, ``("kind", name)``; or a rule."""
+
+
+def facets(term: Affinity) -> frozenset[Named]:
+    """Return the facets that the instances of a term must have; ``cluster``, ``role`` and ``kind`` are those fields."""
+    return frozenset(
+        (key, value) if key in ("cluster", "role", "kind") else ("label", key, value)
+        for key, value in term.instances.items()
+    )
+
+
+def avoids(instance: Instance | Request) -> frozenset[Avoids]:
+    """Return whom an instance keeps away, by its anti-affinity."""
+    of = instance if isinstance(instance, Request) else instance.rules
+    return frozenset([Avoids(term.topology, facets(term)) for term in of.anti_affinity]) if of else frozenset()
 
 
 def facets_of(instance: Instance | Request) -> frozenset[Facet]:
@@ -22,7 +47,7 @@ def facets_of(instance: Instance | Request) -> frozenset[Facet]:
         facets.add(("role", instance.role))
     if instance.kind:
         facets.add(("kind", instance.kind))
-    return frozenset(facets)
+    return frozenset(facets) | avoids(instance)
 
 
 def counted_alike(one: Instance, other: Instance) -> bool:
@@ -33,6 +58,7 @@ def counted_alike(one: Instance, other: Instance) -> bool:
         and one.cluster == other.cluster
         and one.role == other.role
         and one.kind == other.kind
+        and one.rules is other.rules
     )
 
 
@@ -45,10 +71,48 @@ def alike(instances: Sequence[Instance]) -> tuple[list[Instance], list[int]]:
     group = 0
     for one in instances:
         if last is None or not counted_alike(last, one):
-            key = (*one.labels.items(), one.ports, one.cluster, one.role, one.kind)
+            key = (*one.labels.items(), one.ports, one.cluster, one.role, one.kind, avoids(one))
             group = numbers.setdefault(key, len(firsts))
             if group == len(firsts):
                 firsts.append(one)
             last = one
         groups.append(group)
     return firsts, groups
+
+
+class Avoiders:
+    """Whom instances keep away: what they avoid, by one of the facets of those."""
+
+    def __init__(self) -> None:
+        self._found: dict[Facet, set[Avoids]] = {}
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def copy(self) -> Avoiders:
+        """Return the same, which changes of this one leave alone."""
+        found = Avoiders()
+        found._found = {facet: several.copy() for facet, several in self._found.items()}
+        return found
+
+    def add(self, facets: Iterable[Facet]) -> None:
+        """Add what of these facets is a rule."""
+        for one in facets:
+            if isinstance(one, Avoids):
+                self._found.setdefault(_key(one), set()).add(one)
+
+    def drop(self, facet: Facet) -> None:
+        """Take out a facet that no instance has any more."""
+        if isinstance(facet, Avoids):
+            several = self._found[_key(facet)]
+            several.remove(facet)
+            if not several:
+                del self._found[_key(facet)]
+
+    def of(self, facets: frozenset[Facet]) -> list[Avoids]:
+        """Return the rules that keep an instance with these facets away."""
+        return [one for facet in (*facets, ()) for one in self._found.get(facet, ()) if one.facets <= facets]
+
+
+def _key(facet: Avoids) -> Named:
+    return min(facet.facets, default=())

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from scorer.ledger.record.facets import Facet, facets_of
+from scorer.ledger.record.facets import Avoiders, Facet, facets_of
 from scorer.ledger.record.instance import Instance, machines_of
 from scorer.ledger.view.leavers import Leavers
 from scorer.ledger.view.slots import Slots
@@ -36,6 +36,7 @@ class Overlay:
         self._slot_of: dict[str, int] = {}
         """The slot of each proposed instance."""
         self._by_machine: dict[str, list[int]] = {}
+        self._avoiders = Avoiders()
 
     def __contains__(self, instance_id: str) -> bool:
         return instance_id in self._proposed or (
@@ -61,7 +62,9 @@ class Overlay:
         self._slots.write(slot, instance, 0)
         self._proposed[instance.id], self._slot_of[instance.id] = instance, slot
         self._by_machine.setdefault(instance.machine, []).append(slot)
-        self._changes.append((instance.machine, slot, facets_of(instance)))
+        facets = facets_of(instance)
+        self._avoiders.add(facets)
+        self._changes.append((instance.machine, slot, facets))
 
     def withdraw(self, instance_id: str) -> None:
         """Take back what was proposed; KeyError where nothing was under this id."""
@@ -84,6 +87,11 @@ class Overlay:
     def leavers(self) -> Leavers:
         """The leavers of the view: an instance that is only proposed is none."""
         return self.base.leavers
+
+    @property
+    def avoiders(self) -> tuple[Avoiders, ...]:
+        """Whom the instances keep away; some of them may have left."""
+        return (*self.base.avoiders, self._avoiders)
 
     def holders(self, facets: frozenset[Facet]) -> list[str]:
         """Return the machine of each instance with all these facets; both machines of one that moves."""

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
-from scorer.ledger.record.facets import Facet, alike, facets_of
+from scorer.ledger.record.facets import Avoiders, Facet, alike, facets_of
 from scorer.ledger.record.instance import LIVE, Instance, arriving, kept_of, machines_of
 from scorer.ledger.record.rules import rules_of
 from scorer.ledger.view.leavers import MOST, Leavers, left_behind
@@ -67,6 +67,7 @@ class LedgerView:
         self._free: list[int] = []
         self._by_machine: dict[str, dict[str, int]] = {}
         self._by_facet: dict[Facet, dict[str, None]] = {}
+        self._avoiders = Avoiders()
         self._slots = Slots(256)
         self._machine_names: tuple[str, ...] | None = ()
         self._changes: list[Change] = []
@@ -97,6 +98,7 @@ class LedgerView:
         found.instances, found.numbers, found._free = self.instances.copy(), self.numbers.copy(), self._free.copy()
         found._by_machine = {machine: slots.copy() for machine, slots in self._by_machine.items()}
         found._by_facet = {facet: members.copy() for facet, members in self._by_facet.items()}
+        found._avoiders = self._avoiders.copy()
         found._slots, found.leavers, found._machine_names = self._slots.copy(), self.leavers.copy(), self._machine_names
         found.version, found._forgotten = self.version, self.position
         return found
@@ -143,6 +145,7 @@ class LedgerView:
                 self._machine_names = None
             here[name] = slot
         for several, each in zip(facets, members, strict=True):
+            self._avoiders.add(several)
             for facet in several:
                 self._by_facet.setdefault(facet, {}).update(each)
         self.version += len(instances)
@@ -161,6 +164,7 @@ class LedgerView:
     def _add(self, instance: Instance) -> None:
         self.instances[instance.id] = instance
         facets = facets_of(instance)
+        self._avoiders.add(facets)
         for facet in facets:
             self._by_facet.setdefault(facet, {})[instance.id] = None
         self._sit(instance, facets)
@@ -186,6 +190,7 @@ class LedgerView:
             del members[instance.id]
             if not members:
                 del self._by_facet[facet]
+                self._avoiders.drop(facet)
         for machine in machines_of(instance):
             at_machine = self._by_machine[machine]
             slot = at_machine.pop(instance.id)
@@ -225,6 +230,11 @@ class LedgerView:
             return list(self.instances)
         members = sorted((self._by_facet.get(facet, {}) for facet in facets), key=len)
         return [instance_id for instance_id in members[0] if all(instance_id in other for other in members[1:])]
+
+    @property
+    def avoiders(self) -> tuple[Avoiders, ...]:
+        """Whom the instances keep away."""
+        return (self._avoiders,)
 
     def holders(self, facets: frozenset[Facet]) -> list[str]:
         """Return the machine of each instance with all these facets; both machines of one that moves."""

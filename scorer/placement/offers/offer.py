@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from schemas.rpc.request import InvalidRequest, Request
+from schemas.rpc.request import Affinity, InvalidRequest, Request
+from scorer.ledger.record.facets import Avoids, facets_of
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.limits import Limit, adds, in_role
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.record.units import too_large
+from scorer.ledger.view.view import LedgerView
 from scorer.ranking.ranking import Ranking
 
 
@@ -23,12 +25,16 @@ def candidates(version: Callable[[str], int], ranking: Ranking, rows: list[int],
     return [Candidate(names[row], version(names[row]), of) for row, of in zip(rows, allowed, strict=True)]
 
 
-def expected_change(change: int, request: Request) -> int:
-    """Return the change that the whole ledger must still have, for rules beyond one machine; -1: any."""
-    if not (request.affinity or request.anti_affinity):
-        return -1
-    far = any(rule.topology != "machine" for rule in (*request.affinity, *request.anti_affinity))
-    return change if far else -1
+def expected_change(change: int, request: Request, ledger: LedgerView) -> int:
+    """Return the change that the whole ledger must still have, where a rule looks beyond one machine.
+
+    The rules are the request's own, and those of instances that avoid it. Without any, the number below -1 that says
+    since which change no instance with such a rule may have come (``expect`` in ``ledger.lua``).
+    """
+    rules: list[Affinity | Avoids] = [*request.affinity, *request.anti_affinity]
+    for several in filter(None, ledger.avoiders):
+        rules += several.of(facets_of(request))
+    return change if any(rule.topology != "machine" for rule in rules) else -2 - change
 
 
 def as_of(own: dict[str, int], wanted: Wanted) -> Wanted:

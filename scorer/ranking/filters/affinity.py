@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.rpc.request import Affinity as Term
-from scorer.ranking.formulas.topology import facets, instances_near
+from scorer.ledger.record.facets import facets
+from scorer.ranking.formulas.topology import avoiding, instances_near
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
@@ -36,7 +37,7 @@ class Affinity(Plugin):
             if wanted <= machines.facets and not machines.exists(wanted):
                 unmatched += machines.label(term.topology).codes < 0
             else:
-                unmatched += instances_near(term, machines) == 0
+                unmatched += instances_near(facets(term), term.topology, machines) == 0
         return (unmatched,)
 
     def far(self, request: Request, machines: Machines) -> bool:
@@ -45,31 +46,39 @@ class Affinity(Plugin):
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show how many matching instances are near."""
-        return {_shown(term): int(instances_near(term, machines)[position]) for term in request.affinity}
+        return {
+            _shown(term): int(instances_near(facets(term), term.topology, machines)[position])
+            for term in request.affinity
+        }
 
 
 @dataclass(frozen=True)
 class AntiAffinity(Plugin):
-    """Refuse machines that are near an instance of any term of ``anti_affinity``; without the label none is."""
+    """Refuse machines that are near an instance of any term of ``anti_affinity``; without the label none is.
+
+    The rules of the instances that are there bind, too: one that avoids the requested instance keeps it away.
+    """
 
     name = "anti_affinity"
-    reason = "near instances to be avoided"
+    reasons = ("near instances to be avoided", "near instances that avoid it")
     looks_at = ("anti_affinity",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request without such terms."""
-        return bool(request.anti_affinity)
+        """Skip a request without such terms, where no instance avoids it."""
+        return bool(request.anti_affinity or avoiding(machines))
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Count the instances near the machine that a term matches."""
-        near = np.zeros(len(machines))
+        """Count the instances near the machine that a term matches, and those that avoid the requested one."""
+        near, avoid = np.zeros(len(machines)), np.zeros(len(machines))
         for term in request.anti_affinity:
-            near += instances_near(term, machines)
-        return (near,)
+            near += instances_near(facets(term), term.topology, machines)
+        for rule in avoiding(machines):
+            avoid += instances_near(frozenset([rule]), rule.topology, machines)
+        return near, avoid
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
         """Return how many terms an instance like the requested one matches."""
-        return (float(sum(facets(term) <= machines.facets for term in request.anti_affinity)),)
+        return (float(sum(facets(term) <= machines.facets for term in request.anti_affinity)), 0.0)
 
     def far(self, request: Request, machines: Machines) -> bool:
         """Return whether instances like the requested one avoid each other beyond the one machine."""
@@ -77,8 +86,12 @@ class AntiAffinity(Plugin):
         return any(facets(term) <= machines.facets for term in beyond)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show how many matching instances are near."""
-        return {_shown(term): int(instances_near(term, machines)[position]) for term in request.anti_affinity}
+        """Show how many matching instances are near, and how many that avoid the requested one."""
+        near = {_shown(term): instances_near(facets(term), term.topology, machines) for term in request.anti_affinity}
+        for rule in avoiding(machines):
+            whom = ",".join(sorted("=".join(facet[-2:]) for facet in rule.facets)) or "all"
+            near[f"avoiding {whom} by {rule.topology}"] = instances_near(frozenset([rule]), rule.topology, machines)
+        return {shown: int(each[position]) for shown, each in near.items()}
 
 
 def _shown(term: Term) -> str:

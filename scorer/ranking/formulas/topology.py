@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.rpc.request import Affinity as Term
-from scorer.ledger.record.facets import Facet
+from scorer.ledger.record.facets import Avoids, Facet
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Floats
 
 
-def facets(term: Term) -> frozenset[Facet]:
-    """Return the facets that the instances of a term must have; ``cluster``, ``role`` and ``kind`` are those fields."""
-    return frozenset(
-        (key, value) if key in ("cluster", "role", "kind") else ("label", key, value)
-        for key, value in term.instances.items()
-    )
-
-
-def instances_near(term: Term, machines: Machines) -> Floats:
-    """Return [n]: matching instances on the machines that share its topology value; 0 without the label."""
-    if term.topology == "machine":
-        return machines.tally(facets(term))
-    column = machines.whole.label(term.topology)
+def instances_near(facets: frozenset[Facet], topology: str, machines: Machines) -> Floats:
+    """Return [n]: instances with these facets on the machines that share its topology value; 0 without the label."""
+    if topology == "machine":
+        return machines.tally(facets)
+    column = machines.whole.label(topology)
     present = column.codes >= 0
-    total = np.bincount(column.codes[present], machines.whole.tally(facets(term))[present], len(column.values))
-    here = machines.label(term.topology).codes
+    total = np.bincount(column.codes[present], machines.whole.tally(facets)[present], len(column.values))
+    here = machines.label(topology).codes
     near: Floats = np.where(here >= 0, np.append(total, 0.0)[here], 0.0)
     return near
+
+
+def avoiding(machines: Machines) -> list[Avoids]:
+    """Return the rules of placed instances that keep the requested one away."""
+    overlay = machines.what_if.overlay
+    ledger = machines.table.residents.ledger if overlay is None else overlay
+    return [rule for several in ledger.avoiders if several for rule in several.of(machines.facets)]

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from schemas.rpc.request import Affinity
+from scorer.ledger.record.facets import facets
 from scorer.ranking.formulas.topology import instances_near
 from scorer.ranking.kernel.layout import SHARE_REVERSED
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
@@ -59,7 +60,7 @@ class Spread(Plugin):
         return {"near": None if np.isnan(near) else int(near)}
 
     def _near(self, request: Request, machines: Machines) -> Floats:
-        near = instances_near(Affinity(self._group(request), self.topology), machines)
+        near = instances_near(facets(Affinity(self._group(request))), self.topology, machines)
         if self.topology != "machine":
             near[machines.label(self.topology).codes < 0] = np.nan
         return near

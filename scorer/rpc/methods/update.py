@@ -117,7 +117,7 @@ class Updates:
             candidates = [Candidate(at, -1, self._limits_of_growth(old, new, at, asked.profile)) for at in held]
         else:
             refuse_while_moving(old)
-            expected = expected_change(self._follower.change, as_request(new))
+            expected = expected_change(self._follower.change, as_request(new), self._follower.view)
             candidates, terms = self._targets(old, new, asked, other)
         change = Change(old, new, candidates)
         changes = [change] if other is None else exchanged(change, other, asked.role)
@@ -141,7 +141,7 @@ class Updates:
             if new != there:
                 refuse_size(old)
             return self._unchanged(old, asked, call)
-        expected = expected_change(self._follower.change, as_request(new))
+        expected = expected_change(self._follower.change, as_request(new), self._follower.view)
         candidates, terms = self._targets(old, new, asked)
         better = list(takewhile(lambda one: one.machine != old.machine, candidates))
         if not better:

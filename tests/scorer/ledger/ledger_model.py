@@ -56,6 +56,8 @@ class LedgerModel:
         self.acts: dict[tuple[str, str, str], int] = {}
         """By query, step and id: the generation it acted on. Never forgotten here: the server's clock hardly moves."""
         self.change = 0
+        self.far = -1
+        """The last change with a rule beyond one machine."""
         self.log: list[Instance] = []
 
     def drawn(self) -> int:
@@ -166,6 +168,7 @@ class LedgerModel:
         before, drawn = self.change, self.drawn()
         self._sweep(ids=[one.own[0] for one in wanted])
         moved_on = expected_change >= 0 and expected_change != self.change
+        moved_on = moved_on or (expected_change < -1 and self.far > -2 - expected_change)
         saved = (dict(self.records), dict(self.touched), self.change, len(self.log))
         own: set[str] = set()
         outcomes: list[Outcome] = []
@@ -215,6 +218,8 @@ class LedgerModel:
             self.records, self.touched, self.change = saved[0], saved[1], saved[2]
             del self.log[saved[3] :]
         else:
+            if expected_change >= 0 and any(outcome.kind == "placed" for outcome in outcomes):
+                self.far = self.change
             for one, outcome in zip(wanted, outcomes, strict=True):
                 if outcome.kind in ("placed", "known") and outcome.instance is not None:
                     self._remember(one.call, "reserve", outcome.instance)

@@ -36,7 +36,8 @@ acted: its own generation, or "gone" when that has ended; then by the state of t
 The first script that runs after expires_at expires a reservation; from that moment on the reservation has ended.
 
 KEYS[1] head       hash    format: 1; epoch: name of this ledger's life; change: number of its last change;
-                           leavers: how many there are (KEYS[11]); due: nothing is due before that time; "": unknown
+                           leavers: how many there are (KEYS[11]); due: nothing is due before that time; "": unknown;
+                           far: its last change with a rule beyond one machine, absent without one
 KEYS[2] instances  hash    id -> record of each live (reserved, confirmed) instance
 KEYS[3] expiry     zset    id of each reserved instance by expires_at
 KEYS[4] machines   hash    machine -> "version class:name=amount,name=amount class:...", absent without instances
@@ -128,7 +129,7 @@ local CLOCK = redis.call('TIME')
 local time = CLOCK
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
 local stamp = time[1] .. '.' .. string.format('%06d', tonumber(time[2]))
-local head = redis.call('HMGET', HEAD, 'format', 'epoch', 'change', 'due')
+local head = redis.call('HMGET', HEAD, 'format', 'epoch', 'change', 'due', 'far')
 if head[1] and head[1] ~= FORMAT then
   return redis.error_reply('LEDGERFORMAT ' .. head[1])
 elseif not head[1] and not DRY then
@@ -142,6 +143,15 @@ local due = tonumber(head[4] or '')
 
 -- Whether the ledger is another than its scorer saw; where a rule looks beyond one machine, no candidate will do then.
 local moved_on = false
+local far = tonumber(head[5] or '-1')
+
+-- Note which ledger the scorer saw: the change that it must still have or, below -1, -2 less the change since which no
+-- instance with a rule beyond one machine may have come.
+local function expect(seen)
+  seen = tonumber(seen)
+  moved_on = seen >= 0 and seen ~= change or seen < -1 and far > -2 - seen
+  if seen >= 0 then far = nil end
+end
 local rows, counts, clusters, changes, written, acts = {}, {}, {}, {}, {}, {}
 
 -- The values of some fields of a hash, in order; false for one that is not there. Faster than one by one.
@@ -517,6 +527,7 @@ end
 -- Write what the ledger's head says of the last change.
 local function write_head()
   redis.call('HSET', HEAD, 'change', string.format('%.0f', change), 'due', due and string.format('%.6f', due) or '')
+  if not far then redis.call('HSET', HEAD, 'far', string.format('%.0f', change)) end
 end
 
 -- Write everything noted since the last call. What has expired is written even when the rest is only tried.

@@ -1,6 +1,6 @@
 --[[ Reserve instances, each on the first of its candidates that is as the scorer saw it and has room.
 
-ARGV[5] change number that the whole ledger must still have ("-1": any); given when a rule looks beyond one machine
+ARGV[5] which ledger the scorer saw (`expect`; "-1": any)
 ARGV[6] "1": all or none
 ARGV[7] the instances, packed by MessagePack as lists; what several have in common is there once:
   ids; number of each one's kind; of its request; of its call; of its candidate, or a list of these
@@ -27,7 +27,7 @@ sweep(SWEEP_MAX)
 local ids, kind_of, request_of, call_of, offered, kinds, requests, calls, measures, candidates =
   unpack(cmsgpack.unpack(BATCH))
 local planned = fetch(ids)
-moved_on = tonumber(EXPECTED_CHANGE) >= 0 and tonumber(EXPECTED_CHANGE) ~= change
+expect(EXPECTED_CHANGE)
 
 -- What each is remembered by, and the generation that its query acted on.
 local names, acted_on = {}, {}

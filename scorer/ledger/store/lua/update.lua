@@ -3,7 +3,7 @@
 ARGV[5] id of the query ("": none)
 ARGV[6] its deadline, epoch seconds (0: none)
 ARGV[7] generation the first of the instances must be ("": any)
-ARGV[8] change number that the whole ledger must still have ("-1": any); given when a rule looks beyond one machine
+ARGV[8] which ledger the scorer saw (`expect`; "-1": any)
 ARGV[9] "change", "begin" (a move) or "cancel" (the move that is under way)
 ARGV[10] with "begin": seconds that the move may take
 ARGV[11...] five for each instance that changes, one with "begin" and "cancel":
@@ -37,7 +37,7 @@ if again then return answer({is_live(record) and 'repeat' or 'ended', shown(reco
 local ids, old = {}, {}
 for at = FIRST, #ARGV, EACH do ids[#ids + 1] = ARGV[at] end
 local found = fetch(ids)
-moved_on = tonumber(EXPECTED_CHANGE) >= 0 and tonumber(EXPECTED_CHANGE) ~= change
+expect(EXPECTED_CHANGE)
 for index, id in ipairs(ids) do
   local one = found[id] or ended_record(id)
   if not one then return answer({'unknown', id}) end

@@ -1,4 +1,7 @@
-"""Rankings are those that were recorded before filters and scores were compiled, in 20,309 cases."""
+"""Rankings are those that were recorded before filters and scores were compiled, in 20,309 cases.
+
+Of these 833 were recorded anew when the rules of instances began to keep others away: ``anew.txt`` lists them.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,195 @@
+"""Rules bind both ways: an instance that must not be beside others keeps a new one of them away, on every path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scorer.ledger.record.facets import Avoiders, facets_of
+from scorer.ledger.record.instance import Instance, copy_with
+from scorer.ledger.record.transition import Candidate, Wanted
+from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.view import LedgerView, instance_of
+from scorer.placement.choosing.trial import Trial
+from scorer.placement.offers.offer import expected_change
+from scorer.planning.balance.by_overload import rebalance
+from scorer.planning.capacity.room import room
+from scorer.planning.drain.drain import drain
+from scorer.planning.wanted.wanted import compare
+from scorer.ranking.filters.affinity import AntiAffinity
+from scorer.ranking.profiles.catalogue import load_profiles
+from tests.effort import examples
+from tests.rows import each_row
+from tests.scorer.fleets import fleet, machine, passes, request, why
+from tests.scorer.rpc.test_results import Scorer
+
+PROFILES = load_profiles()
+CART = {"cpu": 1, "memory": 1, "labels": {"app": "cart"}}
+
+
+def never_beside(topology: str = "machine", **whom: str) -> list[dict[str, Any]]:
+    """Return the rule of an instance that avoids others."""
+    return [{"instances": whom or {"app": "cart"}, "topology": topology}]
+
+
+@each_row(
+    ("rule", "asked", "expected"),
+    [
+        (never_beside(), {"labels": {"app": "cart"}}, "b c d"),
+        (never_beside(), {"labels": {"app": "cart", "tier": "1"}}, "b c d"),
+        (never_beside(), {"labels": {"app": "other"}}, "a b c d"),
+        (never_beside(), {}, "a b c d"),
+        (never_beside("rack"), {"labels": {"app": "cart"}}, "c d"),
+        (never_beside("zone"), {"labels": {"app": "cart"}}, "a b c d"),
+        (never_beside(cluster="shop"), {"cluster": "shop"}, "b c d"),
+        (never_beside(role="master", cluster="shop"), {"cluster": "shop", "role": "master"}, "b c d"),
+        (never_beside(role="master", cluster="shop"), {"cluster": "shop", "role": "replica"}, "a b c d"),
+        (never_beside(kind="batch/x"), {"kind": "batch/x"}, "b c d"),
+        (never_beside(app="cart", tier="1"), {"labels": {"app": "cart"}}, "a b c d"),
+        ([*never_beside(app="x"), *never_beside("rack")], {"labels": {"app": "cart"}}, "c d"),
+    ],
+)
+def test_who_is_kept_away(rule: Any, asked: dict[str, Any], expected: str) -> None:
+    """By machine and by label, whom the rule says: all that it says of them must hold."""
+    machines = [machine(name, labels={"rack": rack}) for name, rack in (("a", "1"), ("b", "1"), ("c", "2"))]
+    instances = [{"id": "db", "machine": "a", "anti_affinity": rule}]
+    assert passes(AntiAffinity(), *machines, machine("d"), instances=instances, **asked) == expected
+
+
+def test_the_reason_says_whose_rule_it_is() -> None:
+    """The new one's own, or that of the instance there."""
+    there = [
+        {"id": "db", "machine": "a", "anti_affinity": never_beside()},
+        {"id": "other", "machine": "b", "labels": {"app": "db"}},
+    ]
+    asked = {"labels": {"app": "cart"}, "anti_affinity": never_beside(app="db")}
+    found = why(AntiAffinity(), machine("a"), machine("b"), machine("c"), instances=there, **asked)
+    assert found == ["near instances that avoid it", "near instances to be avoided"]
+
+
+def shop(topology: str = "machine") -> Scorer:
+    """Return a scorer of three machines, in two racks; the instance db avoids cart, on the idle one of them."""
+    scorer = Scorer(
+        fleet(
+            *(machine(f"m{n}", 32, 100, usage={"cpu": n, "memory": 1}, labels={"rack": f"r{n // 2}"}) for n in range(3))
+        )
+    )
+    scorer.ask("place", id="db", cpu=1, machine="m0", anti_affinity=never_beside(topology))
+    scorer.ask("confirm", id="db")
+    return scorer
+
+
+@each_row(("topology", "allowed"), [("machine", {"m1", "m2"}), ("rack", {"m2"})])
+def test_every_query_upholds_it(topology: str, allowed: set[str]) -> None:
+    """Of one instance, of many alike and unlike, of a move, of room; what is no cart goes there as before."""
+    scorer = shop(topology)
+    assert {one["machine"] for one in scorer.ask("rank", **CART)["candidates"]} == allowed
+    assert scorer.ask("place", id="one", **CART)["machine"] in allowed
+    many = scorer.ask("place", id="many", count=4, **CART)["placed"]
+    unlike = scorer.ask("place", instances=[{"id": f"u{n}", **CART, "cpu": n / 10} for n in range(1, 5)])["placed"]
+    assert {one["machine"] for one in (*many, *unlike)} <= allowed
+    assert set(scorer.ask("capacity", by="machine", **CART)["by"]) >= {"m0"}
+    assert scorer.ask("capacity", by="machine", **CART)["by"]["m0"] == 0
+    scorer.ask("confirm", id="one")
+    with pytest.raises(Exception, match="near instances that avoid it"):
+        scorer.ask("update", id="one", machine="m0")
+    assert scorer.ask("update", id="one", machine="")["machine"] in allowed
+    assert scorer.ask("place", id="other", cpu=0.1, labels={"app": "other"}, machine="m0")["machine"] == "m0"
+    steps = scorer.ask("plan", instances=[{"id": "planned", **CART}])["steps"]
+    assert {one["target"] for one in steps} <= allowed
+
+
+def test_a_rule_in_the_same_batch_binds() -> None:
+    """Those before in the list are there for those after."""
+    of = fleet(machine("a", usage={"cpu": 0, "memory": 0}), machine("b", usage={"cpu": 9, "memory": 9}))
+    trial = Trial(of.inputs(PROFILES.choose("kubernetes")))
+    trial.propose(request(id="db", cpu=1, anti_affinity=never_beside()), "a", "db")
+    assert trial.best(request(**CART)).machine == "b"
+    assert room(request(**CART), trial).copies[0] == 0
+    trial.leave("db")
+    assert trial.best(request(**CART)).machine == "a"
+
+
+def test_plans_of_moves_uphold_it() -> None:
+    """Of a drain, of a rebalance, and of wanted instances: the idle machine has the one that avoids what moves."""
+    hot = machine("hot", 10, 100, usage={"cpu": {"mean": 9.4, "std": 0.5}, "memory": 20})
+    idle = [
+        machine(name, 10, 100, usage={"cpu": {"mean": 1 + n, "std": 0.5}, "memory": 2}) for n, name in enumerate("ab")
+    ]
+    carts = [{"id": f"i{n}", "machine": "hot", **CART, "cpu": 1 + n / 2} for n in range(4)]
+    db = {"id": "db", "machine": "a", "cpu": 0.1, "memory": 1, "anti_affinity": never_beside()}
+    of = fleet(hot, *idle, instances=[*carts, db])
+    inputs = of.inputs(PROFILES.choose("windward"))
+    targets = [one.target for one in drain(["hot"], inputs).found]
+    assert set(targets) <= {"b", None}
+    assert "b" in targets
+    plan = rebalance(inputs)
+    assert {plan.machines[step.target] for step in plan.steps} == {"b"}
+    wanted = compare([request(**CART, id="new")], inputs)
+    assert [one.target for one in wanted.steps] == ["b"]
+
+
+def test_the_script_is_told_where_the_rule_is_beyond_one_machine() -> None:
+    """The whole ledger must be as it was seen. Another label, or a rule of one machine, needs its version alone."""
+    for topology, cart in (("rack", 7), ("machine", -9)):
+        ledger = LedgerView([instance_of(request(id="db", anti_affinity=never_beside(topology)), "a", 0.0)])
+        assert expected_change(7, request(**CART), ledger) == cart
+        assert expected_change(7, request(labels={"app": "other"}), ledger) == -9
+    assert expected_change(7, request(**CART), LedgerView()) == -9
+
+
+def test_who_comes_at_the_same_time_by_another_scorer_is_kept_away() -> None:
+    """The ledger refuses the one without a rule: it was chosen before the rule was there. It is then chosen anew."""
+    scorer = shop("rack")
+    follower, ledger = scorer.service.current.follower, scorer.service._ledger
+    seen = follower.change
+    late = instance_of(request(id="late", **CART), "", 0.0)
+    asked = Wanted(late, 60.0, [Candidate("m2", -1)])
+    rule = instance_of(request(id="db2", anti_affinity=never_beside("rack")), "", 0.0)
+    ledger.reserve([Wanted(rule, 60.0, [Candidate("m2", -1)])], expected_change=seen)
+    missed = ledger.reserve([asked], expected_change=-2 - seen)
+    assert [one.kind for one in missed.outcomes] == ["conflict"]
+    again = ledger.reserve([asked], expected_change=-2 - missed.before)
+    assert [one.kind for one in again.outcomes] == ["placed"]
+
+
+TERMS = [never_beside(), never_beside("rack"), never_beside(app="cart", tier="1"), never_beside(cluster="c"), []]
+STEPS = st.lists(
+    st.tuples(st.integers(0, 5), st.sampled_from("ab"), st.sampled_from(TERMS), st.booleans()), max_size=30
+)
+
+
+def brief(*several: Avoiders) -> set[Any]:
+    """Return the rules that there are."""
+    return {one for each in several for of in each._found.values() for one in of}
+
+
+@settings(max_examples=examples(60, 600), deadline=None)
+@given(STEPS, STEPS)
+def test_the_rules_are_those_of_the_instances(steps: list[Any], more: list[Any]) -> None:
+    """Whatever came, changed and left, one at a time, together, or only proposed; a copy goes its own way."""
+
+    def record(number: int, on: str, rule: Any, live: bool) -> Instance:
+        one = instance_of(request(id=f"i{number}", anti_affinity=rule), on, 0.0)
+        return one if live else copy_with(one, state="released", ended_at=1.0)
+
+    def of(instances: Any) -> set[Any]:
+        return {rule for one in instances for rule in facets_of(one) if hasattr(rule, "topology")}
+
+    view = LedgerView()
+    for step in steps:
+        view.apply(record(*step))
+    together, copy = LedgerView(view.instances.values()), view.copy()
+    assert brief(*view.avoiders) == brief(*together.avoiders) == of(view.instances.values())
+    for step in more:
+        copy.apply(record(*step))
+    assert brief(*copy.avoiders) == of(copy.instances.values())
+    assert brief(*view.avoiders) == of(view.instances.values())
+    overlay = Overlay(view)
+    for number, on, rule, _ in more:
+        if f"p{number}" not in overlay:
+            overlay.propose(instance_of(request(id=f"p{number}", anti_affinity=rule), on, 0.0))
+    assert brief(*overlay.avoiders) >= of(view.instances.values()) | of(overlay._proposed.values())
