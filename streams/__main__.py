@@ -15,7 +15,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from schemas.process.logs import configure_logs
-from schemas.process.pages import serve_pages
+from schemas.process.pages import serve_pages, while_accepting
 from schemas.process.presence import Presence, page_of
 from schemas.process.redis_cluster import nodes_in
 from schemas.process.redis_url import connected
@@ -63,16 +63,17 @@ async def _run(settings: StreamSettings) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    presence = Presence(
-        "stream", settings.names, settings.redis_arguments(), ready=stream.ready,
-        page=page_of(settings.metrics_host, settings.metrics_port), tell_clock=stream.tell_clock,
-    )  # fmt: skip
-    presence.start()
-    pages = None
+    pages, ready = None, stream.ready
     if settings.metrics_port:
         pages = serve_pages(
             stream.metrics.registry, settings.metrics_host, settings.metrics_port, stream.ready, fleet=settings.prefix
         )
+        ready = while_accepting(pages, stream.ready)
+    presence = Presence(
+        "stream", settings.names, settings.redis_arguments(), ready=ready,
+        page=page_of(settings.metrics_host, settings.metrics_port), tell_clock=stream.tell_clock,
+    )  # fmt: skip
+    presence.start()
     stream.app.finalize()
     stopping = asyncio.ensure_future(stop.wait())
     waiting = asyncio.ensure_future(stream.topic.await_topic())
