@@ -146,6 +146,15 @@ def stop(process: subprocess.Popen[bytes], wait_s: float = 10) -> int:
 
 
 @pytest.fixture(autouse=True)
+def own_log() -> Iterator[None]:
+    """A log that a command sets up in a test's process ends with the test, as the stream that it writes to does."""
+    yield
+    for handler in [*logging.root.handlers]:
+        if type(handler) is logging.StreamHandler:  # those of pytest are other classes
+            logging.root.removeHandler(handler)
+
+
+@pytest.fixture(autouse=True)
 def log_levels() -> Iterator[None]:
     """Put the product's log level back: a command that runs in the test's own process sets it for all that follow."""
     logger = logging.getLogger("windward")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import logging
 import os
 import subprocess
 from collections.abc import Mapping
@@ -17,8 +16,7 @@ from ops.cli import main as cli
 def run_command(*words: str, environ: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     """Return exit code and output of a command under an environment."""
     out, err = io.StringIO(), io.StringIO()
-    handlers = mock.patch.object(logging.root, "handlers", [*logging.root.handlers])  # a process sets up its log
-    with mock.patch.dict(os.environ, environ), handlers, redirect_stdout(out), redirect_stderr(err):
+    with mock.patch.dict(os.environ, environ), redirect_stdout(out), redirect_stderr(err):
         try:
             code: Any = cli.main(list(words))
         except SystemExit as ended:
