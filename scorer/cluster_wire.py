@@ -52,7 +52,7 @@ class ClusterWire:
     def ask(self, commands: Sequence[Command]) -> list[Any]:
         """Return the answers to the commands, an error as a ``redis.ResponseError`` in its place.
 
-        Raises one of `scorer.wire.AWAY` when no node says which has what.
+        Raises one of `scorer.wire.AWAY` when no node returns the slot map.
         """
         try:
             return self._ask(commands)
@@ -173,7 +173,7 @@ class ClusterWire:
             said = f"{shown(host)}: {answer or 'it has no slots'}"
         self._topology.missed(time.monotonic())
         if not self._topology.primaries:
-            raise redis.ConnectionError(f"no node of the cluster says which has what: {said}")
+            raise redis.ConnectionError(f"no node of the cluster returns the slot map: {said}")
 
 
 def wire_to(arguments: dict[str, Any]) -> WindowsWire:

@@ -18,7 +18,7 @@ def page(plugin: type[Any], kind: str, drawn: Drawn) -> str:
     """Return the page of one plugin; ``kind`` is filter or score."""
     parts = [
         f"# {plugin.name}",
-        f"A {kind}." + (f" Its refusal reads *{plugin.reason}*." if kind == "filter" else ""),
+        f"A {kind}." + (f" Its refusal reads *{_refusal(plugin)}*." if kind == "filter" else ""),
         f"```{{eval-rst}}\n{rst(inspect.getdoc(plugin) or '')}\n```",
         "## Shape",
         f"![What it says of machines](../pictures/{kind}-{plugin.name}.svg)",
@@ -78,3 +78,8 @@ def profiles() -> str:
         text = Path(profiles_package.__file__).with_name(f"{name}.toml").read_text()
         parts += [f"## {name}", f"{profile.description.capitalize()}.", f"```toml\n{text}```"]
     return "\n\n".join(parts) + "\n"
+
+
+def _refusal(plugin: type[Any]) -> str:
+    """Return the reasons of a filter."""
+    return getattr(plugin, "reason", "") or "* or *".join(plugin.reasons)

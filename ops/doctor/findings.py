@@ -272,10 +272,10 @@ def replication_findings(replicas: int | None, acknowledged_by: int) -> list[Fin
 
 
 def ledger_findings(epochs: Mapping[str, str], own: str = "") -> list[Finding]:
-    """Return the finding on scorers that do not share a ledger, from the epoch of each one's; "" is not known.
+    """Return the finding on scorers that do not share a ledger, from the epoch of each scorer's ledger; "": not known.
 
-    ``own``: of the ledger that this command reads by its own settings. A scorer that has it is not the odd one. Where
-    no scorer has it, or it is not known, most scorers are right.
+    ``own``: the epoch of the ledger that this command reads by its own settings. The scorers with it are right. Where
+    no scorer has it, or it is not known, the majority is right.
 
     >>> ledger_findings({"a": "e1", "b": "e1"}), ledger_findings({"a": "e1", "b": "e2", "c": "e1"})[0].found
     ([], 'the scorers have 2 ledgers: b has another than a, c; each allocates the same room again')

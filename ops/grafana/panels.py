@@ -24,15 +24,15 @@ from ops.exporter.fleet import QUANTILES
 Steps = tuple[tuple[float | None, str], ...]
 PLAIN: Steps = ((None, "blue"),)
 LOAD: Steps = ((None, "green"), (0.8, "yellow"), (0.9, "red"))
-"""Of a share of what is allocatable: the profile's threshold of cpu is 0.9."""
+"""For a share of what is allocatable: the profile's threshold of cpu is 0.9."""
 ANY_IS_BAD: Steps = ((None, "blue"), (1, "red"))
-"""Of a count whose zero is nothing to be proud of."""
+"""For a count that should be zero."""
 STALE: Steps = ((None, "blue"), (0.01, "yellow"), (0.05, "red"))
-"""Of the share of stale machines."""
+"""For the share of stale machines."""
 NONE_IS_GOOD: Steps = ((None, "green"), (1e-9, "yellow"))
 SOME_IS_GOOD: Steps = ((None, "red"), (1, "green"))
 AGE: Steps = ((None, "green"), (30, "yellow"), (60, "red"))
-"""Of data in seconds: with older data than 60 s a machine takes no instance."""
+"""For the age of data in seconds: a machine whose data are older than 60 s takes no instance."""
 RATE = "[$__rate_interval]"
 """The range of rates: as long as Grafana's interval asks for, which follows the scrape interval."""
 
@@ -136,7 +136,7 @@ class Panel:
     title: str
     about: str
     asked: Sequence[tuple[str, ...]]
-    """Of each query PromQL and the legend of its series."""
+    """For each query its PromQL and the legend of its series."""
     unit: str
     _: KW_ONLY
     width: int = 12

@@ -24,7 +24,7 @@ from ops.grafana.panels import (
 SLOW: Steps = ((None, "green"), (0.05, "yellow"), (0.1, "red"))
 QUEUE: Steps = ((None, "green"), (100, "yellow"), (1000, "red"))
 FEW: Steps = ((None, "green"), (0.01, "yellow"), (0.05, "red"))
-"""Of a share that is small while all is well."""
+"""For a share that is small while all is well."""
 NO_CHANCES = "nothing stated was watched for half an hour yet"
 NO_REBALANCER = "no rebalancer runs"
 

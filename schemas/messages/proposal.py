@@ -32,7 +32,7 @@ class MoveProposal(msgspec.Struct, frozen=True, kw_only=True):
     fence: int
     """Number of the rebalancer's lease: a message with an older number than the key ``fence`` is overtaken.
 
-    Of a move that ``drain --apply``, ``plan --apply`` or ``rebalance --apply`` began it is 2^53 - 1.
+    It is 2^53 - 1 for a move that ``drain --apply``, ``plan --apply`` or ``rebalance --apply`` began.
     """
     at: float
     """When it was proposed, epoch s."""

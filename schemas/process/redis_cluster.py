@@ -144,7 +144,7 @@ class Topology:
         self._hosts = list(dict.fromkeys([*self.primaries, *replicas, *self._given]))
 
     def missed(self, now_s: float) -> None:
-        """Note that no node said which has what."""
+        """Note that no node returned the slot map."""
         self._looked_at = now_s
 
     def at(self, key: str | bytes) -> Address:

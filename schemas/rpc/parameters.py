@@ -147,7 +147,7 @@ class Cordon(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Accept an unknown name: the machine is to come."""
     dry_run: bool = False
     drain: Draining | None = None
-    """Of ``cordon``: a scorer plans the moves of what is there every 30 s, until the machines are uncordoned."""
+    """For ``cordon`` alone: moves of the instances there are planned every 30 s, until the machines are uncordoned."""
 
 
 class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

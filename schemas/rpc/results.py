@@ -393,7 +393,7 @@ class RebalanceResult(Result, kw_only=True):
     moves: list[RebalanceMove]
     """In the order in which they are to be made; each is planned with those before it."""
     totals: dict[str, list[float]]
-    """Of the fleet, before and after the moves."""
+    """The fleet's figures, before and after the moves."""
     std: dict[str, list[float]]
     """Standard deviation of utilization by resource, before and after."""
     rounds: str = ""

@@ -40,7 +40,7 @@ class ChanceBin(msgspec.Struct):
     cases: float = 0.0
     stated: float = 0.0
     observed: float = 0.0
-    """Of the shares of the next half hour in which the load was above the limit."""
+    """Sum of the shares of the next half hour in which the load was above the limit."""
 
 
 class Chances(msgspec.Struct, kw_only=True):
@@ -49,7 +49,7 @@ class Chances(msgspec.Struct, kw_only=True):
     limit: float
     std_factor: float
     floor: float
-    """Of the score that stated them."""
+    """The settings of the score that stated them."""
     at: float
     """When cases were added last, epoch seconds."""
     bins: dict[str, list[ChanceBin]] = {}

@@ -6,7 +6,7 @@ it with a known weight, so the report follows from the means before and after it
     mean = kept * mean before + (1 - kept) * report
     kept = min(n before / n, exp(-dt / 30 min)), n being the reports, dt the time since the one before
 
-Of several reports since, this is their mean. Floats of 32 bits leave it exact to some millionths of the mean.
+For several reports since then it is their mean. Floats of 32 bits leave it exact to some millionths of the mean.
 
 Chosen: to look every minute. Rejected: a column of last reports, 8 bytes for each instance in every table and its
 checkpoint, for one reader; 71 bytes would be more than the 64 that an instance may take.

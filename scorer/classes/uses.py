@@ -22,7 +22,7 @@ class Uses:
     used: Floats
     """What prod and mid use; their requests where the usage is not measured."""
     larger: Floats
-    """Of each instance of prod and mid the larger of request and usage; the request where usage is not measured.
+    """The larger of request and usage of each instance of prod and mid; the request where usage is not measured.
 
     Koordinator omits unmeasured ones for a whole machine, but counts them for a NUMA zone; none of its tests shows it.
     """

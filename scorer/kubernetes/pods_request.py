@@ -1,7 +1,7 @@
-"""A pod as a request: what it asks for, by what it is counted, and what it is learned under. Pure.
+"""A pod as a request: its amounts, its priority class, and the kind under which its use is learned. Pure.
 
-The same for a pod that is bound (`scorer.kubernetes.pods_difference`) and for one that is to be placed
-(`scorer.kubernetes.extender`), so that what is scored, reserved and confirmed is one request. What ties it to its node
+It is the same for a bound pod (`scorer.kubernetes.pods_difference`) and for one that is to be placed
+(`scorer.kubernetes.extender`). So one request is scored, reserved and confirmed. What ties it to its node
 (`scorer.kubernetes.pods_ties`) is for plans of moves; where a pod is placed, kube-scheduler looks at that itself.
 """
 

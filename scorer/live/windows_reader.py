@@ -1,8 +1,8 @@
 """Shell: reads the windows of all partitions from Redis; the one reader of every process and command.
 
-Of a partition that changed only the changes are read, and its base when that is another one. Both are then read by one
-command, so that they are of one write. Of a partition with one value lost the last good windows are kept; so are those
-of a partition whose node of a Cluster is away, or whose slot is being moved.
+For a partition that changed only the changes are read, and also the base when it is another one. Both are then read by
+one command, so that they are of one write. The last good windows are kept where one value of a partition is lost, its
+node of a Cluster is away, or its slot is being moved.
 
 A server that was emptied gets its windows back partition by partition, from the start of Kafka's log. A reader that
 decides on them keeps those it had until the new ones have got as far in the log (`WrittenUpTo`). While they are most of

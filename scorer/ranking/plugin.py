@@ -36,7 +36,7 @@ class Plugin:
 
     name: ClassVar[str]
     reason: ClassVar[str]
-    """Of a filter alone: why it refuses, where it tells no reasons apart."""
+    """For a filter alone: why it refuses, where it has one reason."""
     momentary: ClassVar[bool] = False
     looks_at: ClassVar[Sequence[str]] = ()
     """The fields of a request that nothing else in a profile upholds (`scorer.ranking.profiles.looked_at`)."""
@@ -52,7 +52,7 @@ class Plugin:
 
     @property
     def inner(self) -> int:
-        """Of a score: what its values are made of (`scorer.ranking.kernel.layout`)."""
+        """For a score: what its values are made of (`scorer.ranking.kernel.layout`)."""
         return PLAIN
 
     def needs(self, rules: MachineRules) -> frozenset[str]:

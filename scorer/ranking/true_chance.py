@@ -16,7 +16,7 @@ It changes what is stated, and no order of machines. It does so for scores with 
 
 Rejected: a line between the logits of p and f. Two numbers cannot say that 0.05 is right and 0.35 is not.
 Rejected, too, on 120 worlds of six families: a prior of 20 cases, as what is stated is too high nearly everywhere.
-Of 81 bins with 500 cases of a family 20 were wrong with it, and 9 of 77 with a prior of 2. Finer bins, and a prior
+With it 20 of 81 bins with 500 cases of a family were wrong, and 9 of 77 with a prior of 2. Finer bins, and a prior
 by what came true in the bins beside, gained nothing more. Nor did cases that overlap, a prior by the odds of all bins
 together, and a line that keeps each bin's mean (docs/replay.md, "Reliability").
 """
@@ -38,7 +38,7 @@ from scorer.snapshot.snapshot import Snapshot
 AHEAD_S = 1_800.0
 HALF_LIFE_S = 3 * 86_400.0
 EDGES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Of the bins of p."""
+"""Edges of the bins of p."""
 CASES_PRIOR = 2.0
 LOOKS_PART = 0.5
 """A machine counts when it had fresh data at this part of the looks, at least."""
@@ -65,7 +65,7 @@ class Cases:
 
 @dataclass
 class ChanceWatch:
-    """Watches one set of stated chances after the other. It holds what was not yet seen to its end."""
+    """Observes one set of predictions at a time. It keeps those whose half hour is not over."""
 
     _stated: Stated | None = None
     _names: tuple[str, ...] = ()

@@ -66,7 +66,7 @@ class Rpc:
         self, wire: Wire, service: Service, metrics: Metrics, settings: ScorerSettings, clock: ServerClock,
         own: deque[bytes] | None = None,
     ) -> None:  # fmt: skip
-        """``own``: where other threads of this scorer put queries of operators; what is lost there is asked again."""
+        """``own``: queries of operators from this scorer's own threads; they may be lost, and are repeated."""
         self._wire = wire
         self._own = deque[bytes]() if own is None else own
         self._names = names = settings.names

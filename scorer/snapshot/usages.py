@@ -93,7 +93,7 @@ class Usages:
 
 
 def _wrong(table: WindowTable) -> str:
-    """Return which column is none of numbers, or has not as many axes as `COLUMNS` says; empty: none."""
+    """Return why a column cannot be used: it has no numbers, or other axes than in `COLUMNS`; "" where all can."""
     for name in COLUMNS.keys() & table.columns.keys():
         axes, column = COLUMNS[name][1], table.columns[name]
         if column.ndim != len(axes) + 1 or column.dtype.kind not in "fiu":

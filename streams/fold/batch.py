@@ -73,7 +73,7 @@ class Refused:
     reason: str
     detail: str
     ahead: tuple[str, float] | None = None
-    """Of a message from the future: the machine, and how far it is ahead of its record, s."""
+    """For a message from the future: the machine, and how far it is ahead of its record, s."""
 
 
 def read_messages(

@@ -59,11 +59,11 @@ def fold(ring: Ring, batch: Batch, shift_minutes: int = 0) -> Folded:
 def _wave(head: NDArray[np.int64], rows: NDArray[np.intp], slots: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return [K]: the samples that can be folded together with the same result as one by one.
 
-    They are those of each machine up to the first that
+    The samples of each machine are taken in their order, and end before the first one that
 
     - would move its head too far at once;
-    - is behind the wave's first sample, which moves the head, so far that the rest may push it out of the ring;
-    - comes when its minute has just become final, but had not before the wave.
+    - is so far behind the wave's first sample that the wave may push it out of the ring;
+    - belongs to a minute that this wave makes final.
     """
     near = S - MINUTE_SLOTS - _WAVE_SLOTS
     if ((slots <= head + _WAVE_SLOTS) & (slots > head - near)).all():

@@ -84,7 +84,7 @@ def _queue_changes(pipe: Any, names: Names, partition: Partition, header: dict[s
 
 
 def _queue_base(pipe: Any, names: Names, partition: Partition, header: dict[str, Any]) -> Base:
-    """Queue the state from which a worker resumes, the whole window table, and changes without a row."""
+    """Queue the state from which a worker resumes, the whole window table, and an empty table of changes."""
     number, ring, manifest = partition.number, partition.ring, partition.manifest
     used = len(ring)
     for position in partition.positions.nonzero()[0].tolist():

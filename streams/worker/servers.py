@@ -115,7 +115,7 @@ class ClusterServers:
         async with self._looking:
             if not self._topology.due(time.monotonic()):
                 return
-            problem: RedisError = redis.ConnectionError("no node of the cluster says which has what")
+            problem: RedisError = redis.ConnectionError("no node of the cluster returns the slot map")
             for host in self._topology.hosts():
                 try:
                     answer = await _within(PROBE_S, self._client(host).execute_command("CLUSTER", "SLOTS"))

@@ -92,7 +92,7 @@ class Spell(NamedTuple):
 
     instance: int
     row: int
-    """Of the machine."""
+    """The machine's row."""
     first: int
     last: int
     """Minutes: on the machine from ``first`` until before ``last``."""

@@ -38,7 +38,7 @@ class Stretch:
     start: Integers
     length: Integers
     where: Sequence[Sequence[tuple[int, int]]]
-    """Of each: from which minute on which row, -1 for a machine that is not in the fleet."""
+    """For each instance: from which minute on which row, -1 for a machine that is not in the fleet."""
 
     @property
     def base(self) -> Integers:
@@ -124,7 +124,7 @@ class Filled:
 
 
 def fill(usage: Floats, load: Floats, asked: Floats, stretch: Stretch) -> Filled:
-    """Return [r, ...] without gaps; ``usage`` [r, cells], ``load`` [r, M, T], ``asked`` [r, K]."""
+    """Return the usage [r, cells] of resources with its gaps filled, from the machines' load and the requests."""
     usage = usage.copy()
     starts = stretch.base
     known = np.isfinite(usage).any(axis=0)

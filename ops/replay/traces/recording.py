@@ -1,7 +1,7 @@
 """Any recording that ``windward fleet`` plays (`streams.load_generator.source.recording_file`), as a trace.
 
-Of the public traces these are Bitbrains (``.npz`` of a week, ``.csv.gz`` of a day; sizes are in it), the Google trace
-of 2011 (``.npz``, names ``gcd-<job>_<day>``: joined by job) and the hosts of Alibaba 2018 (``.csv.gz``).
+The public traces of this kind are Bitbrains (``.npz`` of a week, ``.csv.gz`` of a day, with sizes), the Google trace of
+2011 (``.npz``, names ``gcd-<job>_<day>``: joined by job) and the hosts of Alibaba 2018 (``.csv.gz``).
 
 The first day begins where the file begins.
 """

@@ -31,14 +31,14 @@ class Trace:
     memory: NDArray[np.float32] | None
     """[D, T] likewise, or None: not measured."""
     sources: Sequence[Sequence[int]]
-    """Of each source its days, as rows."""
+    """The days of each source, as rows."""
     names: Sequence[str]
-    """Of the sources."""
+    """The names of the sources."""
     cores: Floats | None = None
     memory_bytes: Floats | None = None
-    """Of the sources; None: the trace has no sizes."""
+    """The sizes of the sources; None: the trace has none."""
     kinds: Sequence[str] = ()
-    """Of the sources, or empty."""
+    """The kinds of the sources, or empty."""
     nic: NDArray[np.float32] | None = None
     """[D, T] bytes/s; NaN in all days of a source whose network was not measured; or None: that of none."""
 

@@ -13,8 +13,8 @@ made smaller.
 known: on four servers of SMD 0.59, 0.65, 0.98 and 2.50; on eight of Alibaba 2018 (cells with at least four readings)
 0.83 to 3.51, median 1.34. 1.0 is used.
 
-Of cells of up to a minute a reading is the mean of those that begin in its minute. Longer cells that are no whole
-number of minutes give each minute the value in force.
+A reading is the mean of the cells that begin in its minute, where cells take up to a minute. Longer cells that are no
+whole number of minutes give each minute the value in force.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ class _Arrivals(NamedTuple):
     """[K] The instances in the order in which they ask."""
 
     row: Integers
-    """Of the life, in the file of lives."""
+    """The row of the life, in the file of lives."""
     start: Integers
     """The minute it first asks."""
     life: Integers

@@ -82,7 +82,7 @@ class FilePlaced(msgspec.Struct, kw_only=True):
     started: bool = True
     state: Literal["reserved", "confirmed"] = "confirmed"
     ended_ago_s: Ago = 0.0
-    """Of a leaver alone."""
+    """Set for an instance that has ended or moved away, and for no other."""
     usage: dict[str, Any] | None = None
     usage_since_s: Ago = DAY_S
     usage_age_s: Ago = 0.0

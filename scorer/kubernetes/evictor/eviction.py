@@ -24,7 +24,7 @@ class CannotAsk(Exception):
 
 
 class Evictions:
-    """Of one API server."""
+    """Evicts pods, by one API server."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls

@@ -15,8 +15,8 @@ can be under way (`UNDER_WAY_S`): then another try may release it, if the pod is
 A process that is suspended between its reservation and its POST does not send it (`SEND_S`). What is left is a
 suspension within the sending itself, for longer than `UNDER_WAY_S`.
 
-The same pod is tried again by the scheduler, so the ledger is asked as by no query: a query would never reserve anew
-what has ended.
+The pod is reserved without the id of a query: the scheduler tries a pod again, and such an id would forbid a second
+reservation.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _FILES = ("listen_tls_cert_file", "listen_tls_key_file", "listen_client_ca_file"
 class ExtenderSettings(KubernetesSettings):
     """Score nodes for kube-scheduler, as one of its extenders.
 
-    By mode ``score`` it answers ``prioritize`` and blocks no pod, whatever fails. ``filter`` also refuses nodes that
+    Mode ``score`` answers ``prioritize`` alone and never blocks a pod. ``filter`` also refuses nodes that
     are hot, stale or cordoned. ``bind`` also reserves each pod in the ledger, within limits, and binds it. Beyond
     loopback the scheduler must have a certificate.
     """

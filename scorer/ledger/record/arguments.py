@@ -58,7 +58,7 @@ class Batch:
 
     def __init__(self, wanted: Sequence[Wanted]) -> None:
         self.tails: list[str] = []
-        """Of each kind: the record's tail without id and request."""
+        """The record's tail of each kind, without id and request."""
         self.kind_of: list[int] = []
         """The kind of each instance, from 1."""
         self._kinds: list[tuple[float, str]] = []
@@ -66,7 +66,7 @@ class Batch:
         calls: dict[Call, int] = {}
         kinds: dict[tuple[int, float], int] = {}
         numbers: dict[tuple[int, int], int] = {}
-        """Of the candidates of an instance, by their addresses: all of them are still in ``wanted``."""
+        """The number of an instance's candidates, by their addresses: all of them are still in ``wanted``."""
         requests: dict[str, int] = {}
         ids: list[str] = []
         request_of: list[int] = []

@@ -124,9 +124,9 @@ class Difference:
     row: bytes
     """The row, or the record, as it was read; b"": there is none, as of an instance."""
     sums: str | bytes = ""
-    """Of a machine: the true sums, as the repair script reads them. Of a record: the log's newest; "": none."""
+    """For a machine: the true sums, as the repair script reads them. For a record: the log's newest; "": none."""
     members: int = 0
-    """Of a cluster: how many instances it has."""
+    """For a cluster: how many instances it has."""
     counts: tuple[tuple[str, bytes, int], ...] = ()
     """For each wrong count: what it counts, the count as it was read, the true one."""
     instance: Instance | None = None

@@ -46,7 +46,7 @@ class Leavers:
         self._by_machine: dict[str, dict[int, None]] = {}
 
     def copy(self) -> Leavers:
-        """Return the same leavers, which changes of these leave alone."""
+        """Return a copy that shares nothing with these."""
         found = Leavers(self._most)
         found._slots, found._free, found._order = self._slots.copy(), self._free.copy(), self._order.copy()
         found._by_machine = {machine: slots.copy() for machine, slots in self._by_machine.items()}

@@ -43,7 +43,7 @@ class Placement:
     records: list[Instance | None]
     """By position; None where nothing was reserved."""
     digests: Sequence[str] = ()
-    """By position, those that an equal request's record may have."""
+    """The digest of each request, by position."""
     calls: Sequence[Call] = ()
     """By position, the query that asks."""
     deadline: float = 0.0

@@ -67,9 +67,9 @@ APART = 3.5
 SPREAD_MIN = 0.02
 """The least spread of the use within a kind: rounding is no difference."""
 MACHINES_MIN = 8
-"""Of fewer machines none is left out."""
+"""With fewer machines none is left out."""
 GROUPS_MAX = 1_000
-"""Of so many groups use is kept, those with the most instance-time."""
+"""Most groups whose use is kept: those with the most instance-time."""
 SHRINK_MIN, SHRINK_MAX = 1.0, 100.0
 FLEET = ""
 SIZE = "\t"
@@ -323,7 +323,7 @@ class Expected:
 
     mean: float
     variance: float
-    """Of its usage over the next minutes: which instance it is, and which minute."""
+    """Variance of its usage over the next minutes: between instances, and between minutes."""
     instances: float
     """How many instances of its group say so."""
 

@@ -38,7 +38,6 @@ class BalancedAllocation(Allocation):
         return bool((self.added(machines)[self.rows(machines)] > 0).any())
 
     def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return the settings with the form."""
         found = super().settings(request, machines)
         found["form"] = ("v1.21", "v1.22", "v1.36").index(self.form)
         return found

@@ -131,7 +131,7 @@ def main_processes(
 ) -> dict[int, str]:
     """Return the instance by main process: pid files first, then the others in order, without invalid ids.
 
-    Of a process and what it started, the first is the main one.
+    The main process is the first of a process and its children.
     """
     by_pid = {process.pid: process for process in processes}
     found: dict[int, str] = {}

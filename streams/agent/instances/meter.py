@@ -82,7 +82,7 @@ class Found:
     patterns: tuple[re.Pattern[str], ...] = ()
     """Patterns of control groups' paths."""
     pods_only: bool = False
-    """Of the other control groups, whether pods alone are instances."""
+    """Whether pods alone are instances, among the other control groups."""
     pid_files: tuple[PidFile, ...] = ()
     others: tuple[Command | Environment | Port, ...] = ()
 

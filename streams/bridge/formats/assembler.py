@@ -79,7 +79,7 @@ class Assembler:
     lacking: list[tuple[str, str, str]] = field(default_factory=list)
     """Machine, resource and reason of what is left out and was not told before."""
     taken: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """By machine the source that has its name, and another that was refused."""
+    """By machine: the source that owns the name, and one that was rejected."""
 
     def __post_init__(self) -> None:
         self._rates = Rates(self.nic_speed, self.cores)

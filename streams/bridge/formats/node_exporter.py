@@ -204,7 +204,7 @@ _KIND = "windward"
 def query_of(selector: str) -> str:
     """Return the query for the newest values of all targets, with the time of their scrapes.
 
-    Of a machine's cores Prometheus sums the idle time alone, since reading is what costs it: 10 us a series, so that
+    Prometheus sums only the idle time of a machine's cores, since reading a series costs it 10 us. So
     all eight modes of 64 cores take four times as long (2.42, busy machine). The answer has 4 kB a machine with four
     interfaces and disks: 20 MB for 5,000, where the samples of each core were 450 to 690. What tells which interfaces
     count adds half of it, by estimate.

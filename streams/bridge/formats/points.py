@@ -36,7 +36,7 @@ class Point(NamedTuple):
     started: float = 0.0
     """When a counter was last reset, epoch s; 0 when its agent does not send it."""
     delta: bool = False
-    """Of a counter: the value is its rise since ``started``, else since its last point."""
+    """For a counter: the value is its rise since ``started``, else since its last point."""
     source: str = ""
     """What was scraped, where that is known: two of them may give themselves one machine's name."""
 
