@@ -1,7 +1,7 @@
 """``python -m ops.packages [FOLDER]``: build the distributions and test each in an empty environment.
 
-Fails when a file is in two of them, one is above its size limit, lacks completions, or fails its main job. The wheels
-and the agent's .deb stay in FOLDER (``dist``). Shell.
+Fails when a file is in two of them, one is above its size limit, lacks completions, or fails its main job. The wheels,
+`windward`'s of each platform and its sdist, and the agent's .deb stay in FOLDER (``dist``). Shell.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from pathlib import Path
 from ops.completions.__main__ import files as completion_files
 from ops.packages.deb import build_deb, check_deb
 from ops.packages.environment import OLDEST, Environment, PackageError, extremes, present, run
-from ops.packages.wheels import add_completions, check_completions, held_twice, read_modules
+from ops.packages.wheels import (
+    add_completions,
+    check_completions,
+    for_platforms,
+    held_twice,
+    own_tag,
+    read_modules,
+)
 from ops.stack.servers.process import LOOPBACK, free_port
 from ops.stack.servers.valkey import LocalValkey
 
@@ -58,6 +65,9 @@ def main(argv: list[str]) -> int:
         wheels = build(folder)
         for distribution, files in completions.items():
             add_completions(wheels[distribution], files)
+        with tempfile.TemporaryDirectory(prefix="windward-zig-") as scratch:
+            of_platforms = for_platforms(wheels["windward"], Path(scratch))
+        wheels["windward"] = of_platforms.pop(own_tag())
         _check_files(wheels)
         pythons = extremes(present())
         for python in pythons:
@@ -70,20 +80,22 @@ def main(argv: list[str]) -> int:
     except PackageError as error:
         print(f"packages: {error}", file=sys.stderr)  # noqa: T201
         return 1
+    print(f"!!! NOT RUN: {', '.join(of_platforms)}: this machine is {own_tag()}", file=sys.stderr)  # noqa: T201
     if len(pythons) == 1:
         print(f"!!! NOT RUN: packages on a second Python: here is only {pythons[0]}", file=sys.stderr)  # noqa: T201
     return 0
 
 
 def build(folder: Path) -> dict[str, Path]:
-    """Build the wheels; return the path of each distribution's."""
+    """Build the wheels; return the path of each distribution's. That of `windward` is built from its sdist."""
     built = {}
     for distribution, source in SOURCES.items():
-        pattern = f"{distribution.replace('-', '_')}-*.whl"
-        for old in folder.glob(pattern):
+        pattern = distribution.replace("-", "_")
+        for old in [*folder.glob(f"{pattern}-*.whl"), *folder.glob(f"{pattern}-*.tar.gz")]:
             old.unlink()
-        run([sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(ROOT / source)])
-        (built[distribution],) = folder.glob(pattern)
+        only = () if distribution == "windward" else ("--wheel",)
+        run([sys.executable, "-m", "build", *only, "--outdir", str(folder), str(ROOT / source)])
+        (built[distribution],) = folder.glob(f"{pattern}-*.whl")
     return built
 
 

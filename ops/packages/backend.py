@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+import shutil
 import sysconfig
 import zipfile
 from base64 import urlsafe_b64encode
@@ -52,8 +53,15 @@ _SIBLING = re.compile(rb"^Requires-Dist: windward-(agent|client)\b.*\r?\n", re.M
 Settings = dict[str, Any] | None
 
 
-TARGETS = {"x86_64-linux-gnu.2.17": "manylinux_2_17_x86_64", "aarch64-linux-gnu.2.17": "manylinux_2_17_aarch64"}
+TARGETS = {
+    "x86_64-linux-gnu.2.17": "manylinux_2_17_x86_64",
+    "aarch64-linux-gnu.2.17": "manylinux_2_17_aarch64",
+    "x86_64-linux-musl": "musllinux_1_2_x86_64",
+    "aarch64-linux-musl": "musllinux_1_2_aarch64",
+}
 """The platforms that zig builds for, and the tags of their wheels."""
+COMPILED = "scorer/ranking/kernel/kernel.so"
+_TAG = re.compile(rb"^Tag: py3-none-.*$", re.MULTILINE)
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
@@ -71,29 +79,32 @@ def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata
 
     ``target``, a setting of the build: another platform than this one, of `TARGETS`.
     """
-    from compiler import KERNEL, LIBRARY, compile_kernel
+    from compiler import compile_kernel
 
     target = str((config_settings or {}).get("target", ""))
-    name = str(build_meta.build_wheel(wheel_directory, None, metadata_directory))
+    made = Path(wheel_directory) / str(build_meta.build_wheel(wheel_directory, None, metadata_directory))
     tag = TARGETS[target] if target else sysconfig.get_platform().replace("-", "_").replace(".", "_")
     with TemporaryDirectory() as folder:
-        library = compile_kernel(Path.cwd(), target, Path(folder) / LIBRARY).read_bytes()
-    made, own = Path(wheel_directory) / name, str(KERNEL / LIBRARY)
-    rewrite(
-        made,
-        lambda file, content: None if file == own else _tagged(file, published(file, content), tag),
-        {own: library},
-    )
-    renamed = name.replace("-none-any", f"-none-{tag}")
-    made.rename(made.with_name(renamed))
-    return renamed
+        library = compile_kernel(Path.cwd(), target, Path(folder) / "library").read_bytes()
+    rewrite(made, published)
+    found = of_platform(made, library, tag)
+    made.unlink()
+    return found.name
 
 
-def _tagged(name: str, content: bytes | None, tag: str) -> bytes | None:
-    """Return the file of a wheel of a platform."""
-    if content is not None and name.endswith(".dist-info/WHEEL"):
-        return content.replace(b"py3-none-any", f"py3-none-{tag}".encode()).replace(b"Purelib: true", b"Purelib: false")
-    return content
+def of_platform(wheel: Path, library: bytes, tag: str) -> Path:
+    """Return a copy of a wheel for a platform, beside it, with the compiled part of that platform."""
+
+    def changed(name: str, content: bytes) -> bytes | None:
+        if name.endswith(".dist-info/WHEEL"):
+            content = _TAG.sub(f"Tag: py3-none-{tag}".encode(), content)
+            return content.replace(b"Root-Is-Purelib: true", b"Root-Is-Purelib: false")
+        return None if name == COMPILED else content
+
+    found = wheel.with_name(f"{wheel.name.rpartition('-')[0]}-{tag}.whl")
+    shutil.copy(wheel, found)
+    rewrite(found, changed, {COMPILED: library})
+    return found
 
 
 def build_editable(

@@ -1,9 +1,10 @@
 """Compiles the filters, the scores and the loops around them (`scorer.ranking.kernel`) into one library.
 
-``python -m ops.packages.compiler`` builds it anew in a checkout; the build backend does so for wheels and for editable
-installs. The system's ``cc`` is used, else ``ziglang`` from PyPI, which the backend then requires. Without
-``-ffp-contract=off`` compilers for aarch64 fuse a product and a sum, and totals differ from those of x86_64. The
-library says from which sources it was built, so that `scorer.ranking.kernel.binding` refuses one that is out of date.
+``python -m ops.packages.compiler`` builds it anew in a checkout; with a platform, as zig names it, and a file, it
+builds that platform's. The build backend does so for wheels and for editable installs. The system's ``cc`` is used,
+else ``ziglang`` from PyPI, which the backend then requires. Without ``-ffp-contract=off`` compilers for aarch64 fuse
+a product and a sum, and totals differ from those of x86_64. The library says from which sources it was built, so that
+`scorer.ranking.kernel.binding` refuses one that is out of date.
 """
 
 from __future__ import annotations
@@ -70,4 +71,5 @@ def compile_kernel(root: Path, target: str = "", into: Path | None = None, more:
 
 
 if __name__ == "__main__":
-    compile_kernel(Path(__file__).parents[2])
+    platform, file = sys.argv[1:] or ("", "")
+    compile_kernel(Path(__file__).parents[2], platform, Path(file) if file else None)

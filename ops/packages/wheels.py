@@ -1,14 +1,19 @@
-"""The files of wheels, and those that several wheels have; completions in them."""
+"""The files of wheels, and those that several wheels have; completions in them; the wheel of each platform."""
 
 from __future__ import annotations
 
+import platform
+import sys
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ops.packages.backend import rewrite
-from ops.packages.environment import PackageError
+from ops.packages.backend import TARGETS, of_platform, rewrite
+from ops.packages.compiler import LIBRARY, ZIG
+from ops.packages.environment import Environment, PackageError
+
+COMPILER = Path(__file__).with_name("compiler.py")
 
 
 def modules(names: Iterable[str]) -> frozenset[str]:
@@ -54,3 +59,26 @@ def check_completions(prefix: Path, files: Mapping[str, str]) -> None:
             raise PackageError(f"no {name}")
         if path.read_text() != text:
             raise PackageError(f"{name} is not that of these commands")
+
+
+def for_platforms(wheel: Path, scratch: Path) -> dict[str, Path]:
+    """Return by tag the wheel of each platform, compiled by zig, in place of the one that this machine's compiler made.
+
+    Zig knows the C library of each: by that of this machine a wheel would need as new a one.
+    """
+    zig = Environment(sys.executable, scratch / "zig")
+    zig.install(ZIG, scratch)
+    found = {}
+    for target, tag in TARGETS.items():
+        library = scratch / tag / LIBRARY
+        library.parent.mkdir()
+        zig.run("python", str(COMPILER), target, str(library))
+        found[tag] = of_platform(wheel, library.read_bytes(), tag)
+    wheel.unlink()
+    return found
+
+
+def own_tag() -> str:
+    """Return the tag of `TARGETS` that this machine is of."""
+    libc = "manylinux" if platform.libc_ver()[0] == "glibc" else "musllinux"
+    return next(tag for tag in TARGETS.values() if tag.startswith(libc) and tag.endswith(platform.machine()))

@@ -7,7 +7,17 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-from ops.packages.backend import ADDED_TO_CHECKOUT, HELD_BY_AGENT, published, record_row, rewrite, without_siblings
+from ops.packages.backend import (
+    ADDED_TO_CHECKOUT,
+    COMPILED,
+    HELD_BY_AGENT,
+    of_platform,
+    published,
+    record_row,
+    rewrite,
+    without_siblings,
+)
+from ops.packages.compiler import KERNEL, LIBRARY
 
 ROOT = Path(__file__).parents[3]
 PROJECTS = {
@@ -54,6 +64,19 @@ def test_a_published_wheel_leaves_out_what_the_others_hold(tmp_path: Path) -> No
     assert b"windward_client" in files["scorer/client/__init__.py"]
     expected = [",".join(record_row(name, files[name])) for name in files if name != RECORD] + [f"{RECORD},,"]
     assert sorted(files[RECORD].decode().splitlines()) == sorted(expected)
+
+
+def test_a_wheel_of_a_platform_has_its_library_and_its_tag(tmp_path: Path) -> None:
+    """In place of those of the wheel that it is made from, which stays."""
+    assert str(KERNEL / LIBRARY) == COMPILED
+    said = b"Root-Is-Purelib: true\nTag: py3-none-any\n"
+    plain = wheel(tmp_path, {COMPILED: b"of this machine", "w-1.dist-info/WHEEL": said})
+    of_one = of_platform(plain, b"of one", "linux_x86_64")
+    found = of_platform(of_one, b"of another", "musllinux_1_2_aarch64")
+    assert found.name == "w-1-py3-none-musllinux_1_2_aarch64.whl"
+    assert content(found)[COMPILED] == b"of another"
+    assert content(found)["w-1.dist-info/WHEEL"] == b"Root-Is-Purelib: false\nTag: py3-none-musllinux_1_2_aarch64\n"
+    assert content(of_one)[COMPILED] == b"of one"
 
 
 def test_a_checkout_requires_no_sibling_and_has_the_client(tmp_path: Path) -> None:
