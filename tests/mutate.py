@@ -4,8 +4,9 @@
     python -m tests.mutate --seed 1 --room scorer/classes --each 5
 
 A mutation changes one place of one module: a comparison (``<`` to ``<=``, ``==`` to ``!=``), an operator (``+`` to
-``-``), ``and`` to ``or``, a number to the next one, ``min`` to ``max``, a condition to its opposite. Modules are drawn
-by their lines, places evenly; docstrings, annotations and what is only shown (``__repr__``, logs, errors) are left out.
+``-``), ``and`` to ``or``, a number to the next one, ``min`` to ``max``, a condition to its opposite. Of a file in C it
+changes an operator, outside the heads of loops, and the copy is compiled anew. Modules are drawn by their lines, places
+evenly; docstrings, annotations and what is only shown (``__repr__``, logs, errors) are left out.
 
 Each mutation is applied to a copy of the tree, and is found when a test fails there. The tests run in this order, up to
 the first failure, which is printed: the module's own, those of its room, the integration tests that `tests.elsewhere`
@@ -25,8 +26,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,14 @@ COMPARED = {
     ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
 }  # fmt: skip
 COMPUTED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.BitAnd: ast.BitOr}
+IN_C = {
+    "<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "+": "-", "-": "+", "*": "/", "/": "*",
+    "&&": "||", "||": "&&",
+}  # fmt: skip
+_BINARY = re.compile(r"(?<= )(?:[<>=!]=|&&|\|\||[-+*/<>])(?= )")  # the format puts a space on both sides of these alone
+_NOT_CODE = re.compile(
+    r'/\*.*?\*/|"(?:[^"\\]|\\.)*"|^\s*#(?:[^\n]*\\\n)*[^\n]*|\bfor \([^\n]*', re.DOTALL | re.MULTILINE
+)
 CALLED = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum", "any": "all", "all": "any"}
 EVERYTHING = ["-n", "2", "-m", "not integration"]
 SHOWN = {"info", "warning", "error", "exception", "debug"}
@@ -137,18 +147,45 @@ def mutated(path: Path, node: ast.AST) -> Mutation:
     )  # fmt: skip
 
 
+def places_in_c(source: str) -> list[tuple[int, str]]:
+    r"""Return where the operators of some C are: none of a comment, a macro, or the head of a loop.
+
+    >>> places_in_c("for (int r = 0; r < R; r++)\n    if (a[r] <= *b && -c > 0) d += x - 1; /* a - b */")
+    [(41, '<='), (47, '&&'), (53, '>'), (65, '-')]
+    """
+    code = _NOT_CODE.sub(lambda found: " " * len(found[0]), source)
+    return [(found.start(), found[0]) for found in _BINARY.finditer(code)]
+
+
+def mutated_c(path: Path, start: int, operator: str) -> Mutation:
+    """Return the mutation of one operator."""
+    source = path.read_text()
+    after = source[:start] + IN_C[operator] + source[start + len(operator) :]
+    line = source.count("\n", 0, start)
+    return Mutation(path, line + 1, source.splitlines()[line].strip(), after.splitlines()[line].strip(), after)
+
+
+def mutations_of(path: Path) -> list[Callable[[], Mutation]]:
+    """Return what makes each mutation of a module."""
+    source = path.read_text()
+    if path.suffix != ".py":
+        return [partial(mutated_c, path, *each) for each in places_in_c(source)]
+    places = Places()
+    places.visit(ast.parse(source))
+    return [partial(mutated, path, node) for node in places.found]
+
+
 def draw(room: str, each: int, chance: random.Random) -> Iterator[Mutation]:
     """Yield the mutations of one room, in modules drawn by their lines."""
-    modules = [path for path in sorted((ROOT / room).rglob("*.py")) if path.name != "__init__.py"]
+    files = sorted(path for kind in ("*.py", "*.[ch]") for path in (ROOT / room).rglob(kind))
+    modules = [path for path in files if path.name != "__init__.py"]
     sizes = [len(path.read_text().splitlines()) for path in modules]
     drawn = set[tuple[Path, int, str]]()
     while len(drawn) < each:
         path = chance.choices(modules, sizes)[0]
-        places = Places()
-        places.visit(ast.parse(path.read_text()))
-        if not places.found:
+        if not (places := mutations_of(path)):
             continue
-        one = mutated(path, chance.choice(places.found))
+        one = chance.choice(places)()
         if (one.path, one.line, one.before) not in drawn:
             drawn.add((one.path, one.line, one.before))
             yield one
@@ -162,7 +199,8 @@ def steps_of(path: Path) -> Iterator[list[str]]:
     whole = [file for file in listed if "integration" in file]
     near = [f"tests/{up}" for up in (folder, *folder.parents) if len(up.parts) == 2 or up == folder]
     near = [each for each in dict.fromkeys((*near, *listed)) if each not in whole and (ROOT / each).exists()]
-    yield [str(each) for each in (module, f"tests/{folder}/test_{module.name}") if (ROOT / each).exists()]
+    own = (module, f"tests/{folder}/test_{module.stem}.py")
+    yield [str(each) for each in own if (ROOT / each).exists() and str(each).endswith(".py")]
     yield from (["-n", "2", *tests] for tests in (near, whole) if tests)
     yield EVERYTHING
 
@@ -171,15 +209,25 @@ def finder(copy: Path, tests: list[str]) -> str | None:
     """Return the first test that fails in the copy of the tree; None if none does."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     # Compiled modules are kept: a suite starts many processes, and a changed module has another time.
-    environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "", "MUTATED": "1"}
     try:
-        done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, check=False, timeout=3600, text=True)
+        done = _run(copy, command)
     except subprocess.TimeoutExpired:
         return "a run without an end"
     if done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return None
     failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
     return failed[1] if failed else f"a run that ends with {done.returncode}"
+
+
+def _run(copy: Path, command: list[str]) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "", "MUTATED": "1"}
+    return subprocess.run(command, cwd=copy, env=environ, capture_output=True, check=False, timeout=3600, text=True)
+
+
+def written(copy: Path, path: Path, source: str) -> bool:
+    """Write a module of the copy, and compile it if it is C; return whether that can be done."""
+    (copy / path.relative_to(ROOT)).write_text(source)
+    return path.suffix == ".py" or not _run(copy, [sys.executable, "-m", "ops.packages.compiler"]).returncode
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -201,9 +249,10 @@ def main(argv: list[str] | None = None) -> int:
             return 2
         for number, one in enumerate(mutations, 1):
             name = one.path.relative_to(ROOT)
-            (copy / name).write_text(one.source)
-            by = next(filter(None, (finder(copy, tests) for tests in steps_of(one.path))), None)
-            (copy / name).write_text(one.path.read_text())
+            by: str | None = "the compiler"
+            if written(copy, one.path, one.source):
+                by = next(filter(None, (finder(copy, tests) for tests in steps_of(one.path))), None)
+            written(copy, one.path, one.path.read_text())
             found += by is not None
             change = f"{name}:{one.line}  {' '.join(one.before.split())}  ->  {' '.join(one.after.split())}"
             print(f"{number:3} {f'found by {by}' if by else 'NOT FOUND'}  {change}", flush=True)  # noqa: T201
