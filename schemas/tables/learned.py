@@ -89,7 +89,8 @@ class Learned(msgspec.Struct, kw_only=True):
 def read_learned(raw: bytes | None) -> Learned | None:
     """Return the value; None when there is none or it cannot be read.
 
-    Earlier scorers fitted factors to the load of machines, too. Those are left out: no measured instance says them.
+    Earlier scorers fitted factors to the load of machines, too. Those are left out: no measured instance says them. A
+    group whose deviations are missing is left out, too.
     """
     if not raw:
         return None
@@ -97,6 +98,7 @@ def read_learned(raw: bytes | None) -> Learned | None:
         found = read_as(raw, Learned)
     except msgspec.DecodeError:
         return None
+    found.instances = {group: of for group, of in found.instances.items() if group in found.deviations}
     found.factors = _measured(found.factors, found.instances.get("", {}))
     kinds = {kind: _measured(own, found.instances.get(kind, {})) for kind, own in found.kinds.items()}
     found.kinds = {kind: own for kind, own in kinds.items() if own}

@@ -356,8 +356,8 @@ def test_a_value_of_an_earlier_scorer_is_read_without_what_windows_taught() -> N
     """Its factors of resources and kinds that no measured instance says are left out; uses and chances stay."""
     raw = b"""{"v":1,"version":7,"at":9.0,"uses_at":8.0,"scorer":"s1","lease":3,
         "factors":{"cpu":0.5,"memory":0.9},"errors":{"cpu":0.1,"memory":0.1},
-        "kinds":{"web":{"cpu":0.4,"memory":0.8},"cache":{"memory":0.7}},
-        "deviations":{"":{"cpu":0.2},"web":{"cpu":0.1}},"instances":{"":{"cpu":40.0},"web":{"cpu":30.0}},
+        "kinds":{"web":{"cpu":0.4,"memory":0.8},"cache":{"memory":0.7},"torn":{"cpu":0.4}},
+        "deviations":{"":{"cpu":0.2},"web":{"cpu":0.1}},"instances":{"":{"cpu":40.0},"web":{"cpu":30.0},"torn":{"cpu":9.0}},
         "uses":{"":{"cpu":{"time":5.0,"mean":0.5,"between":0.1,"within":0.2}}},
         "evidence":{"memory":{"count":50.0,"xx":100.0,"xy":90.0,"yy":81.0,"instance_hours":200.0}},
         "evidence_of_kinds":{"cache":{"memory":{"count":9.0}}},
@@ -365,6 +365,7 @@ def test_a_value_of_an_earlier_scorer_is_read_without_what_windows_taught() -> N
     found = read_learned(raw)
     assert found is not None
     assert (found.version, found.factors, found.kinds) == (7, {"cpu": 0.5}, {"web": {"cpu": 0.4}})
+    assert found.instances.keys() == found.deviations.keys()
     assert found.uses[FLEET]["cpu"].mean == 0.5
     assert found.chances is not None
     assert read_learned(msgspec.json.encode(found)) == found
