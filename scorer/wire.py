@@ -8,6 +8,7 @@ checks). It would also retry commands that must not be repeated.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,9 @@ ANSWER_S = 5.0
 
 LOOK_S = 0.5
 """After so long without an answer the sentinels, if any, are asked whether the server is still the primary."""
+
+IDLE_S = 0.5
+"""A connection that was not used for so long is looked at first: the server, or a proxy, may have closed it."""
 
 AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
 """The errors of a server that cannot be reached: wait and try again."""
@@ -74,6 +78,7 @@ class Wire:
         self._connection: Any = None
         self._unread = 0
         self._held = b""
+        self._used_at_s = 0.0
         self.refused: list[redis.ResponseError] = []
         """Errors in the answers to posted commands, since the list was last cleared."""
 
@@ -134,12 +139,24 @@ class Wire:
             raise
 
     def _send(self, commands: Sequence[Command]) -> Any:
-        connection = self._connection
+        now_s = time.monotonic()
+        if self._connection is not None and not self._unread and now_s - self._used_at_s > IDLE_S:
+            self._leave_closed(self._connection)
+        self._used_at_s, connection = now_s, self._connection
         if connection is None:
             connection = self._connection = self._client.connection_pool.get_connection()
         packed, self._held = self._held + _pack(commands), b""
         connection.send_packed_command([packed], check_health=False)
         return connection
+
+    def _leave_closed(self, connection: Any) -> None:
+        """Close a connection that the other side has closed: what is sent next goes over another."""
+        try:
+            closed = bool(connection.can_read(0))
+        except (redis.RedisError, OSError):
+            closed = True
+        if closed:
+            self.close()
 
     @staticmethod
     def _read(connection: Any, timeout_s: float) -> Any:

@@ -13,6 +13,7 @@ import uvloop
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as Broken
 
 from schemas.process.logs import configure_logs
 from schemas.process.pages import serve_pages, while_accepting
@@ -42,8 +43,10 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         return runner.run(_run(settings))
 
 
-# Every write is complete and may be repeated, and the app repeats it itself: no retries inside the client.
-_OPTIONS: Any = {"socket_timeout": 10, "socket_connect_timeout": 5, "retry": Retry(NoBackoff(), 0)}
+# Every write is complete and may be repeated, and the app repeats it itself. The client repeats only what met a closed
+# connection, once: the server, or a proxy, closes one that is idle between two flushes.
+_ONCE = Retry(NoBackoff(), 1, (Broken,))
+_OPTIONS: Any = {"socket_timeout": 10, "socket_connect_timeout": 5, "retry": _ONCE}
 _OF_A_NODE: Any = {**_OPTIONS, "socket_timeout": 3, "socket_connect_timeout": 1}
 """A flush waits for the slowest of the nodes."""
 
