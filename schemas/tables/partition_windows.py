@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.tables.window_table import Header, TableError, WindowTable, decode_table
+from schemas.tables.window_table import Header, TableError, WindowTable
 
 ROW, VERSION = "row", "version"
 
@@ -75,16 +75,6 @@ class PartitionWindows:
         """Return the table of all machines as they are now."""
         header = msgspec.structs.replace(self.header, machines=self.machines_count)
         return WindowTable(header, {name: self.column(name) for name in self.base.columns}, self.names)
-
-
-def decode_windows(base: bytes | None, changes: bytes | None) -> PartitionWindows | None:
-    """Return the windows in the two values of a partition; None when one of the values is absent.
-
-    Raises TableError as `decode_table`, and for two values that are not of one base.
-    """
-    if base is None or changes is None:
-        return None
-    return PartitionWindows(decode_table(base), decode_table(changes))
 
 
 def _rows(base: WindowTable, changes: WindowTable) -> NDArray[np.int64]:

@@ -18,9 +18,6 @@ from scorer.ledger.view.view import LedgerView
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
-ENDED_S = 60.0
-"""The longest time for which an agent still reports an ended instance: its interval."""
-
 
 @dataclass(frozen=True)
 class ClassUsage:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,26 +18,6 @@ Array = TypeVar("Array", bound=NDArray[Any])
 
 ROUNDING = 1e-12
 """Relative slack, so that sums of floats meet a limit they equal; below a terabyte less than the ledger counts."""
-
-
-def at_rows(column: Array, rows: Integers | slice) -> Array:
-    """Return some machines of a column [..., M].
-
-    ``take`` needs a tenth of the time of an index, but copies the whole first where its memory is not in one piece.
-    """
-    if isinstance(rows, slice) or not column.flags.c_contiguous:
-        return cast(Array, column[..., rows])
-    return cast(Array, column.take(rows, axis=-1))
-
-
-def picking(rows: Sequence[int]) -> slice | list[int]:
-    """Return what picks these rows of a column [R, n]: a slice where they follow each other, so that none is copied.
-
-    >>> picking((1, 2)), picking((0, 2))
-    (slice(1, 3, None), [0, 2])
-    """
-    together = bool(rows) and list(rows) == list(range(rows[0], rows[-1] + 1))
-    return slice(rows[0], rows[-1] + 1) if together else list(rows)
 
 
 def numbers(values: Floats, names: tuple[str, ...] = RESOURCES) -> Mapping[str, float | None]:

@@ -54,21 +54,12 @@ def encode_hour(ring: Ring, place: int) -> bytes:
     return _encode({name: getattr(ring, name)[:used, ..., place].T for name in PEAKS}, used)
 
 
-def decode_ring(vitals: bytes, positions: dict[int, bytes], hours: dict[int, bytes]) -> Ring:
-    """Return the ring that these values describe. A value may have fewer rows than there are machines now.
-
-    Columns of a newer minor version are ignored; those an older one did not write are left blank. Raises TableError for
-    a value that is not of this encoding.
-    """
-    ring = decode_vitals(vitals)
-    for place, raw in [*positions.items(), *hours.items()]:
-        restore_place(ring, raw, place)
-    restore_minutes(ring)
-    return ring
-
-
 def decode_vitals(vitals: bytes) -> Ring:
-    """Return a ring of these machines without slots or peaks; raises TableError as `decode_ring`."""
+    """Return a ring of these machines without slots or peaks.
+
+    A value may have fewer rows than there are machines now. Columns of a newer minor version are ignored; those that an
+    older one did not write are left blank. Raises TableError for a value that is not of this encoding.
+    """
     table = decode_table(vitals)
     ring = Ring()
     ring.add(table.machines)
@@ -88,7 +79,7 @@ def decode_vitals(vitals: bytes) -> Ring:
 
 
 def restore_place(ring: Ring, raw: bytes, place: int) -> None:
-    """Write the value of one position or hour into the ring; raises TableError as `decode_ring`."""
+    """Write the value of one position or hour into the ring; raises TableError as `decode_vitals`."""
     table = decode_table(raw)
     count = table.header.machines
     if count > len(ring):

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from schemas.messages.sample import Rejected, Sample, Usage, decode, encode, moments
-from schemas.tables.partition_windows import decode_windows
+from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import TableError, WindowTable, decode_table, encode_table
 from tests.rows import each_row
 from tests.schemas.golden_values import BASE, FACTS, KINDS, MACHINES, RESOURCES, WINDOWS_S, column, header
@@ -104,9 +104,8 @@ def test_the_golden_window_table_is_read() -> None:
 
 def test_the_golden_changes_are_put_on_their_base() -> None:
     """One machine has other values, one is added, two stay."""
-    windows = decode_windows(TABLE, (GOLDEN / "window_changes.v1.bin").read_bytes())
-    assert windows is not None
-    table = windows.whole()
+    changes = decode_table((GOLDEN / "window_changes.v1.bin").read_bytes())
+    table = PartitionWindows(decode_table(TABLE), changes).whole()
     assert table.machines == [*MACHINES, "m-4"]
     for name in KINDS:
         wanted = column(name)[..., [0, 1, 0, 1]]

@@ -33,10 +33,11 @@ from streams.fold.arrivals import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS, S
 from streams.fold.table import Table
-from streams.state.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
+from streams.state.checkpoint import encode_hour, encode_position, encode_vitals
 from streams.state.leaving import drop_silent
 from streams.state.partition import Partition
 from tests.streams.batches import START, sample
+from tests.streams.golden_values import decode_ring
 
 WINDOWS = (300, 900, 3600)
 REASONS = frozenset(admission.REASONS) - {"key", "machines", "record-time"}

@@ -9,8 +9,9 @@ from schemas.messages.sample import Moments, Usage, encode
 from streams.fold.arrivals import Arrived
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
-from streams.fold.ring import HOURS, S
+from streams.fold.ring import HOURS, Ring, S
 from streams.fold.table import Table
+from streams.state.checkpoint import decode_vitals, restore_minutes, restore_place
 from streams.state.manifest import Manifest
 from streams.state.partition import Partition
 from tests.streams.batches import START, sample
@@ -32,6 +33,15 @@ def state() -> Partition:
     for number, one in enumerate(samples):
         partition.fold([Arrived(number, encode(one), one.at + 0.05, one.machine.encode())])
     return partition
+
+
+def decode_ring(vitals: bytes, positions: dict[int, bytes], hours: dict[int, bytes]) -> Ring:
+    """Return the ring that these values describe."""
+    ring = decode_vitals(vitals)
+    for place, raw in [*positions.items(), *hours.items()]:
+        restore_place(ring, raw, place)
+    restore_minutes(ring)
+    return ring
 
 
 def usage() -> InstanceUsage:

@@ -101,13 +101,6 @@ def _count_up(request: Request) -> Iterator[str]:
         yield "".join([ID_DIGITS[number >> shift & 31] for shift in shifts])
 
 
-def identical(requests: Sequence[Request]) -> bool:
-    """Return whether the requests are equal except for their ids."""
-    first = requests[0]
-    plain = msgspec.structs.replace(first, id="")
-    return all(request is first or msgspec.structs.replace(request, id="") == plain for request in requests)
-
-
 def by_kind(requests: Sequence[Request], positions: Iterable[int]) -> list[list[int]]:
     """Return the positions of alike requests together, in the order in which each kind comes first.
 

@@ -20,8 +20,6 @@ CODE = 256
 """A refusal is the filter's place in the profile, from 1, times this, plus its reason."""
 SAID_MAX = 64
 """The most numbers that a plugin says of one machine."""
-SCORES_MAX = 32
-"""The most scores of a profile."""
 
 _D = len(DAYS)
 

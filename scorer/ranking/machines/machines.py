@@ -267,12 +267,6 @@ class Machines:
         found: Floats = self.field(_MORE, "peak_sum")[DAYS.index(day)]
         return found
 
-    def requested_or(self, cpu: float, memory: float) -> Floats:
-        """Return [R, n]: the sum of the amounts, an instance without one counting ``cpu`` cores or ``memory`` bytes."""
-        default = np.array([[cpu], [memory], *[[0.0]] * (_R - 2)])
-        found: Floats = self.allocated + default * self.without_amount
-        return found
-
     def allocated_of(self, *classes: str) -> Floats:
         """Return [R, n]: sum of the amounts of the instances of some priority classes."""
         found = np.zeros((_R, self.table.rows.size))

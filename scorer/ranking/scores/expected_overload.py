@@ -23,8 +23,6 @@ FACTOR_MAX = 1e6
 """The largest factor that a setting may be: squares of larger ones are no numbers."""
 FLOOR_MIN = 1e-15
 """The smallest floor: the square of a smaller one is 0 in single precision, and a load without spread has no score."""
-WITHOUT_DATA = 3.0
-"""The growth of a machine without any data: the largest there is."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.tables.partition_windows import PartitionWindows, decode_windows
+from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import Header, TableError, WindowTable, decode_table, encode_table
 from tests.rows import each_row
 
@@ -66,13 +66,6 @@ def test_what_does_not_fit_is_refused(changes: bytes, why: str) -> None:
     """Changes of another base, and rows that cannot be."""
     with pytest.raises(TableError, match=why):
         together(table(["a", "b", "c"]), changes)
-
-
-def test_one_value_alone_is_nothing() -> None:
-    """A base without its changes may be hours old."""
-    base, changes = table(["a"]), table([], rows=[])
-    assert decode_windows(base, None) is decode_windows(None, changes) is decode_windows(None, None) is None
-    assert decode_windows(base, changes) is not None
 
 
 @given(st.integers(1, 20), st.data())

@@ -15,7 +15,7 @@ from streams.fold.arrivals import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.ring import S
 from streams.fold.table import Table
-from streams.state.checkpoint import decode_ring, encode_position, encode_vitals
+from streams.state.checkpoint import encode_position, encode_vitals
 from streams.state.leaving import drop_silent, make_room
 from streams.state.partition import Partition
 from streams.worker.app import ClockWatch
@@ -23,6 +23,7 @@ from streams.worker.metrics import Metrics
 from streams.worker.topics import wrong_settings
 from tests.rows import each_row
 from tests.streams.batches import START, sample
+from tests.streams.golden_values import decode_ring
 
 NOW = START + 5.0
 
