@@ -143,7 +143,7 @@ def _channels() -> Schema:
         },
         "moves": {
             "address": names.moves_waiting,
-            "description": f"A list of moves that the rebalancer proposes. A program that carries them out moves one "
+            "description": f"A list of moves that the planner proposes. A program that carries them out moves one "
             f"to {names.moves_taken}, ignores it when {names.moves_fence} has another number than its fence, and "
             "removes it from that list when it is done.",
             "parameters": prefix,

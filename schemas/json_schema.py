@@ -11,7 +11,7 @@ any language can validate against them:
 | METHOD.params.v1.schema.json | the ``params`` of every other method                             |
 | reply.v1.schema.json    | the answer to a call, without its ``result``                         |
 | operator.v1.schema.json | operators' rules for a machine                                       |
-| proposal.v1.schema.json | a move that the rebalancer proposes                                  |
+| proposal.v1.schema.json | a move that the planner proposes                                  |
 | event.v1.schema.json    | what happened to an instance                                         |
 | METHOD.result.v1.schema.json | the ``result`` of each method of the RPC                        |
 

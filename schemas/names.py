@@ -38,6 +38,30 @@ class _Key:
 
 
 @dataclass(frozen=True)
+class QueryLists:
+    """The keys of the queries that one kind of process answers, scorers or planners."""
+
+    queries: str
+    of_operators: str
+    answering: str
+    """Sorted set: the processes, and the time of the last heartbeat of each."""
+    prefix: str
+    """What the names of the lists begin with that have a process's claimed queries."""
+
+    def taken(self, name: str) -> str:
+        """List: queries that one process has claimed and not answered."""
+        return f"{self.prefix}:{name}"
+
+    def taken_of_operators(self, name: str) -> str:
+        """List: the same of the queries of operators: each goes back to the list that it came from."""
+        return f"{self.prefix}:{name}:operators"
+
+    def pairs(self, name: str) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Return each list of queries that a process has claimed, and the list that they came from."""
+        return (self.taken(name), self.queries), (self.taken_of_operators(name), self.of_operators)
+
+
+@dataclass(frozen=True)
 class Names:
     """The names under one prefix; two fleets may share a broker and a Redis under two prefixes.
 
@@ -129,27 +153,35 @@ class Names:
     queries = _Key("queries")
     """List: queries waiting, newest at the left."""
 
-    def taken(self, scorer: str) -> str:
-        """List: queries that one scorer has claimed and not answered."""
-        return self.key("taken", scorer)
-
     operator_queries = _Key("queries", "operators")
     """List: queries of the methods that change or plan machines, waiting; only operators may push."""
 
-    def taken_of_operators(self, scorer: str) -> str:
-        """List: the same as `taken` of the queries of operators: each goes back to the list that it came from."""
-        return self.key("taken", scorer, "operators")
+    scorers = _Key("scorers")
+    """Sorted set: scorer name to the time of its last heartbeat."""
 
-    def lists(self, scorer: str) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Return each list of queries that a scorer has claimed, and the list that they came from."""
-        return (self.taken(scorer), self.queries), (self.taken_of_operators(scorer), self.operator_queries)
+    planner_queries = _Key("queries", "planners")
+    """List: queries of `queries` that scorers left to the planners, waiting; only scorers may push."""
+
+    planner_operator_queries = _Key("queries", "planners", "operators")
+    """List: the same of `operator_queries`: who asked keeps the rights of the list that the query came from."""
+
+    planners = _Key("planners")
+    """Sorted set: planner name to the time of its last heartbeat."""
+
+    @property
+    def of_scorers(self) -> QueryLists:
+        """The lists that scorers answer."""
+        return QueryLists(self.queries, self.operator_queries, self.scorers, self.key("taken"))
+
+    @property
+    def of_planners(self) -> QueryLists:
+        """The lists that planners answer."""
+        lists = self.planner_queries, self.planner_operator_queries
+        return QueryLists(*lists, self.planners, self.key("taken-by-planner"))
 
     def acted(self, step: str, query_id: str) -> str:
         """String: the answer of an operator's query that has taken a step, until it can no longer act."""
         return self.key("acted", step, query_id)
-
-    scorers = _Key("scorers")
-    """Sorted set: scorer name to the time of its last heartbeat."""
 
     def processes(self, what: str) -> str:
         """Hash: the running processes of one kind, such as ``stream``, by name (`schemas.messages.process`)."""
@@ -178,7 +210,7 @@ class Names:
     predicted_histograms = _Key("predicted-histograms")
     """String: the histograms that the peaks come from (`scorer.classes.prediction`)."""
 
-    # ---- moves that the rebalancer proposes (`schemas.messages.proposal`); on the server of the windows
+    # ---- moves that planners propose (`schemas.messages.proposal`); on the server of the windows
 
     moves_waiting = _Key("{moves}", "waiting")
     """List: proposed moves, newest at the left."""
@@ -190,7 +222,7 @@ class Names:
     """Hash: id of each reservation that holds a node for the replacement of an evicted pod, to its generation."""
 
     moves_fence = _Key("{moves}", "fence")
-    """String: number of the lease of the rebalancer that proposed last."""
+    """String: number of the lease of the planner that proposed last."""
 
     # ---- the ledger; one hash tag, so that ids, machines and clusters are checked together
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from schemas.names import QueryLists
 from schemas.process.connections import RedisSettings, WindowsSettings, check_redis_url
 from schemas.process.settings import setting
 
@@ -71,23 +72,17 @@ class LedgerSettings(LedgerServerSettings, WindowsSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScorerSettings(LedgerSettings):
-    """Answer placement queries. Any number of scorers may run; each query is answered by one."""
+class AnsweringSettings(LedgerSettings):
+    """Settings of a process that answers queries: a scorer, a planner."""
 
-    EXAMPLES: ClassVar[tuple[str, ...]] = (
-        "windward scorer --redis-url redis://server:6379/0 --metrics-port 9465",
-        "windward scorer --profiles mine.toml --profile mine",
-    )
-
-    name: str = setting("", "name of this scorer; default: host and process id")
+    name: str = setting("", "name of this process; default: host and process id")
     profiles: tuple[Path, ...] = setting((), "TOML files with profiles, read again on SIGHUP", metavar="FILE")
     profile: str = setting("windward", "profile of queries that name none")
     refresh_s: Annotated[float, Meta(ge=0.005, le=60)] = setting(0.05, "shortest time between two reads of the windows")
     queue_length_max: Count = setting(10_000, "queries that may wait; those beyond get RESOURCE_EXHAUSTED at once")
-    drain_max: Annotated[int, Meta(ge=1, le=256)] = setting(32, "the most queries taken together")
-    heartbeat_s: Annotated[float, Meta(ge=0.05, le=10)] = setting(0.5, "time between two heartbeats of the scorer")
+    heartbeat_s: Annotated[float, Meta(ge=0.05, le=10)] = setting(0.5, "time between two heartbeats of this process")
     silent_s: Annotated[float, Meta(ge=0.2, le=600)] = setting(
-        2.0, "after so long without a heartbeat a scorer counts as dead: its queries go back to the queue"
+        2.0, "after so long without a heartbeat a process counts as dead: its queries go back to the queue"
     )
     decisions_length: Annotated[int, Meta(ge=0, le=10_000_000)] = setting(
         100_000, "decisions kept for `windward why`; 0: none"
@@ -95,22 +90,10 @@ class ScorerSettings(LedgerSettings):
     decisions_bytes: Annotated[int, Meta(ge=2**20, le=2**40)] = setting(
         256 * 2**20, "the most bytes of the decisions kept; the larger they are, the fewer are kept"
     )
-    ledger_check_s: Annotated[float, Meta(ge=0, le=31 * 86_400)] = setting(
-        3600.0, "seconds between two checks of the ledger's sums by any scorer; 0: only at start"
-    )
     acknowledged_by: Annotated[int, Meta(ge=0, le=100)] = setting(
         0,
         "replicas of the ledger's server that must have a change before it is answered; where they have not within "
         "half a second, the answer is UNAVAILABLE, and the same query finds what became of it",
-    )
-    attempts_max: Annotated[int, Meta(ge=1, le=1_000)] = setting(
-        20, "how often a placement is tried again when other scorers changed its machines"
-    )
-    drain_s: Annotated[float, Meta(ge=0, le=86_400)] = setting(
-        30.0, "how often what stays on machines that are being drained is planned again; 0: never"
-    )
-    learn_s: Annotated[float, Meta(ge=0, le=86_400)] = setting(
-        300.0, "time between two observations by the one scorer that learns; 0: this scorer never learns"
     )
     metrics_host: str = setting("127.0.0.1", "address of the metrics and health pages")
     metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = setting(0, "their port; 0: none")
@@ -123,9 +106,60 @@ class ScorerSettings(LedgerSettings):
             raise ValueError(f"silent_s: {self.silent_s} is less than twice heartbeat_s ({self.heartbeat_s})")
 
     @property
-    def scorer(self) -> str:
-        """The name under which queries are taken; two scorers never share one."""
+    def holder(self) -> str:
+        """The name under which queries are taken and leases are held; two processes never share one."""
         return self.name or f"{socket.gethostname()}-{os.getpid()}"
+
+    @property
+    def lists(self) -> QueryLists:
+        """The lists of queries that it answers."""
+        return self.names.of_planners
+
+    @property
+    def together(self) -> int:
+        """The most queries that it takes together: one where each may take seconds, and another process is free."""
+        return 1
+
+    @property
+    def block_s(self) -> float:
+        """How long it waits for a query before it looks at the operators' list."""
+        return 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScorerSettings(AnsweringSettings):
+    """Answer placement queries. Any number of scorers may run; each query is answered by one."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward scorer --redis-url redis://server:6379/0 --metrics-port 9465",
+        "windward scorer --profiles mine.toml --profile mine",
+    )
+
+    drain_max: Annotated[int, Meta(ge=1, le=256)] = setting(32, "the most queries taken together")
+    ledger_check_s: Annotated[float, Meta(ge=0, le=31 * 86_400)] = setting(
+        3600.0, "seconds between two checks of the ledger's sums by any scorer; 0: only at start"
+    )
+    attempts_max: Annotated[int, Meta(ge=1, le=1_000)] = setting(
+        20, "how often a placement is tried again when other scorers changed its machines"
+    )
+    learn_s: Annotated[float, Meta(ge=0, le=86_400)] = setting(
+        300.0, "time between two observations by the one scorer that learns; 0: this scorer never learns"
+    )
+
+    @property
+    def lists(self) -> QueryLists:
+        """Those of deployers and operators."""
+        return self.names.of_scorers
+
+    @property
+    def together(self) -> int:
+        """As many as the setting says: each takes a few milliseconds."""
+        return self.drain_max
+
+    @property
+    def block_s(self) -> float:
+        """Longer: an idle scorer is woken by deployers' queries."""
+        return 0.25
 
 
 @dataclass(frozen=True, kw_only=True)

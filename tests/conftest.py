@@ -48,7 +48,7 @@ TOGETHER = {FIRST, "tests/integration/test_dashboards.py"}
 """Files whose tests share a stack that takes long to start: on one worker in the long run, too."""
 
 _ALONE = (
-    "agent", "blind_worker", "fleet", "instance_usage", "junk", "lost_state", "pages", "rebalancer", "record",
+    "agent", "blind_worker", "fleet", "instance_usage", "junk", "lost_state", "pages", "planner", "record",
     "recovery", "scorers", "stack_broker", "stack_broker_lost", "stack_up",
 )  # fmt: skip
 ALONE = {f"tests/integration/test_{name}.py" for name in _ALONE}

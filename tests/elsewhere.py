@@ -167,7 +167,7 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/scorer/ranking/formulas/test_allocation.py",
         "tests/scorer/ranking/test_koordinator.py",
     ),
-    "scorer.rebalancer": ("tests/integration/test_rebalancer.py",),
+    "scorer.planner": ("tests/integration/test_planner.py", "tests/scorer/planner/test_drain.py"),
     "scorer.rpc": (
         "tests/scorer/rpc/test_loop.py",
         "tests/scorer/rpc/test_methods.py",
@@ -176,11 +176,11 @@ TESTED_BY: dict[str, tuple[str, ...]] = {
         "tests/integration/test_rpc.py",
         "tests/scorer/rpc/methods/test_placements.py",
         "tests/scorer/rpc/test_results.py",
-        "tests/scorer/rpc/test_slices.py",
+        "tests/scorer/rpc/test_long_answers.py",
     ),
     "scorer.rpc.operators": (
         "tests/integration/test_operators.py",
-        "tests/scorer/rpc/operators/test_drain.py",
+        "tests/scorer/rpc/operators/test_cordon.py",
     ),
     "scorer.snapshot": ("tests/scorer/snapshot/test_builder.py",),
     "streams": ("tests/integration/test_stack_up.py",),

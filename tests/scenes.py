@@ -1,4 +1,4 @@
-"""A fleet whose Redis fails over: three servers, three sentinels, a rebalancer, and two groups of a scorer and clients.
+"""A fleet whose Redis fails over: three servers, three sentinels, a planner, and two groups of a scorer and clients.
 
 Each group has an address, so that a cut may leave it on either side. Whatever any client was told is compared with the
 ledger in the end (`tests.history`).
@@ -100,9 +100,9 @@ class Scene:
             self._callers.append((process, reader))
         self._stack.callback(self._stop)
         options = ["--every", "1", "--rest-s", "0", "--lease-s", "2", "--log-level", "warning"]
-        command = [sys.executable, "-m", "ops.cli.main", "rebalancer", *options]
-        self._rebalancer = subprocess.Popen(command, env=environ)
-        self._stack.callback(stop, self._rebalancer)
+        command = [sys.executable, "-m", "ops.cli.main", "planner", *options]
+        self._planner = subprocess.Popen(command, env=environ)
+        self._stack.callback(stop, self._planner)
 
     def _hear(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -177,7 +177,7 @@ class Scene:
     def end(self) -> Verdict:
         """Stop the clients and compare what they were told with the ledger."""
         self._stop()
-        assert stop(self._rebalancer) == 0
+        assert stop(self._planner) == 0
         wire = Wire(self._watched.arguments)
         verdict = verdict_on(Ledger(wire, self._names, log_length=1_000_000), self._said, CAPACITY)
         wire.close()

@@ -27,7 +27,7 @@ PACKAGES = ("schemas", "streams", "scorer", "ops")
 SHELL = (
     "ops", "schemas", "schemas.process",
     "scorer", "scorer.background", "scorer.commands", "scorer.kubernetes", "scorer.ledger.store", "scorer.live",
-    "scorer.placement", "scorer.rebalancer", "scorer.rpc",
+    "scorer.placement", "scorer.planner", "scorer.rpc",
     "streams", "streams.agent", "streams.bridge", "streams.load_generator", "streams.worker",
 )  # fmt: skip
 """Folders with modules that may reach Kafka, Redis, a clock or a socket. Every other folder is in the contract of

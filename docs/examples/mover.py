@@ -1,4 +1,4 @@
-"""Carries out the moves of `windward rebalancer`, `drain --apply` and `plan --apply`. It needs `windward_client`.
+"""Carries out the moves of `windward planner`, `drain --apply` and `plan --apply`. It needs `windward_client`.
 
     python mover.py ./move-instance
 
@@ -10,7 +10,7 @@ WINDWARD_MOVER_FILE names a file, one for each mover, that holds the move in han
 when it is started again: it runs ``./move-instance`` again, which must then finish what it began.
 
 After a refused move it goes on with the others, as `windward drain --apply` does: the scorer checks each target again,
-and the rebalancer's next round plans with what has become of them.
+and the planner's next round plans with what has become of them.
 """
 
 import json

@@ -24,9 +24,9 @@ from scorer.kubernetes.extender.metrics import Metrics as OfExtender
 from scorer.kubernetes.load_watcher.metrics import Metrics as OfLoadWatcher
 from scorer.kubernetes.pods.metrics import Metrics as OfPods
 from scorer.metrics import Metrics as OfScorer
+from scorer.planner.metrics import Metrics as OfPlanner
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
 from scorer.ranking.profiles.profile import Profile
-from scorer.rebalancer.metrics import Metrics as OfRebalancer
 from streams.agent.metrics import CountsCollector
 from streams.agent.sampling.counts import Counts
 from streams.worker.metrics import Metrics as OfStream
@@ -77,7 +77,7 @@ def metrics() -> str:
         ("Scorer", OfScorer().registry),
         ("Stream app", OfStream().registry),
         ("Agent", agent),
-        ("Rebalancer", OfRebalancer().registry),
+        ("Planner", OfPlanner().registry),
         ("Recorder", OfRecorder().registry),
         ("Load watcher", OfLoadWatcher().registry),
         ("Pods", OfPods().registry),

@@ -54,8 +54,8 @@ def dashboard() -> Dashboard:
 
 def _now() -> list[Panel]:
     processes = '{__name__=~"windward_(%s)_build_info"}'
-    every = processes % "agent|stream|scorer|exporter|record|rebalancer|load_watcher|pods|extender|evictor"
-    few = processes % "stream|scorer|exporter|record|rebalancer|load_watcher|pods|extender|evictor"
+    every = processes % "agent|stream|scorer|exporter|record|planner|load_watcher|pods|extender|evictor"
+    few = processes % "stream|scorer|exporter|record|planner|load_watcher|pods|extender|evictor"
     return [
         Rows(
             "Alerts that fire", "Of this fleet, as Prometheus has them; each has an entry in the runbook.",
@@ -303,7 +303,7 @@ def _servers() -> list[Panel]:
         ),
         Rows(
             "Versions", "Version of each process.",
-            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record|rebalancer|load_watcher|pods|extender|evictor)_build_info"})', "processes", "short")],
+            [('count by (job, version) ({__name__=~"windward_(agent|stream|scorer|exporter|record|planner|load_watcher|pods|extender|evictor)_build_info"})', "processes", "short")],
             by="job", width=8, height=6,
         ),
     ]  # fmt: skip

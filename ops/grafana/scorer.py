@@ -26,7 +26,7 @@ QUEUE: Steps = ((None, "green"), (100, "yellow"), (1000, "red"))
 FEW: Steps = ((None, "green"), (0.01, "yellow"), (0.05, "red"))
 """For a share that is small while all is well."""
 NO_CHANCES = "nothing stated was watched for half an hour yet"
-NO_REBALANCER = "no rebalancer runs"
+NO_PLANNER = "no planner runs"
 
 
 def dashboard() -> Dashboard:
@@ -100,8 +100,8 @@ def _answers() -> list[Panel]:
         ),
         Lines(
             "Clock",
-            "How far the host of each scorer, stream worker and rebalancer is ahead of Redis. Deadlines are by the clock of Redis.",
-            [one for kind in ("scorer", "stream", "rebalancer") for one in each(f"windward_{kind}_clock_ahead_seconds", "instance")],
+            "How far the host of each scorer, stream worker and planner is ahead of Redis. Deadlines are by the clock of Redis.",
+            [one for kind in ("scorer", "stream", "planner") for one in each(f"windward_{kind}_clock_ahead_seconds", "instance")],
             "s",
         ),
         Lines(
@@ -161,7 +161,7 @@ def _placing() -> list[Panel]:
             "Ledger not safe", "1 while the ledger's server appends to no file, or may evict.",
             [
                 *each("windward_scorer_ledger_unsafe", "instance"),
-                *each("windward_rebalancer_ledger_unsafe", "instance"),
+                *each("windward_planner_ledger_unsafe", "instance"),
             ],
             "short", steps=NONE_IS_GOOD, high=1,
         ),
@@ -171,26 +171,26 @@ def _placing() -> list[Panel]:
 def _rebalancing() -> list[Panel]:
     return [
         Lines(
-            "Proposed moves", "A minute, by what became of them; none without a rebalancer.",
-            [(f"60 * sum by (outcome) (rate(windward_rebalancer_proposals_total{RATE}))", "{{outcome}}")], "short",
-            empty=NO_REBALANCER,
+            "Proposed moves", "A minute, by what became of them; none without a planner.",
+            [(f"60 * sum by (outcome) (rate(windward_planner_proposals_total{RATE}))", "{{outcome}}")], "short",
+            empty=NO_PLANNER,
         ),
         Lines(
             "Open moves", "Proposed and not done: waiting for a program that moves instances, or taken by one.",
-            each("windward_rebalancer_open and on (instance) (windward_rebalancer_leads == 1)", "list"), "short", empty=NO_REBALANCER,
+            each("windward_planner_open and on (instance) (windward_planner_leads == 1)", "list"), "short", empty=NO_PLANNER,
         ),
         Lines(
             "Expected overload", "Load above the limit in the mean, in machines of mean size, as the last round found it.",
-            [("max(windward_rebalancer_overload and on (instance) (windward_rebalancer_leads == 1))", "overload")],
-            "short", empty=NO_REBALANCER,
+            [("max(windward_planner_overload and on (instance) (windward_planner_leads == 1))", "overload")],
+            "short", empty=NO_PLANNER,
         ),
         Lines(
             "Rounds", "A minute: planned, waiting for the lease, failed.",
-            [(f"60 * sum by (result) (rate(windward_rebalancer_rounds_total{RATE}))", "{{result}}")], "short", empty=NO_REBALANCER,
+            [(f"60 * sum by (result) (rate(windward_planner_rounds_total{RATE}))", "{{result}}")], "short", empty=NO_PLANNER,
         ),
         Lines(
-            "Age of the last plan", "Of the rebalancer that leads.",
-            [("time() - max(windward_rebalancer_round_timestamp_seconds > 0)", "age")], "s", empty=NO_REBALANCER,
+            "Age of the last plan", "Of the planner that leads.",
+            [("time() - max(windward_planner_round_timestamp_seconds > 0)", "age")], "s", empty=NO_PLANNER,
         ),
     ]  # fmt: skip
 

@@ -31,7 +31,7 @@ class StackSettings(PipelineSettings):
     agent: bool = setting(True, "publish this machine's own load")
     exporter: bool = setting(True, "show the windowed load of all machines to Prometheus")
     record: bool = setting(False, "record the fleet into the folder recording of state_dir, for `windward replay`")
-    rebalancer: bool = setting(False, "propose moves on a Redis list; nothing moves unless a program takes them")
+    planner: bool = setting(True, "answer what takes long, and propose moves; a program of its own carries them out")
     load_watcher: bool = setting(False, "serve the load of all machines as Trimaran's plugins ask for it")
     pods: str = setting(
         "", "API server, as that of `kubectl proxy`, whose pods are followed into the ledger", metavar="URL"

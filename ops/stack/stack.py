@@ -162,8 +162,8 @@ class Stack(StartedByWith):
             middle.append(self._process("exporter", 0, shown))
         if settings.record:
             middle.append(self._process("record", 0, ["--record-dir", settings.state_dir / "recording"]))
-        if settings.rebalancer:
-            middle.append(self._process("rebalancer", 0))
+        if settings.planner:
+            middle.append(self._process("planner", 0))
         if settings.load_watcher:
             middle.append(self._process("load-watcher", 0))
         if settings.pods:

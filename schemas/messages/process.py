@@ -9,7 +9,7 @@ import msgspec
 
 from schemas.values.read_json import read_as
 
-KINDS = ("stream", "scorer", "exporter", "record", "rebalancer", "load-watcher", "pods", "extender", "evictor")
+KINDS = ("stream", "scorer", "exporter", "record", "planner", "load-watcher", "pods", "extender", "evictor")
 """The processes that write heartbeats, as their commands are called; agents have no Redis."""
 
 BEAT_S = 5.0

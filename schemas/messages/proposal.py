@@ -1,4 +1,4 @@
-"""A proposed move: the message of the rebalancer or of a command, on a Redis list, to the program that moves instances.
+"""A proposed move: the message of the planner or of a command, on a Redis list, to the program that moves instances.
 
     {"v":1,"id":"7-1790000000-0","fence":7,"at":1790000000.0,"expires_at":1790000600.0,"attempt":1,
      "instance":"db-1","generation":3,"source":"m1","target":"m2","gain":0.012,"copy_s":41.0,"copy_bytes":2.6e9,
@@ -18,7 +18,7 @@ from schemas.values.read_json import read_as
 
 VERSION = 1
 COMMANDS = (1 << 53) - 1
-"""The fence of a move that a command began: its target is reserved, and no rebalancer overtakes it."""
+"""The fence of a move that a command began: its target is reserved, and no planner overtakes it."""
 READ_MAX = 10_000
 """The most messages of a list that who begins or cancels moves looks at, the oldest."""
 
@@ -30,7 +30,7 @@ class MoveProposal(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """Id of the proposal; the same when it is delivered again."""
     fence: int
-    """Number of the rebalancer's lease: a message with an older number than the key ``fence`` is overtaken.
+    """Number of the planner's lease: a message with an older number than the key ``fence`` is overtaken.
 
     It is 2^53 - 1 for a move that ``drain --apply``, ``plan --apply`` or ``rebalance --apply`` began.
     """
@@ -73,7 +73,7 @@ def replaced(
 ) -> list[bytes]:
     """Return the messages to take off a list when a command begins or cancels moves of these instances.
 
-    They are what commands announced of them, and what of commands has ended. ``waiting``: also what a rebalancer
+    They are what commands announced of them, and what of commands has ended. ``waiting``: also what a planner
     proposed of them, and no mover has taken: two movers would run one move.
     """
 

@@ -102,7 +102,7 @@ class Checker(BackgroundThread):
         wire, paced = Wire(arguments), PacedWire(arguments, self._pause)
         super().__init__("checker", wire, paced)
         ledger, self._paced = ledger_on(wire), ledger_on(paced)
-        self._lease = Lease(ledger, "check", settings.scorer, _LEASE_S)
+        self._lease = Lease(ledger, "check", settings.holder, _LEASE_S)
         self._last = LastCheck(ledger)
         self.server = ServerSettings(wire, "scorer", metrics.unsafe)
         self._metrics = metrics

@@ -1,4 +1,4 @@
-"""Shell: heartbeats of the scorers, and the return of a dead scorer's queries to the queue."""
+"""Shell: heartbeats of scorers or planners, and the return of the queries of one that died to their lists."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ import redis
 
 from schemas.messages.process import CLOCK_OFF_S
 from scorer.background.thread import BackgroundThread
-from scorer.metrics import Metrics
+from scorer.metrics import AnsweringMetrics
 from scorer.server_clock import ServerClock
-from scorer.settings import ScorerSettings
+from scorer.settings import AnsweringSettings
 from scorer.wire import AWAY, Wire
 
 log = logging.getLogger("windward.scorer")
 
 _REMEMBERED_S = 3600.0
-"""A scorer without a heartbeat for so long is removed from the list."""
+"""A process without a heartbeat for so long is removed from the list."""
 
 
 class Heartbeat(BackgroundThread):
-    """Every ``heartbeat_s``: writes a heartbeat, and returns to the queue the queries that dead scorers had claimed."""
+    """Every ``heartbeat_s``: writes a heartbeat, and gives back the queries of dead processes of its kind."""
 
-    def __init__(self, wire: Wire, metrics: Metrics, settings: ScorerSettings, clock: ServerClock) -> None:
+    def __init__(self, wire: Wire, metrics: AnsweringMetrics, settings: AnsweringSettings, clock: ServerClock) -> None:
         super().__init__("heartbeat", wire)
         self._wire = wire
         self._clock = clock
         self._clock_off = False
-        self._names = settings.names
-        self._scorer = settings.scorer
+        self._lists = settings.lists
+        self._name = settings.holder
         self._metrics = metrics
         self._heartbeat_s = settings.heartbeat_s
         self._silent_s = settings.silent_s
 
     def beat(self) -> None:
-        """Write one heartbeat, and return the queries of silent scorers to the queue.
+        """Write one heartbeat, and return the queries of silent processes to their lists.
 
-        A silent scorer's name is kept for an hour: it may only have been suspended, and claim a query before its next
+        A silent one's name is kept for an hour: it may only have been suspended, and claim a query before its next
         heartbeat.
         """
         now_s = self._clock.read(self._wire)
         self._tell_clock(self._clock.ahead_s)
-        names = self._names.scorers
+        names = self._lists.answering
         _, _, silent = self._wire.ask(
             [
-                ("ZADD", names, now_s, self._scorer),
+                ("ZADD", names, now_s, self._name),
                 ("ZREMRANGEBYSCORE", names, "-inf", now_s - _REMEMBERED_S),
                 ("ZRANGEBYSCORE", names, "-inf", now_s - self._silent_s),
             ]
@@ -63,8 +63,8 @@ class Heartbeat(BackgroundThread):
             log.warning(word, extra={"values": {"ahead_s": round(ahead_s, 3)}})
 
     def _return(self, silent: Sequence[str]) -> None:
-        """Move the queries that silent scorers had claimed back to their queues; several scorers may do so at once."""
-        claimed = [(name, *lists) for name in silent for lists in self._names.lists(name)]
+        """Move the queries that silent processes had claimed back to their lists; several may do so at once."""
+        claimed = [(name, *lists) for name in silent for lists in self._lists.pairs(name)]
         while claimed:
             moved = self._wire.ask([("LMOVE", taken, queue, "LEFT", "RIGHT") for _, taken, queue in claimed])
             claimed = [one for one, query in zip(claimed, moved, strict=True) if isinstance(query, bytes)]
@@ -83,5 +83,5 @@ class Heartbeat(BackgroundThread):
                 log.warning("scorer.heartbeat.refused", extra={"values": {"error": str(error)}})
             self.stopping.wait(self._heartbeat_s)
         with suppress(*AWAY, redis.ResponseError):
-            if not any(self._wire.one("LLEN", taken) for taken, _ in self._names.lists(self._scorer)):
-                self._wire.one("ZREM", self._names.scorers, self._scorer)
+            if not any(self._wire.one("LLEN", taken) for taken, _ in self._lists.pairs(self._name)):
+                self._wire.one("ZREM", self._lists.answering, self._name)

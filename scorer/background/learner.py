@@ -50,7 +50,7 @@ class Learner(BackgroundThread):
         """``profile``: whose chances of overload are watched."""
         super().__init__("learner", ledger.wire, wire)
         self._ledger, self._wire, self._key = ledger, wire, settings.names.learned
-        self._scorer, self._learn_s = settings.scorer, settings.learn_s
+        self._scorer, self._learn_s = settings.holder, settings.learn_s
         self._lease = Lease(ledger, "learn", self._scorer, 3 * self._learn_s)
         self._snapshot, self._profile, self._metrics = snapshot, profile, metrics
         self._follower: Follower | None = None

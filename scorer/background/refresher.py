@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from scorer.background.thread import BackgroundThread
 from scorer.live.loader import Loader
 from scorer.live.wake_ups import WakeUps
-from scorer.metrics import Metrics
+from scorer.metrics import AnsweringMetrics
 from scorer.snapshot.snapshot import Latest, Snapshot
 from scorer.wire import AWAY
 
@@ -29,7 +29,7 @@ class Refresher(BackgroundThread):
         loader: Loader,
         latest: Latest,
         prepare: Callable[[Snapshot], object],
-        metrics: Metrics,
+        metrics: AnsweringMetrics,
         refresh_s: float,
         wake_ups: Callable[[threading.Event], WakeUps],
     ) -> None:

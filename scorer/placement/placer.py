@@ -22,7 +22,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import Parts, Plan, by_kind, plan_steps
-from scorer.placement.choosing.steps import Steps, drain
+from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.offers.offer import as_of, candidates, expected_change
 from scorer.placement.offers.outcomes import hopeless, refused, replanned, settle
 from scorer.placement.offers.placement import Conflict, Late, Placement
@@ -79,7 +79,7 @@ class Placing:
 
         Raises IdTaken, Conflict, Late, NotAcknowledged, InvalidRequest.
         """
-        return drain(self.steps(requests, inputs, digests=digests, calls=calls, deadline=deadline))
+        return run_to_end(self.steps(requests, inputs, digests=digests, calls=calls, deadline=deadline))
 
     def steps(
         self,
@@ -176,9 +176,9 @@ class Placing:
         while parts:
             started = time.perf_counter()
             part = parts.next(size)
-            planned = drain(self._plan(placement, part, inputs()))
+            planned = run_to_end(self._plan(placement, part, inputs()))
             self._in_time(placement)
-            lost += drain(self._reserve(placement, planned))
+            lost += run_to_end(self._reserve(placement, planned))
             elapsed_s = time.perf_counter() - started
             size = next_size(size, len(part), elapsed_s)
             if parts:

@@ -19,15 +19,12 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.facets import Facet, facets
 from scorer.ledger.record.instance import Instance
-from scorer.placement.choosing.steps import Steps, drain
 from scorer.placement.choosing.trial import Found, Trial
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Bools
 
 _STARTS = 8
 """Machines that are tried for the first of a group that moves together."""
-_ALIKE_AT_ONCE = 500
-"""Instances whose requests are compared in one step."""
 
 
 class Condition(Protocol):
@@ -67,44 +64,28 @@ def place_anew(
 
     Raises InvalidRequest where `rank` does.
     """
-    return drain(anew_steps(instances, trial, gone=gone, left=left, condition=condition))
-
-
-def anew_steps(
-    instances: Iterable[Instance],
-    trial: Trial,
-    *,
-    gone: bool = False,
-    left: str = "",
-    condition: Condition | None = None,
-) -> Steps[list[Anew]]:
-    """Return the result of `place_anew` in steps of one instance, or of a few alike ones."""
     instances, found = list(instances), list[Anew]()
     for instance in instances if gone else ():
         trial.leave(instance.id)
     for bound in [] if gone else _bound(instances, trial):
-        found += yield from _all_or_none(bound, trial, condition)
+        found += _all_or_none(bound, trial, condition)
     done = {one.instance.id for one in found}
-    groups = yield from _alike([one for one in instances if one.id not in done], left)
-    yield
-    for request, group in groups:
-        found += yield from _placed(request, group, trial, condition, gone=gone)
+    for request, group in _alike([one for one in instances if one.id not in done], left):
+        found += _placed(request, group, trial, condition, gone=gone)
     return found
 
 
 def _placed(
     request: Request, group: Sequence[Instance], trial: Trial, condition: Condition | None, *, gone: bool
-) -> Steps[list[Anew]]:
+) -> list[Anew]:
     """Place instances of one request: together, or one by one where that is not possible."""
     bound = condition if condition is not None and condition.concerns(group[0]) else None
     if len(group) > 1 and bound is None:
         for instance in group:
             trial.leave(instance.id)
         targets = trial.together(request, len(group))
-        yield
         for instance, target in zip(group, targets or [None] * len(group), strict=True):
             _put(instance, target, trial, gone=gone)
-        yield
         if targets is not None:
             why = trial.best(request).why if None in targets else ""
             return [Anew(one, at, "" if at else why) for one, at in zip(group, targets, strict=True)]
@@ -114,7 +95,6 @@ def _placed(
         found = _target(instance, request, trial, condition)
         _put(instance, found.machine, trial, gone=gone)
         placed.append(Anew(instance, found.machine, found.why))
-        yield
     return placed
 
 
@@ -156,7 +136,7 @@ def goes_first(instance: Instance) -> tuple[bool, tuple[float, ...]]:
     return instance.rules is None or not instance.rules.affinity, size(instance)
 
 
-def _all_or_none(group: Sequence[Instance], trial: Trial, condition: Condition | None) -> Steps[list[Anew]]:
+def _all_or_none(group: Sequence[Instance], trial: Trial, condition: Condition | None) -> list[Anew]:
     """Place a group that moves together, with several machines tried for its first one."""
     requests = {one.id: msgspec.structs.replace(as_request(one), id="") for one in group}
     shut: list[str] = []
@@ -169,7 +149,6 @@ def _all_or_none(group: Sequence[Instance], trial: Trial, condition: Condition |
             why = ""
             for one in left:
                 found = _target(one, requests[one.id], trial, condition, () if placed else shut)
-                yield
                 if found.machine is not None:
                     break
                 why = why or found.why
@@ -197,12 +176,10 @@ def _put(instance: Instance, target: str | None, trial: Trial, *, gone: bool) ->
         trial.put(instance)
 
 
-def _alike(instances: Sequence[Instance], left: str) -> Steps[list[tuple[Request, list[Instance]]]]:
+def _alike(instances: Sequence[Instance], left: str) -> list[tuple[Request, list[Instance]]]:
     """Return the instances grouped by equal requests, the largest first."""
     groups: dict[bytes, tuple[Request, list[Instance]]] = {}
-    for number, instance in enumerate(instances, 1):
-        if number % _ALIKE_AT_ONCE == 0:
-            yield
+    for instance in instances:
         request = msgspec.structs.replace(as_request(instance), id="")
         group = groups.setdefault(_encode(request), (request, []))
         group[1].append(instance)

@@ -11,7 +11,6 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.marks import CLUSTER, MOVABLE, PODS
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import LedgerView
-from scorer.placement.choosing.steps import Steps, drain, in_parts
 from scorer.placement.choosing.trial import Trial
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.rebalance_section import Rebalancing
@@ -21,40 +20,24 @@ from scorer.snapshot.snapshot import Snapshot
 
 def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance], PlacedInstances]:
     """Return the live instances on known machines, and their columns; ``rows`` has each one's row of the machines."""
-    return drain(instances_on_steps(snapshot, ledger))
-
-
-def instances_on_steps(snapshot: Snapshot, ledger: LedgerView) -> Steps[tuple[list[Instance], PlacedInstances]]:
-    """Return the result of `instances_on` in steps; the ledger must not change between them."""
     index = snapshot.roster.index
-    instances = yield from in_parts(
-        ledger.instances.values(), lambda some: [one for one in some if one.machine in index]
-    )
-    yield
-    places = yield from in_parts(instances, lambda some: [index[one.machine] for one in some])
-    yield
-    slots = yield from in_parts(instances, lambda some: [ledger.slot_of(one.id) for one in some])
-    yield
+    instances = [one for one in ledger.instances.values() if one.machine in index]
+    places = [index[one.machine] for one in instances]
+    slots = [ledger.slot_of(one.id) for one in instances]
     return instances, ledger.take(np.array(slots, np.int64), np.array(places, np.int64))
 
 
-def may_move_steps(
-    instances: list[Instance], settings: Rebalancing, stay: Collection[str], now_s: float
-) -> Steps[Bools]:
+def may_move(instances: list[Instance], settings: Rebalancing, stay: Collection[str], now_s: float) -> Bools:
     """Return [N]: whether each is confirmed, not moving, of a class that may move, not in ``stay``, and rested."""
-
-    def may(some: Iterable[Instance]) -> list[bool]:
-        return [
-            one.state == "confirmed"
-            and one.moving is None
-            and one.labels.get(MOVABLE) != "false"
-            and (not settings.classes or one.priority_class in settings.classes)
-            and one.id not in stay
-            and now_s - max(one.reserved_at, one.started_at) >= settings.rest_s
-            for one in some
-        ]
-
-    found = yield from in_parts(instances, may)
+    found = [
+        one.state == "confirmed"
+        and one.moving is None
+        and one.labels.get(MOVABLE) != "false"
+        and (not settings.classes or one.priority_class in settings.classes)
+        and one.id not in stay
+        and now_s - max(one.reserved_at, one.started_at) >= settings.rest_s
+        for one in instances
+    ]
     return np.array(found, np.bool_)
 
 

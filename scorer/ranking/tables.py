@@ -95,18 +95,6 @@ class Tables:
             found = self._what_ifs[overlay] = WhatIf(overlay)
         return found
 
-    def of_copy(self, ledger: LedgerView, copied: LedgerView) -> Tables:
-        """Return the tables of a copy of a ledger that was made just now."""
-        found, own = Tables(), self._residents
-        if own is not None and own.ledger is ledger:
-            found._residents = Residents(copied, own.roster)
-            found._tables = {
-                key: table.copy(found._residents)
-                for key, table in self._tables.items()
-                if table.position == ledger.position
-            }
-        return found
-
     def _in_force(self, snapshot: Snapshot, model: Model) -> Estimate:
         """Return the estimate of a load model with what was learned; made once while both are the same."""
         learned = snapshot.learned

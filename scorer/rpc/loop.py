@@ -1,21 +1,25 @@
 """Shell: queries off the list, answers onto theirs.
 
-    LPUSH queries ──> BLMOVE ──> taken:<scorer> ──> handler ──> LPUSH, LTRIM, EXPIRE reply:<id>; LREM taken: one write
+    LPUSH queries ──> BLMOVE ──> taken:<name> ──> handler ──> LPUSH, LTRIM, EXPIRE reply:<id>; LREM taken: one write
+                                                └─ too long ──> queries:planners, from which a planner takes it
 
 One turn of the loop is one round trip. One write has the last answer, the command that takes the next query, and the
 reads that bring the ledger up to date.
 
-A query stays on the scorer's own list until its answer is written. When the scorer's heartbeat stops, another scorer
-moves the list back to the queue (`scorer.background.heartbeat`), so a killed scorer loses nothing. The price is that a
-query may be decided twice; placements are idempotent by id, so it is never reserved twice.
+Scorers and planners have the same loop, each on lists of its own (`schemas.names.QueryLists`). A query stays on the
+process's own list until its answer is written. When its heartbeat stops, another one of its kind moves the list back
+to the queue (`scorer.background.heartbeat`), so a killed scorer loses nothing. The price is that a query may be decided
+twice; placements are idempotent by id, so it is never reserved twice.
 
-A long query is answered in steps (`scorer.rpc.replies`). While one is under way, the queue is looked at after each
+A scorer leaves a query that takes long to the planners, in one script, while one of them has a heartbeat. It goes onto
+the list that has the rights of the one it came from: a planner knows by it who asked, as a scorer does.
+
+A batch of placements is made in steps (`scorer.rpc.replies`). While one is under way, the queue is looked at after each
 step, and the queries that came meanwhile are answered first.
 
 Queries of operators (`schemas.rpc.parameters.OPERATORS`) wait on a list of their own, on which Redis lets operators
 alone push. One at most is taken in a turn, behind the command that waits for others. The empty list is looked at every
-`OPERATORS_S`: a busy scorer does not pay for it. An idle one takes an operator's query within `_BLOCK_S`. What a
-scorer asks itself (`scorer.background.drainer`) is taken in the same place: it may push on no list of queries.
+`OPERATORS_S`: a busy scorer does not pay for it. An idle one takes an operator's query within `block_s`.
 
 Chosen over a stream with a consumer group: BLMOVE costs what BLPOP costs, XREADGROUP and XACK twice that.
 """
@@ -25,8 +29,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,22 +38,23 @@ import redis
 
 from schemas.process.redis_url import in_words
 from schemas.rpc.envelope import DEADLINE_MAX_S, DEADLINE_S, Query, Reply, reply_ttl_s
-from scorer.metrics import Metrics
+from scorer.metrics import AnsweringMetrics
 from scorer.rpc.query import read_query, refusal
-from scorer.rpc.replies import LATER, Replies, Service
+from scorer.rpc.replies import FOR_PLANNERS, LATER, Replies, Service
 from scorer.server_clock import ServerClock
-from scorer.settings import ScorerSettings
+from scorer.settings import AnsweringSettings
 from scorer.wire import AWAY, Command, Wire, refuses_for_now
 
 log = logging.getLogger("windward.scorer")
 
-_BLOCK_S = 0.25
+_LEAVE = Path(__file__).with_name("leave_query.lua").read_text()
+NO_PLANNER = "no planner runs (windward planner)"
 OPERATORS_S = 0.05
 """Shortest time between two looks at the operators' list while it is empty."""
 _REFUSED_S = 60.0
 """The same where the server refuses it: this scorer's Redis user has an older file."""
 STOP_S = 2.0
-"""How long a scorer that ends goes on answering long queries."""
+"""How long a scorer that ends goes on with batches."""
 _FIRST_TAKEN_S = 86_400
 REPLIES_MAX = 4
 """Answers kept under one id, the newest: a caller that repeats one for ever and reads none holds no more."""
@@ -60,21 +65,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Rpc:
-    """The loop of one scorer. `run` returns when ``stop`` is set and every taken query is answered or given back."""
+    """The loop of one process. `run` returns when ``stop`` is set and every taken query is answered or given back."""
 
     def __init__(
-        self, wire: Wire, service: Service, metrics: Metrics, settings: ScorerSettings, clock: ServerClock,
-        own: deque[bytes] | None = None,
-    ) -> None:  # fmt: skip
-        """``own``: queries of operators from this scorer's own threads; they may be lost, and are repeated."""
+        self, wire: Wire, service: Service, metrics: AnsweringMetrics, settings: AnsweringSettings, clock: ServerClock
+    ) -> None:
         self._wire = wire
-        self._own = deque[bytes]() if own is None else own
-        self._names = names = settings.names
-        self._scorer = settings.scorer
+        self._names, self._lists = settings.names, settings.lists
+        self._name, self._silent_s = settings.holder, settings.silent_s
         self._service = service
         self._metrics = metrics
         self._queue_length_max = settings.queue_length_max
-        self._drain_max = settings.drain_max
+        self._together = settings.together
         self._more = 0
         self._pause_s = 0.0
         self._clock = clock
@@ -82,15 +84,15 @@ class Rpc:
         """The server's time when the queries under way were asked for: none of them was taken before."""
         self._bounded: dict[str, float] = {}
         """By id of a query that got its deadline here: how long a mark of it is kept after its answer."""
-        taken = names.taken(self._scorer)
+        (taken, queries), (taken_of_operators, of_operators) = self._lists.pairs(self._name)
+        self._claimed = taken, taken_of_operators
+        self._block_s = settings.block_s
         self._replies = Replies(service, metrics, clock)
-        self._take: Command = ("BLMOVE", names.queries, taken, "RIGHT", "LEFT", _BLOCK_S)
-        self._take_one_more: Command = ("LMOVE", names.queries, taken, "RIGHT", "LEFT")
-        self._shed: Command = ("LMOVE", names.queries, taken, "LEFT", "LEFT")
-        self._length: Command = ("LLEN", names.queries)
-        self._take_of_operators: Command = (
-            "LMOVE", names.operator_queries, names.taken_of_operators(self._scorer), "RIGHT", "LEFT"
-        )  # fmt: skip
+        self._take: Command = ("BLMOVE", queries, taken, "RIGHT", "LEFT", settings.block_s)
+        self._take_one_more: Command = ("LMOVE", queries, taken, "RIGHT", "LEFT")
+        self._shed: Command = ("LMOVE", queries, taken, "LEFT", "LEFT")
+        self._length: Command = ("LLEN", queries)
+        self._take_of_operators: Command = ("LMOVE", of_operators, taken_of_operators, "RIGHT", "LEFT")
         self._look_at = 0.0
         """When the operators' list is looked at again, on the clock of `time.monotonic`."""
 
@@ -113,11 +115,11 @@ class Rpc:
 
     def _give_back(self) -> None:
         """Register the scorer, and return to the queue what it left unanswered before a restart or reconnect."""
-        self._wire.one("ZADD", self._names.scorers, self._clock.read(self._wire), self._scorer)
+        self._wire.one("ZADD", self._lists.answering, self._clock.read(self._wire), self._name)
         self._return_taken()
 
     def _return_taken(self) -> None:
-        for taken, queue in self._names.lists(self._scorer):
+        for taken, queue in self._lists.pairs(self._name):
             while self._wire.one("LMOVE", taken, queue, "LEFT", "RIGHT") is not None:
                 self._metrics.returned.inc()
 
@@ -129,10 +131,8 @@ class Rpc:
             self._asked_at = self._clock()
             looks = time.monotonic() >= self._look_at
             last = (self._take_of_operators,) if looks else ()
-            got = self._wire.ask([*takes, self._length, *reads, *last], _BLOCK_S)
+            got = self._wire.ask([*takes, self._length, *reads, *last], self._block_s)
             of_operators = self._looked(got.pop()) if looks else None
-            if of_operators is None and self._own:
-                of_operators = self._own.popleft()
             taken = [raw for raw in got[: len(takes)] if isinstance(raw, bytes)]
             self._check(got[: len(takes)])
             self._adapt(len(taken), len(takes))
@@ -149,7 +149,7 @@ class Rpc:
             read = [(raw, self._bound(read_query(raw))) for raw in taken]
             for raw, query in read[:-1]:
                 self._wire.post(self._answer(raw, query))
-            if read and self._replies.under_way:
+            if read and (self._replies.under_way or of_operators is not None):
                 self._wire.post(self._answer(*read[-1]))
             elif read:
                 self._wire.hold(self._answer(*read[-1]))  # sent in one write with the command that takes the next query
@@ -158,6 +158,7 @@ class Rpc:
                 self._wire.post(self._answer(of_operators, query, of_operators=True))
             self._go_on(time.perf_counter() - began_at)
             self._report()
+            self._service.between()
         self._end()
 
     def _looked(self, found: Any) -> bytes | None:
@@ -165,7 +166,7 @@ class Rpc:
         self._look_at = time.monotonic() + (0.0 if isinstance(found, bytes) else OPERATORS_S)
         if isinstance(found, redis.ResponseError) and not refuses_for_now(found):
             self._look_at += _REFUSED_S
-            values = {"list": self._names.operator_queries, "error": str(found)}
+            values = {"list": self._lists.of_operators, "error": str(found)}
             log.warning("scorer.operators.refused", extra={"values": values})
         return found if isinstance(found, bytes) else None
 
@@ -184,17 +185,16 @@ class Rpc:
         A single client costs one command to take a query; the queries of eight clients are taken in one write.
         """
         if taken == asked:
-            self._more = min(self._drain_max - 1, self._more * 2 + 1)
+            self._more = min(self._together - 1, self._more * 2 + 1)
         elif taken <= asked // 2:
             self._more //= 2
 
     def _go_on(self, spent_s: float = 0.0) -> None:
-        """Do a step of a long query, and more until they have a fifth of the time; ``spent_s`` was of the others."""
+        """Do a step of a batch, and more until they have a fifth of the time; ``spent_s`` was of the others."""
         began_at = time.perf_counter()
         while self._replies.under_way:
             if (done := self._replies.go_on()) is not None:
-                long, reply = done
-                self._wire.post(self._finish(long.raw, reply, of_operators=long.of_operators))
+                self._wire.post(self._finish(*done))
             if time.perf_counter() >= began_at + spent_s / 4:
                 return
 
@@ -216,9 +216,29 @@ class Rpc:
         return msgspec.structs.replace(query, deadline=min(float(first or taken_at), taken_at) + at_most)
 
     def _answer(self, raw: bytes, query: Query | Reply | None, *, of_operators: bool = False) -> list[Command]:
-        """Return the commands that answer a query and take it off the scorer's list; none when it is a long one."""
+        """Return the commands that answer a query and take it off the own list; none when that comes later."""
         reply = self._replies.reply(raw, query, of_operators=of_operators)
+        if reply is FOR_PLANNERS and isinstance(query, Query):
+            reply = self._leave(raw, query, of_operators=of_operators)
         return [] if reply is LATER else self._finish(raw, reply, of_operators=of_operators)
+
+    def _leave(self, raw: bytes, query: Query, *, of_operators: bool) -> Reply:
+        """Move a query to the planners' list; return the refusal where none of them has a heartbeat."""
+        there = self._names.of_planners
+        keys = (there.answering, there.of_operators if of_operators else there.queries, self._claimed[of_operators])
+        try:
+            left = self._wire.one("EVAL", _LEAVE, len(keys), *keys, self._silent_s, raw)
+        except redis.ResponseError as error:
+            if refuses_for_now(error):
+                raise
+            left, why = 0, f"this scorer may not ask a planner: {error}; see ops/redis"
+        else:
+            why = NO_PLANNER
+        if not left:
+            self._metrics.answered(query.method, "UNAVAILABLE", 0.0)
+            return refusal(query.id, "UNAVAILABLE", why)
+        self._bounded.pop(query.id, None)  # the planner bounds it by the same mark
+        return LATER
 
     def _finish(self, raw: bytes, reply: Reply | None, *, of_operators: bool = False) -> list[Command]:
         commands = self._send(reply) if reply is not None else []
@@ -226,8 +246,7 @@ class Rpc:
         if isinstance(query, Query) and query.id in self._bounded:
             kept_s = round(self._bounded.pop(query.id)) + _MARK_MORE_S
             commands.append(("EXPIRE", self._names.first_taken(query.id), kept_s))
-        taken = self._names.taken_of_operators if of_operators else self._names.taken
-        return [*commands, ("LREM", taken(self._scorer), 1, raw), *self._service.writes()]
+        return [*commands, ("LREM", self._claimed[of_operators], 1, raw), *self._service.writes()]
 
     def _send(self, reply: Reply) -> list[Command]:
         key = self._names.reply(reply.id)
@@ -237,7 +256,6 @@ class Rpc:
     def _shed_load(self, count: int) -> None:
         """Refuse the newest queries beyond the limit, at once."""
         commands: list[Command] = []
-        taken = self._names.taken(self._scorer)
         for raw in self._wire.ask([self._shed] * min(count, 1000)):
             if not isinstance(raw, bytes):
                 continue
@@ -246,14 +264,14 @@ class Rpc:
             if query is not None:
                 reply = refusal(query.id, "RESOURCE_EXHAUSTED", "too many queries are waiting", retryable=True)
                 commands += self._send(reply)
-            commands.append(("LREM", taken, 1, raw))
+            commands.append(("LREM", self._claimed[False], 1, raw))
         self._wire.post(commands)
 
     def _check(self, answers: Sequence[Any]) -> None:
         """Raise ConnectionError, as if the server were away, when it refuses a take (ACL, wrong type, no memory)."""
         for answer in answers:
             if isinstance(answer, redis.ResponseError):
-                raise redis.ConnectionError(f"{self._names.queries}: {answer}")
+                raise redis.ConnectionError(f"{self._lists.queries}: {answer}")
 
     def _report(self) -> None:
         """Log the answers that were refused; raise ConnectionError when the server refuses all writes for now.
@@ -265,7 +283,7 @@ class Rpc:
         for error in refused:
             log.warning("scorer.answer.refused", extra={"values": {"error": str(error)}})
             if refuses_for_now(error) and not isinstance(error, redis.OutOfMemoryError):
-                raise redis.ConnectionError(f"{self._names.queries}: {error}")
+                raise redis.ConnectionError(f"{self._lists.queries}: {error}")
 
 
 def _told(error: Exception) -> str:

@@ -1,9 +1,14 @@
-"""The service of a scorer: the table of the RPC's methods, and the object that the loop calls."""
+"""The services of scorers and planners, which the loop calls: the inputs of the answers, and a table of methods.
+
+What takes long is answered by a planner (`scorer.planner.service`): here it raises `ForPlanners`, and the loop moves
+the query to the planners' list.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, NoReturn
 
 import msgspec
 import redis
@@ -15,97 +20,80 @@ from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.transition import FORMAT, NotAcknowledged, Torn, UnknownFormat
 from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.scripts import Ledger
+from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Conflict, IdTaken, Late
 from scorer.placement.placer import Placing
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.rpc.methods import listings, transitions
-from scorer.rpc.methods.capacity import capacity
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
-from scorer.rpc.methods.errors import CallError
+from scorer.rpc.methods.errors import CallError, ForPlanners
 from scorer.rpc.methods.parameters import read_object
-from scorer.rpc.methods.placements import Placements
+from scorer.rpc.methods.placements import Placements, ranked
 from scorer.rpc.methods.update import Updates
 from scorer.rpc.operators.cordon import cordon
-from scorer.rpc.operators.drain import drain
 from scorer.rpc.operators.operator_rules import OperatorRules
-from scorer.rpc.operators.plan import plan
-from scorer.rpc.operators.rebalance import rebalance
-from scorer.settings import ScorerSettings
+from scorer.settings import AnsweringSettings, ScorerSettings
 from scorer.wire import Command
 
+Answer = msgspec.Struct | Steps[Any]
+"""The result of a method, at once or in steps."""
 _encode = msgspec.json.Encoder().encode
 
 
-class ScorerService:
+class AnsweringService:
     """Answers queries; the RPC loop calls it, one query after the other."""
 
-    def __init__(
-        self,
-        settings: ScorerSettings,
-        current: Current,
-        ledger: Ledger,
-        rules: OperatorRules,
-        checked: Callable[[], dict[str, int] | None] = lambda: None,
-        clock_ahead_s: Callable[[], float] = lambda: 0.0,
-        unsafe: Callable[[], str] = str,
-    ) -> None:
-        """``checked`` returns what the last check of the ledger found; None when none is known.
+    METHODS: ClassVar[Mapping[str, Callable[[Any, Query], Answer]]] = {}
+    """What answers each method, by name."""
+    ROWS_MAX: ClassVar[float] = math.inf
+    """The most rows of an answer; more are left to a planner."""
+    DESCRIBED_MAX: ClassVar[float] = math.inf
+    """The same of machines with the terms of a ranking."""
 
-        ``unsafe`` returns what endangers the ledger on its server.
-        """
-        self._clock_ahead_s = clock_ahead_s
+    def __init__(self, settings: AnsweringSettings, current: Current, ledger: Ledger, rules: OperatorRules) -> None:
         self.current = current
-        self._ledger, self._rules = ledger, rules
-        self._checked, self._unsafe = checked, unsafe
-        self._scorer, self._acknowledged_by = settings.scorer, settings.acknowledged_by
-        self._version = product_version()
+        self.rules = rules
+        self._ledger = ledger
         self._decisions = DecisionLog(
-            settings.names, settings.scorer, settings.decisions_length, settings.decisions_bytes
+            settings.names, settings.holder, settings.decisions_length, settings.decisions_bytes
         )
-        placing = Placing(ledger, current.follower, settings.attempts_max, current.clock)
-        self._placements = Placements(current, placing, self._decisions)
         self._updates = Updates(current, ledger)
-        self._started_at = current.clock()
-        self._marker = Marker(settings.names)
-        self._marks: list[Command] = []
 
     # ---- called by the loop (`scorer.rpc.replies.Service`)
 
     @property
     def methods(self) -> Collection[str]:
         """The methods there are, by name."""
-        return METHODS
+        return self.METHODS
 
     def reads(self) -> Sequence[Command]:
-        """Return the commands that read the ledger's log and its marker."""
-        return [self._marker.read(), *self.current.reads()]
+        """Return the commands that read the ledger's log."""
+        return self.current.reads()
 
     def accept(self, answers: Sequence[Any]) -> None:
         """Bring the inputs up to date."""
-        self.current.accept(answers[1:])
-        follower = self.current.follower
-        if follower.loaded:
-            self._marks = self._marker.accept(answers[0], follower.epoch, len(follower.view))
-            self.current.metrics.unaccepted.set(float(bool(self._marker.refusal)))
+        self.current.accept(answers)
 
     def writes(self) -> Sequence[Command]:
-        """Return the commands that write the log of decisions and the ledger's marker."""
-        marks, self._marks = self._marks, []
-        return [*marks, *self._decisions.take()]
+        """Return the commands that write the log of decisions."""
+        return self._decisions.take()
 
     def lost(self) -> None:
         """Have the ledger read again: the server may have restarted with other data."""
         self.current.follower.forget()
+
+    def between(self) -> None:
+        """Do what is due besides queries: nothing."""
 
     def steps(self, query: Query) -> Steps[bytes]:
         """Return the result as JSON, in steps between which other queries may be answered."""
         if (refusal := self.current.follower.refusal) and query.method != "health":
             raise CallError("UNAVAILABLE", refusal, retryable=True)
         try:
-            result = METHODS[query.method](self, query)
+            result = self.METHODS[query.method](self, query)
             if isinstance(result, Generator):
                 result = yield from result
             return _encode(result)
@@ -126,15 +114,88 @@ class ScorerService:
         except (Conflict, NotAcknowledged, UnknownFormat) as failure:
             raise CallError("UNAVAILABLE", str(failure), retryable=True) from None
 
+    # ---- the methods of both, and what methods use
+
+    def _rank(self, query: Query) -> results.RankResult:
+        return ranked(read_object(query), self.current, self.DESCRIBED_MAX)
+
+    def _machines(self, query: Query) -> results.MachinesResult:
+        params = read_object(query)
+        return listings.machines(params, self.inputs(str(params.get("profile", ""))), self.ROWS_MAX)
+
+    def _instances(self, query: Query) -> results.InstancesResult:
+        current = self.current
+        found = current.ledger, self._ledger.find, current.snapshot.usages
+        return listings.instances(read_object(query), *found, most=self.ROWS_MAX)
+
+    def update(self, params: dict[str, Any], query: Query) -> results.UpdateResult:
+        """Do the method ``update``, and note what was decided."""
+        answer = self._updates.update(params, self.current.call(query))
+        begun = answer.moving and answer.profile  # it was ranked just now
+        if (answer.moved_from or begun) and not answer.dry_run:
+            self._decisions.note(query, [answer.id], answer)
+        return answer
+
+    def inputs(self, profile: str) -> RankingInputs:
+        """Return the inputs of a ranking by a profile."""
+        return self.current.ranking(self.current.profiles.choose(profile))
+
+
+class ScorerService(AnsweringService):
+    """Answers what takes a few milliseconds: 1,000 rows take 20, the terms of 100 machines as long."""
+
+    ROWS_MAX: ClassVar[float] = 1_000
+    DESCRIBED_MAX: ClassVar[float] = 100
+
+    def __init__(
+        self,
+        settings: ScorerSettings,
+        current: Current,
+        metrics: Metrics,
+        ledger: Ledger,
+        rules: OperatorRules,
+        checked: Callable[[], dict[str, int] | None] = lambda: None,
+        clock_ahead_s: Callable[[], float] = lambda: 0.0,
+        unsafe: Callable[[], str] = str,
+    ) -> None:
+        """``checked`` returns what the last check of the ledger found; None when none is known.
+
+        ``unsafe`` returns what endangers the ledger on its server.
+        """
+        super().__init__(settings, current, ledger, rules)
+        self._clock_ahead_s, self._metrics = clock_ahead_s, metrics
+        self._checked, self._unsafe = checked, unsafe
+        self._scorer, self._acknowledged_by = settings.holder, settings.acknowledged_by
+        self._version = product_version()
+        placing = Placing(ledger, current.follower, settings.attempts_max, current.clock)
+        self._placements = Placements(current, metrics, placing, self._decisions)
+        self._started_at = current.clock()
+        self._marker = Marker(settings.names)
+        self._marks: list[Command] = []
+
+    def reads(self) -> Sequence[Command]:
+        """Return the commands that read the ledger's log and its marker."""
+        return [self._marker.read(), *super().reads()]
+
+    def accept(self, answers: Sequence[Any]) -> None:
+        """Bring the inputs up to date."""
+        super().accept(answers[1:])
+        follower = self.current.follower
+        if follower.loaded:
+            self._marks = self._marker.accept(answers[0], follower.epoch, len(follower.view))
+            self._metrics.unaccepted.set(float(bool(self._marker.refusal)))
+
+    def writes(self) -> Sequence[Command]:
+        """Return the commands that write the log of decisions and the ledger's marker."""
+        marks, self._marks = self._marks, []
+        return [*marks, *super().writes()]
+
     # ---- the methods
 
     def _place(self, query: Query) -> Steps[results.PlaceResult]:
         if self._marker.refusal:
             raise CallError("FAILED_PRECONDITION", self._marker.refusal)
         return self._placements.place(query)
-
-    def _rank(self, query: Query) -> Steps[results.RankResult]:
-        return self._placements.rank(query)
 
     def _confirm(self, query: Query) -> results.ConfirmResult:
         return transitions.confirm(self._ledger, self.current.follower, read_object(query), self.current.call(query))
@@ -143,44 +204,16 @@ class ScorerService:
         return transitions.release(self._ledger, self.current.follower, read_object(query), self.current.call(query))
 
     def _update(self, query: Query) -> results.UpdateResult:
-        return self._updated(read_object(query), query)
+        return self.update(read_object(query), query)
 
-    def _updated(self, params: dict[str, Any], query: Query) -> results.UpdateResult:
-        answer = self._updates.update(params, self.current.call(query))
-        begun = answer.moving and answer.profile  # it was ranked just now
-        if (answer.moved_from or begun) and not answer.dry_run:
-            self._decisions.note(query, [answer.id], answer)
-        return answer
+    def _cordon(self, query: Query) -> results.CordonResult:
+        return cordon(query, self.current.snapshot, self.rules, off=False)
 
-    def _inputs(self, profile: str) -> RankingInputs:
-        return self.current.ranking(self.current.profiles.choose(profile))
+    def _uncordon(self, query: Query) -> results.CordonResult:
+        return cordon(query, self.current.snapshot, self.rules, off=True)
 
-    def _capacity(self, query: Query) -> Steps[results.CapacityResult]:
-        return capacity(read_object(query), self._inputs)
-
-    def _cordon(self, query: Query) -> Steps[results.CordonResult]:
-        return cordon(query, self.current.snapshot, self._rules, off=False)
-
-    def _uncordon(self, query: Query) -> Steps[results.CordonResult]:
-        return cordon(query, self.current.snapshot, self._rules, off=True)
-
-    def _drain(self, query: Query) -> Steps[results.DrainResult]:
-        return drain(query, self.current, self._rules, self._updated)
-
-    def _plan(self, query: Query) -> Steps[results.PlanResult]:
-        return plan(read_object(query), self.current)
-
-    def _rebalance(self, query: Query) -> Steps[results.RebalanceResult]:
-        return rebalance(read_object(query), self.current)
-
-    def _machines(self, query: Query) -> Steps[results.MachinesResult]:
-        params = read_object(query)
-        return listings.machines(params, self._inputs(str(params.get("profile", ""))))
-
-    def _instances(self, query: Query) -> Steps[results.InstancesResult]:
-        return listings.instances(
-            read_object(query), self.current.ledger, self._ledger.find, self.current.snapshot.usages
-        )
+    def _for_planners(self, query: Query) -> NoReturn:
+        raise ForPlanners(query.method)
 
     def _health(self, query: Query) -> results.HealthResult:
         if params := read_object(query):
@@ -211,21 +244,20 @@ class ScorerService:
             profile=current.profiles.default,
         )
 
-
-METHODS: Mapping[str, Callable[[ScorerService, Query], msgspec.Struct | Steps[msgspec.Struct]]] = {
-    "place": ScorerService._place,
-    "rank": ScorerService._rank,
-    "confirm": ScorerService._confirm,
-    "update": ScorerService._update,
-    "release": ScorerService._release,
-    "capacity": ScorerService._capacity,
-    "cordon": ScorerService._cordon,
-    "uncordon": ScorerService._uncordon,
-    "drain": ScorerService._drain,
-    "plan": ScorerService._plan,
-    "rebalance": ScorerService._rebalance,
-    "machines": ScorerService._machines,
-    "instances": ScorerService._instances,
-    "health": ScorerService._health,
-}
-"""What answers each method of `schemas.rpc.parameters.RPC`."""
+    METHODS: ClassVar = {
+        "place": _place,
+        "rank": AnsweringService._rank,
+        "confirm": _confirm,
+        "update": _update,
+        "release": _release,
+        "capacity": _for_planners,
+        "cordon": _cordon,
+        "uncordon": _uncordon,
+        "drain": _for_planners,
+        "plan": _for_planners,
+        "rebalance": _for_planners,
+        "machines": AnsweringService._machines,
+        "instances": AnsweringService._instances,
+        "health": _health,
+    }
+    """What answers each method of `schemas.rpc.parameters.RPC`."""

@@ -2,9 +2,9 @@
 
     python -m tests.bench.rolling [--machines 60] [--clients 4] [--deadline-s 10] [--kafka-server apache]
 
-A local stack with two workers and two scorers, exporter and rebalancer, and a simulated fleet. Clients place, confirm
+A local stack with two workers and two scorers, exporter and planner, and a simulated fleet. Clients place, confirm
 and release meanwhile. Each process is ended as a unit would (SIGTERM), started again and awaited until it is ready: the
-scorers, the workers, exporter and rebalancer, then the servers. The wheel's broker keeps no topics over a restart, so
+scorers, the workers, exporter and planner, then the servers. The wheel's broker keeps no topics over a restart, so
 only brokers of Apache Kafka are restarted (``--kafka-server apache`` starts three of them).
 
 Prints a line a process: how long it was away, the calls answered meanwhile, the longest of them. What must hold, and
@@ -115,7 +115,7 @@ def called(url: str, prefix: str, clients: int, deadline_s: float) -> Iterator[l
 def rolled(stack: Stack, brokers: Sequence[LocalProcess]) -> list[LocalProcess]:
     """Return the processes to restart, in order: what decides and folds first, servers last."""
     running = [*stack.supervisor.processes, *brokers]
-    order = ("scorer", "stream", "exporter", "rebalancer", "kafka-", "valkey")
+    order = ("scorer", "stream", "exporter", "planner", "kafka-", "valkey")
     return [each for kind in order for each in running if each.name.startswith(kind)]
 
 
@@ -205,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = StackSettings(
             kafka=kafka.address if kafka else "", kafka_port=0, redis_port=0, metrics_port=0,
             state_dir=Path(folder), streams=2, scorers=2, agent=False,
-            rebalancer=True, machines=given.machines, prefix="rolling",
+            planner=True, machines=given.machines, prefix="rolling",
         )  # fmt: skip
         with Stack(settings, os.environ, say=lambda line: print(line, flush=True)) as stack:
             brokers = kafka.brokers if kafka else ()

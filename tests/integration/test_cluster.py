@@ -37,7 +37,7 @@ pytestmark = pytest.mark.integration
 
 
 ROOT = Path(__file__).parents[2]
-READERS = ("scorer", "exporter", "operator", "record", "rebalancer")
+READERS = ("scorer", "exporter", "operator", "record", "planner")
 ALL_KEYS = 10_000
 """More than a partition has."""
 

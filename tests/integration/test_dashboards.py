@@ -55,7 +55,7 @@ CLASSES = Path(__file__).parents[2] / "docs/examples/classes.toml"
 TABLES = """
 [fleet]
 classes = true                 # usage that is known by class from the beginning
-[rebalancer]                   # no machine is hot: what makes the fleet more even is proposed, and soon expires
+[planner]                   # no machine is hot: what makes the fleet more even is proposed, and soon expires
 objective = "variance"
 gain_min = 0
 rest_s = 0
@@ -95,7 +95,7 @@ def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
     """Start everything, let it place, confirm, refuse and release for a while."""
     settings = StackSettings(
         kafka_port=0, redis_port=0, metrics_port=0, prometheus=True, prometheus_port=0, prometheus_interval_s=STEP_S,
-        machines=MACHINES, backfill_s=4000, partitions=2, scorers=2, record=True, rebalancer=True,
+        machines=MACHINES, backfill_s=4000, partitions=2, scorers=2, record=True, planner=True,
         load_watcher=True, pods=api.url, state_dir=tmp_path_factory.mktemp("stack"),
     )  # fmt: skip
     environ = {name: value for name, value in os.environ.items() if not name.startswith("WINDWARD_")}
@@ -408,7 +408,7 @@ def test_every_process_is_scraped_without_a_warning(run: Run) -> None:
     targets = run.prometheus.get("targets")["activeTargets"]
     assert sorted(each["labels"]["job"] for each in targets) == [
         "windward-agent", "windward-evictor", "windward-exporter", "windward-exporter", "windward-extender",
-        "windward-load-watcher", "windward-pods", "windward-rebalancer", "windward-record", "windward-scorer",
+        "windward-load-watcher", "windward-pods", "windward-planner", "windward-record", "windward-scorer",
         "windward-scorer", "windward-stream",
     ]  # fmt: skip
 

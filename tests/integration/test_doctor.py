@@ -100,7 +100,7 @@ SLOWER = 2
 @pytest.fixture
 def stack(tmp_path: Path) -> Iterator[tuple[dict[str, int], Doctor, dict[str, Any]]]:
     """A stack of all processes: their ids by command, doctor, and the addresses."""
-    more = ["--machines", "5", "--backfill-s", "600", "--record", "--rebalancer", "--load-watcher"]
+    more = ["--machines", "5", "--backfill-s", "600", "--record", "--planner", "--load-watcher"]
     with up(tmp_path, *ANY_PORTS, *more, WINDWARD_MACHINE=AGENT) as (process, addresses):
         pids = {}
         for pid in descendants(process.pid):
@@ -129,7 +129,7 @@ def test_frozen_and_killed_processes_are_named(
     killed.kill()
     killed.wait()
     wanted = [f"exporter: not running: {socket.gethostname()}-{killed.pid} ", f"agents: 1 of 6 silent: {AGENT}"]
-    for frozen in (("agent", "exporter", "record", "rebalancer", "load-watcher"), ("stream", "scorer")):
+    for frozen in (("agent", "exporter", "record", "planner", "load-watcher"), ("stream", "scorer")):
         wanted += [f"(process {pids[what]} of " for what in frozen if what != "agent"]
         for what in frozen:
             os.kill(pids[what], signal.SIGSTOP)

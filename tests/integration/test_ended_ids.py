@@ -357,7 +357,7 @@ def test_a_frozen_scorer_does_not_act_a_second_time(
 
     def meanwhile() -> None:
         """Another scorer gets the query back and answers; two minutes later the server remembers nothing of it."""
-        server.lmove(names.taken("frozen"), names.queries)
+        server.lmove(names.of_scorers.taken("frozen"), names.queries)
         other, service = scorer("other", Wire({"url": valkey.url}), nothing)
         other.run(service.stop)
         assert ledger.all_instances() == {}
@@ -432,7 +432,7 @@ def test_a_query_given_back_by_a_dead_scorer_acts_on_what_it_acted_on(caller: Ca
     caller.send(release)
     second = caller.ask("place", id=name, cpu=1)
     dead = new_id()
-    server.lpush(caller.names.taken(dead), release)
+    server.lpush(caller.names.of_scorers.taken(dead), release)
     server.zadd(caller.names.scorers, {dead: time.time() - 100})
     reply = server.blpop([caller.names.reply(json.loads(release)["id"])], timeout=20)
     assert reply is not None

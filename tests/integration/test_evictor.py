@@ -67,7 +67,7 @@ class Scene:
         eventually(lambda: self.client.instances(id=uid).instances)
 
     def propose(self, uid: str, target: str = "n3", source: str = "n0") -> None:
-        """Propose to move it, as the rebalancer does."""
+        """Propose to move it, as the planner does."""
         now_s = time.time()
         row = self.client.instances(id=uid).instances[0]
         move = MoveProposal(

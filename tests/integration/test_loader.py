@@ -17,7 +17,6 @@ from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.live import windows_reader
 from scorer.live.loader import Loader, UsageLoader
 from scorer.live.wake_ups import LOOK_S, WakeUps
-from scorer.placement.choosing.steps import drain
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.methods.listings import instances, machines
@@ -247,7 +246,7 @@ def test_a_machine_in_two_partitions_has_one_row_and_its_later_facts(
     snapshot = Loader(wire, names).refresh()
     assert snapshot is not None
     assert snapshot.names == ("a", "both")
-    answer = drain(machines({}, RankingInputs(snapshot, LedgerView(), load_profiles().choose(), now_s)))
+    answer = machines({}, RankingInputs(snapshot, LedgerView(), load_profiles().choose(), now_s))
     listed = msgspec.json.decode(msgspec.json.encode(answer.machines))
     assert [(row["machine"], round(row["age_s"])) for row in listed] == [("a", 60), ("both", 5)]
     assert listed[1]["labels"] == {"zone": zone}
@@ -285,10 +284,10 @@ def test_a_snapshot_has_the_usage_by_instance(wire: CountingWire, names: Names) 
     snapshot = Loader(wire, names).refresh()
     assert snapshot is not None
     view = LedgerView([instance_of(Request(id="one"), machine, 1.0) for machine in ("a",)])
-    shown = drain(instances({}, view, lambda _: None, snapshot.usages))
+    shown = instances({}, view, lambda _: None, snapshot.usages)
     assert msgspec.json.decode(msgspec.json.encode(shown))["instances"][0]["usage"]["recent"] == {"cpu": 1.0}
     elsewhere = LedgerView([instance_of(Request(id="one"), "b", 1.0)])
-    shown = drain(instances({}, elsewhere, lambda _: None, snapshot.usages))
+    shown = instances({}, elsewhere, lambda _: None, snapshot.usages)
     assert msgspec.json.decode(msgspec.json.encode(shown))["instances"][0]["usage"] is None
 
 

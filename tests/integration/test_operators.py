@@ -25,7 +25,7 @@ from scorer.rpc.operators.operator_rules import TRIES, Entries, LateRules, Opera
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.in_process import run_command
-from tests.integration.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
+from tests.integration.test_rpc import FRESH_S, MACHINES, eventually, planner_process, scorer_process
 from tests.window_tables import publish, window_table
 
 pytestmark = pytest.mark.integration
@@ -39,11 +39,12 @@ def module_names() -> Names:
 
 @pytest.fixture(scope="module")
 def running(valkey: Valkey, module_names: Names) -> Iterator[subprocess.Popen[bytes]]:
-    """One scorer on a fleet of ten machines."""
+    """One scorer and one planner on a fleet of ten machines."""
     wire = Wire({"url": valkey.url})
     publish(wire, module_names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     wire.close()
-    with scorer_process(valkey.url, module_names) as process:
+    planner = planner_process(valkey.url, module_names, "--every", "0", "--drain-s", "0")
+    with scorer_process(valkey.url, module_names) as process, planner:
         yield process
 
 
@@ -51,9 +52,17 @@ def running(valkey: Valkey, module_names: Names) -> Iterator[subprocess.Popen[by
 def client(valkey: Valkey, module_names: Names, running: subprocess.Popen[bytes]) -> Iterator[Client]:
     """A client of that scorer, on a fleet without operators' rules."""
     with Client(valkey.url, module_names.prefix, timeout_s=60) as client:
-        eventually(lambda: client.health()["ready"])
+        eventually(lambda: client.health()["ready"] and planned(client))
         yield client
         client.uncordon(machines=["m*", "*"])
+
+
+def planned(client: Client) -> bool:
+    """Whether a planner answers."""
+    try:
+        return client.rebalance().rule == "overload"
+    except WindwardError:
+        return False
 
 
 def put(server: redis.Redis, where: str, query_id: str, method: str, **params: Any) -> None:
@@ -115,12 +124,12 @@ def test_a_dead_scorers_queries_go_back_where_they_came_from(
     """One of operators is done; what came on the ordinary list does not get an operator's rights that way."""
     names = module_names
     server.zadd(names.scorers, {"dead": time.time() - 60})
-    put(server, names.taken_of_operators("dead"), "op", "cordon", machines=["m05"])
-    put(server, names.taken("dead"), "forged", "uncordon", machines=["m05"])
+    put(server, names.of_scorers.taken_of_operators("dead"), "op", "cordon", machines=["m05"])
+    put(server, names.of_scorers.taken("dead"), "forged", "uncordon", machines=["m05"])
     assert answer(server, names, "op")["ok"]
     assert answer(server, names, "forged")["error"]["code"] == "PERMISSION_DENIED"
     assert server.hget(names.operator, "m05") == b'{"cordon":true}'
-    eventually(lambda: not server.exists(names.taken_of_operators("dead"), names.taken("dead")))
+    eventually(lambda: not server.exists(names.of_scorers.taken_of_operators("dead"), names.of_scorers.taken("dead")))
 
 
 def test_a_drain_plans_and_reserves(client: Client, server: redis.Redis, module_names: Names) -> None:
@@ -181,6 +190,36 @@ def test_a_drain_past_its_deadline_changes_nothing(client: Client, server: redis
     assert answer(server, module_names, "late")["error"]["code"] == "DEADLINE_EXCEEDED"
     assert not server.hexists(module_names.operator, "m07")
     assert client.release("late").state == "released"
+
+
+def test_without_a_planner_a_scorer_says_so_at_once(
+    valkey: Valkey, names: Names, server: redis.Redis, wire: Wire
+) -> None:
+    """What it answers itself it answers; the query with the rights of a deployer is refused by a planner, too."""
+    publish(wire, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
+    with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=30) as client:
+        eventually(lambda: client.health()["ready"])
+        asked: list[tuple[str, dict[str, Any]]] = [
+            ("drain", {"machines": ["m01"], "apply": True}), ("plan", {"instances": []}), ("rebalance", {}),
+            ("capacity", {"cpu": 1}),
+        ]  # fmt: skip
+        for method, params in asked:
+            started = time.monotonic()
+            with pytest.raises(WindwardError, match=r"UNAVAILABLE: no planner runs \(windward planner\)"):
+                client.call(method, params)
+            assert time.monotonic() - started < 5
+        assert client.cordon(machines=["m01"])["rules"] == {"m01": {"cordon": True}}
+        assert server.llen(names.planner_queries) == server.llen(names.planner_operator_queries) == 0
+        with planner_process(valkey.url, names, "--every", "0"):
+            eventually(lambda: planned(client))
+            assert client.capacity(cpu=1).fit > 0
+            put(server, names.planner_queries, "forged", "drain", machines=["m02"], apply=True)
+            assert answer(server, names, "forged")["error"]["code"] == "PERMISSION_DENIED"
+            put(server, names.of_planners.taken("dead"), "left", "capacity", cpu=1)
+            server.zadd(names.planners, {"dead": time.time() - 60})
+            assert answer(server, names, "left")["ok"], "what a dead planner had taken is answered"
+        with pytest.raises(WindwardError, match="no planner runs"):
+            eventually(lambda: client.capacity(cpu=1) and None)
 
 
 def test_a_command_asks_the_scorer_and_does_without(

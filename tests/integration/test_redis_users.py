@@ -38,8 +38,8 @@ from tests.integration.pipeline import Pipeline, await_condition, make_samples
 from tests.integration.test_evictor import Scene as Evicting
 from tests.integration.test_evictor import evictor
 from tests.integration.test_load_watcher import load_watcher, nodes
+from tests.integration.test_planner import Fleet
 from tests.integration.test_pods import pods_process
-from tests.integration.test_rebalancer import Fleet
 from tests.integration.test_rpc import ask_raw, eventually, scorer_process
 from tests.rows import each_row
 from tests.window_tables import publish, window_table
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[2]
 USERS = (
-    "stream", "scorer", "deployer", "operator", "exporter", "record", "rebalancer", "mover", "pods", "extender",
+    "stream", "scorer", "deployer", "operator", "exporter", "record", "planner", "mover", "pods", "extender",
     "evictor",
 )  # fmt: skip
 WITHOUT_WINDOWS = ("deployer", "record", "mover", "pods", "evictor")
@@ -124,7 +124,7 @@ def deployer(port: int, user: str = "deployer") -> Client:
 
 
 def test_usage_by_instance_is_where_users_of_the_windows_may_go(server: int, admin: redis.Redis) -> None:
-    """The stream app writes it, scorer, exporter, operator and rebalancer read it; a deployer does not."""
+    """The stream app writes it, scorer, exporter, operator and planner read it; a deployer does not."""
     key = NAMES.instance_usage(3)
     for user in USERS:
         with redis.Redis.from_url(url(server), username=user, password=password(user)) as client:
@@ -302,7 +302,7 @@ def test_an_operator_cordons_by_query_and_a_deployer_does_not(server: int, admin
         drained = operator.drain(machines=["m3"], apply=True)
         assert [one.target for one in drained.moves] == ["m1"]
         waiting = [read_proposal(raw) for raw in admin.lrange(NAMES.moves_waiting, 0, -1)]
-        assert [one.of_command for one in waiting if one] == [True], "a rebalancer's is taken off"
+        assert [one.of_command for one in waiting if one] == [True], "a planner's is taken off"
         admin.delete(NAMES.moves_waiting)
         operator.uncordon(machines=["m3"])
         client.release("leaves")
@@ -345,13 +345,13 @@ def test_a_stream_worker_writes_and_resumes(
     assert denied(admin) == []
 
 
-def test_a_rebalancer_proposes_and_a_mover_takes(server: int, admin: redis.Redis) -> None:
+def test_a_planner_proposes_and_a_mover_takes(server: int, admin: redis.Redis) -> None:
     """Each under its user: lease, plan, lists; take, look at the fence, acknowledge, ask a scorer. None was refused."""
     fleet = Fleet(Wire({"url": url(server)}), NAMES)
-    credentials = environment("rebalancer")
+    credentials = environment("planner")
     for _ in range(2):
         fleet.daemon(url(server), "one", every=0.01, wire=Wire(RedisSettings(
-            redis_url=url(server), redis_username="rebalancer", redis_password=credentials["WINDWARD_REDIS_PASSWORD"],
+            redis_url=url(server), redis_username="planner", redis_password=credentials["WINDWARD_REDIS_PASSWORD"],
         ).redis_arguments())).turn(time.time())  # fmt: skip
     assert len(fleet.waiting) == 2
     with redis.Redis.from_url(url(server), username="mover", password=password("mover")) as mover:
@@ -362,7 +362,7 @@ def test_a_rebalancer_proposes_and_a_mover_takes(server: int, admin: redis.Redis
         mover.lpush(NAMES.queries, "{}")
         with pytest.raises(redis.exceptions.NoPermissionError):
             mover.set(NAMES.moves_fence, 9)
-    assert [each for each in denied(admin) if each[0] == "rebalancer"] == []
+    assert [each for each in denied(admin) if each[0] == "planner"] == []
     fleet.wire.close()
 
 
@@ -519,7 +519,12 @@ OWN = [
     ("scorer", ("SET", NAMES.windows(0), "x")), ("scorer", ("DEL", NAMES.operator)),
     ("deployer", ("LPUSH", NAMES.operator_queries, "x")), ("mover", ("LPUSH", NAMES.operator_queries, "x")),
     ("scorer", ("LPUSH", NAMES.operator_queries, "x")), ("deployer", ("LREM", NAMES.operator_queries, "0", "x")),
-    ("operator", ("LPUSH", NAMES.taken_of_operators("x"), "x")), ("operator", ("GET", NAMES.acted("drain", "x"))),
+    ("operator", ("LPUSH", NAMES.of_scorers.taken_of_operators("x"), "x")),
+    ("operator", ("GET", NAMES.acted("drain", "x"))), ("operator", ("LPUSH", NAMES.planner_operator_queries, "x")),
+    ("deployer", ("LPUSH", NAMES.planner_queries, "x")), ("deployer", ("LPUSH", NAMES.planner_operator_queries, "x")),
+    ("operator", ("LPUSH", NAMES.planner_queries, "x")), ("planner", ("LPUSH", NAMES.planner_operator_queries, "x")),
+    ("scorer", ("LRANGE", NAMES.planner_queries, "0", "-1")), ("planner", ("LPUSH", NAMES.queries, "x")),
+    ("scorer", ("LPUSH", NAMES.moves_waiting, "x")), ("planner", ("SET", NAMES.ledger_marker, "e 0")),
     ("scorer", ("LPUSH", NAMES.queries, "x")), ("scorer", ("DEL", NAMES.decisions)),
     ("scorer", ("LRANGE", NAMES.moves_taken, "0", "-1")), ("scorer", ("LREM", NAMES.moves_taken, "0", "x")),
     ("scorer", ("HSET", NAMES.state(0), "offset", "0")), ("operator", ("GET", NAMES.first_taken("x"))),
@@ -548,13 +553,13 @@ def test_a_user_may_do_nothing_else(server: int, user: str, command: tuple[str, 
 
 WRITERS = {
     NAMES.ledger("instances"): {"scorer", "operator", "pods", "extender"},
-    NAMES.ledger("leases"): {"scorer", "operator", "rebalancer", "pods", "extender"},
+    NAMES.ledger("leases"): {"scorer", "operator", "planner", "pods", "extender"},
     NAMES.windows(0): {"stream"}, NAMES.state(0): {"stream"}, NAMES.operator: {"operator", "scorer"},
     NAMES.nodes: {"pods"}, NAMES.operator_version: {"operator", "scorer", "pods"},
     NAMES.operator_queries: {"operator", "scorer"}, NAMES.acted("drain", "x"): {"scorer"},
-    NAMES.moves_waiting: {"operator", "rebalancer", "mover", "scorer", "evictor"},
+    NAMES.moves_waiting: {"operator", "planner", "mover", "scorer", "evictor"},
     NAMES.queries: {"deployer", "operator", "mover", "scorer", "evictor"}, NAMES.decisions: {"scorer"},
-    NAMES.moves_fence: {"rebalancer"}, NAMES.reply("x"): {"scorer", "deployer", "operator", "mover", "evictor"},
+    NAMES.moves_fence: {"planner"}, NAMES.reply("x"): {"scorer", "deployer", "operator", "mover", "evictor"},
     NAMES.ledger_marker: {"scorer", "operator"}, "foreign": set(), "other:v1:{ledger}:instances": set(),
 }  # fmt: skip
 """Who may change what; callers and the scorer take off the lists of queries and answers, which is a write."""

@@ -24,7 +24,7 @@ from schemas.rpc.envelope import Query
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Call, Candidate, Wanted
 from scorer.ledger.store.scripts import Ledger
-from scorer.placement.choosing.steps import drain
+from scorer.placement.choosing.steps import run_to_end
 from scorer.rpc.methods.decisions import DecisionLog
 from scorer.wire import Wire
 from streams.fold.peaks import Zone
@@ -177,7 +177,7 @@ def of_decision(server: Server) -> float:
     log = DecisionLog(NAMES, "scorer-1", 100_000)
     for number in range(100):
         query = Query(v=1, id=f"{number:032x}", method="place")
-        answer = drain(scorer.service.steps(msgspec_query(f"{number:032x}")))
+        answer = run_to_end(scorer.service.steps(msgspec_query(f"{number:032x}")))
         log.note(query, [f"orders-{number}"], answer)
     server.wire.ask(log.take())
     taken: Any = server.client.memory_usage(NAMES.decisions, samples=0)

@@ -97,7 +97,7 @@ def running(environ: dict[str, str], folder: Path) -> Iterator[None]:
     options = {
         "scorer": ("--ledger-check-s", "1"),
         "exporter": ("--top-instances", "5"),
-        "rebalancer": ("--every", "1"),
+        "planner": ("--every", "1"),
         "record": ("--record-dir", str(folder / "recording"), "--write-s", "1"),
         "load-watcher": ("--refresh", "0.2"),
     }

@@ -81,7 +81,7 @@ class Scene:
         return sorted(self.cluster.pods_of(name).values())
 
     def propose(self, uid: str, target: str = "n3") -> None:
-        """Propose to move a pod from n0, as the rebalancer does."""
+        """Propose to move a pod from n0, as the planner does."""
         (row,) = self.client.instances(id=uid).instances
         now_s = time.time()
         move = MoveProposal(

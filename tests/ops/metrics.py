@@ -27,8 +27,8 @@ from scorer.kubernetes.load_watcher.metrics import Metrics as LoadWatcherMetrics
 from scorer.kubernetes.pods.metrics import Metrics as PodsMetrics
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics as ScorerMetrics
+from scorer.planner.metrics import Metrics as PlannerMetrics
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
-from scorer.rebalancer.metrics import Metrics as RebalancerMetrics
 from scorer.rpc.service import METHODS
 from scorer.snapshot.builder import build_snapshot
 from streams.agent.metrics import CountsCollector
@@ -70,7 +70,7 @@ def exposed_metrics() -> frozenset[str]:
         sample.name
         for each in (
             *(registry, stream.registry, scorer.registry),
-            *(RecordMetrics("1").registry, RebalancerMetrics("1").registry, LoadWatcherMetrics("1").registry),
+            *(RecordMetrics("1").registry, PlannerMetrics("1").registry, LoadWatcherMetrics("1").registry),
             PodsMetrics("1").registry,
             ExtenderMetrics("1").registry,
             EvictorMetrics("1").registry,

@@ -20,7 +20,7 @@ from ops.record.settings import RecordSettings
 from ops.stack.servers.process import LOOPBACK, LocalProcess, exchange, free_port
 from ops.stack.servers.valkey import valkey_binary
 from schemas.process.settings import load_settings
-from scorer.rebalancer.settings import RebalancerSettings
+from scorer.planner.settings import PlannerSettings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
 from streams.worker.settings import StreamSettings
@@ -32,7 +32,7 @@ COMPOSE: dict[str, Any] = read_yaml((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 SETTINGS = {
     "stream": StreamSettings, "scorer": ScorerSettings, "agent": AgentSettings, "exporter": ExporterSettings,
-    "rebalancer": RebalancerSettings, "record": RecordSettings,
+    "planner": PlannerSettings, "record": RecordSettings,
 }  # fmt: skip
 PROMETHEUS: dict[str, Any] = read_yaml((ROOT / "ops/prometheus/prometheus.yml").read_text())
 FIXED = re.compile(r"[\w./-]+:v?\d+\.\d+\.\d+[\w.-]*")
@@ -41,9 +41,9 @@ FIXED = re.compile(r"[\w./-]+:v?\d+\.\d+\.\d+[\w.-]*")
 def test_the_stack_is_complete() -> None:
     """Broker, Redis, two stream workers, two scorers, an agent; exporter, Prometheus, Alertmanager and Grafana.
 
-    Rebalancer and recorder only where their profile is named.
+    The recorder only where its profile is named.
     """
-    ours, if_wanted = {"stream", "scorer", "agent", "exporter"}, {"rebalancer", "record"}
+    ours, if_wanted = {"stream", "scorer", "planner", "agent", "exporter"}, {"record"}
     assert set(SERVICES) == ours | if_wanted | {"kafka", "redis", "prometheus", "alertmanager", "grafana"}
     assert {name: one["profiles"] for name, one in SERVICES.items() if "profiles" in one} == {
         name: [name] for name in if_wanted

@@ -18,7 +18,7 @@ from scorer.kubernetes.evictor.settings import EvictorSettings
 from scorer.kubernetes.extender.settings import ExtenderSettings
 from scorer.kubernetes.load_watcher.settings import LoadWatcherSettings
 from scorer.kubernetes.pods.settings import PodsSettings
-from scorer.rebalancer.settings import RebalancerSettings
+from scorer.planner.settings import PlannerSettings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings
 from streams.worker.settings import StreamSettings
@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "ops/kubernetes"
 SETTINGS: dict[str, type] = {
     "agent": AgentSettings, "stream": StreamSettings, "scorer": ScorerSettings, "exporter": ExporterSettings,
-    "rebalancer": RebalancerSettings, "record": RecordSettings,
+    "planner": PlannerSettings, "record": RecordSettings,
     "load-watcher": LoadWatcherSettings, "pods": PodsSettings, "extender": ExtenderSettings,
 }  # fmt: skip
 KINDS = ("DaemonSet", "Deployment", "StatefulSet")
@@ -101,7 +101,7 @@ def test_the_agent_is_on_every_node_and_the_rest_by_number() -> None:
         "Deployment/windward-stream": "Deployment",
         "Deployment/windward-scorer": "Deployment",
         "Deployment/windward-exporter": "Deployment",
-        "Deployment/windward-rebalancer": "Deployment",
+        "Deployment/windward-planner": "Deployment",
         "StatefulSet/windward-record": "StatefulSet",
         "Deployment/windward-load-watcher": "Deployment",
         "Deployment/windward-pods": "Deployment",
@@ -110,10 +110,10 @@ def test_the_agent_is_on_every_node_and_the_rest_by_number() -> None:
 
 
 def test_what_is_not_always_wanted_is_off() -> None:
-    """Rebalancer, recorder, load watcher, pods, extender have no replicas until scaled; no disk is taken before."""
+    """Recorder, load watcher, pods, extender have no replicas until scaled; no disk is taken before."""
     replicas = {name: each["spec"].get("replicas") for name, each in WORKLOADS.items()}
     assert [name for name, count in replicas.items() if count == 0] == [
-        "Deployment/windward-rebalancer", "StatefulSet/windward-record", "Deployment/windward-load-watcher",
+        "StatefulSet/windward-record", "Deployment/windward-load-watcher",
         "Deployment/windward-pods", "Deployment/windward-extender",
     ]  # fmt: skip
     assert not [name for name in OBJECTS if name.startswith("PersistentVolumeClaim")]

@@ -31,8 +31,8 @@ def service(name: str) -> dict[str, str]:
 
 
 def test_there_is_a_unit_for_each_process_that_stays() -> None:
-    """Agent, stream app, scorer, exporter, recorder and rebalancer."""
-    names = ("agent", "exporter", "rebalancer", "record", "scorer", "stream")
+    """Agent, stream app, scorer, exporter, recorder and planner."""
+    names = ("agent", "exporter", "planner", "record", "scorer", "stream")
     assert [f"windward-{name}.service" for name in names] == UNITS
 
 

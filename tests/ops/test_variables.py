@@ -20,7 +20,7 @@ PROCESSES = (
     "scorer",
     "exporter",
     "record",
-    "rebalancer",
+    "planner",
     "load-watcher",
     "pods",
     "extender",

@@ -1,10 +1,10 @@
 """Puts moves whose targets are reserved on the list from which a mover takes them, and takes them off again.
 
-The list is the rebalancer's (`schemas.messages.proposal`). A message of a command has the fence `COMMANDS`, above any
-lease's number: no rebalancer overtakes it, and a mover that compares fences carries it out. The target is reserved
+The list is the planner's (`schemas.messages.proposal`). A message of a command has the fence `COMMANDS`, above any
+lease's number: no planner overtakes it, and a mover that compares fences carries it out. The target is reserved
 already, so the mover's own ``update`` is the same move again. The message ends when the move does.
 
-What a rebalancer proposed of the same instance and no mover has taken is taken off: two movers would run one move.
+What a planner proposed of the same instance and no mover has taken is taken off: two movers would run one move.
 
 Written without a script, one message at a time: a message that is announced twice is one move, since its second
 ``update`` or its confirmation is refused.
@@ -60,7 +60,7 @@ def withdraw(settings: ClientSettings, instances: Iterable[str]) -> None:
 def _take_off(settings: ClientSettings, instances: set[str], now_s: float, *, proposed: bool = False) -> None:
     """Take off what commands announced of these instances, and what of commands has ended.
 
-    ``proposed``: also what a rebalancer proposed of these instances, and waits.
+    ``proposed``: also what a planner proposed of these instances, and waits.
     """
     waiting, taken = settings.names.moves_waiting, settings.names.moves_taken
     with ask.server(settings) as server:

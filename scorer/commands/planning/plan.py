@@ -155,15 +155,14 @@ def _by_scorer(settings: PlanSettings, requests: Sequence[Request]) -> _Planned 
 
 def _here(settings: PlanSettings, requests: Sequence[Request]) -> _Planned:
     """Return the same plan, made by this process."""
-    from scorer.placement.choosing.steps import drain
-    from scorer.planning.wanted.wanted import compare_steps, undoable_steps
+    from scorer.planning.wanted.wanted import compare, undoable
 
     profile = chosen_profile(settings.profile, settings.profiles)
     fleet = settings.fleet()
-    make = undoable_steps if settings.all_or_nothing else compare_steps
+    make = undoable if settings.all_or_nothing else compare
     try:
-        steps = make(requests, fleet.inputs(profile), prune=settings.prune, prune_labels=settings.prune_labels)
-        return drain(steps), basis(fleet, profile)
+        found = make(requests, fleet.inputs(profile), prune=settings.prune, prune_labels=settings.prune_labels)
+        return found, basis(fleet, profile)
     except InvalidRequest as error:
         raise SettingsError(f"file: {settings.file}: {error}") from None
 

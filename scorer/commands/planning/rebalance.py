@@ -5,7 +5,7 @@ A scorer makes the plan; without one this process does (`scorer.commands.shared.
 the plan counted on it; the others are tried. When the command is interrupted, the reservations expire.
 
 With ``--rounds`` this process asks several times, hands the state of a round to the next, and prints the last plan. The
-daemon, ``windward rebalancer``, observes all the time.
+daemon, ``windward planner``, observes all the time.
 """
 
 from __future__ import annotations

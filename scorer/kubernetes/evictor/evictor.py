@@ -153,7 +153,7 @@ class Evictor:
         for message in messages:
             move = read_proposal(message)
             if move is None or move.fence < fence or move.expires_at < self._clock() or move.id in self._others:
-                continue  # the rebalancer takes them off the list
+                continue  # the planner takes them off the list
             if (why := self._rates.why_wait("", self._clock())) in WAITS[:2]:  # whatever its kind
                 waits[why] += 1
                 continue

@@ -45,13 +45,6 @@ class Leavers:
         """End, slot and machine, as they came."""
         self._by_machine: dict[str, dict[int, None]] = {}
 
-    def copy(self) -> Leavers:
-        """Return a copy that shares nothing with these."""
-        found = Leavers(self._most)
-        found._slots, found._free, found._order = self._slots.copy(), self._free.copy(), self._order.copy()
-        found._by_machine = {machine: slots.copy() for machine, slots in self._by_machine.items()}
-        return found
-
     def __len__(self) -> int:
         return len(self._order)
 

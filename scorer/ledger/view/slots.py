@@ -120,12 +120,6 @@ class Slots:
         self.records = np.zeros(size, INSTANCE)
         self.records["machine"] = -1
 
-    def copy(self) -> Slots:
-        """Return the same records, which changes of these leave alone."""
-        found = Slots(0)
-        found.used, found.records = self.used, self.records.copy()
-        return found
-
     def next(self) -> int:
         """Return a slot never used."""
         return self.more(1)[0]

@@ -89,20 +89,6 @@ class LedgerView:
     def __len__(self) -> int:
         return len(self.instances)
 
-    def copy(self) -> LedgerView:
-        """Return a view of the same instances, which changes of this one leave alone; it remembers no changes.
-
-        A plan that is made in steps reads it: between two steps the scorer's own view changes.
-        """
-        found = LedgerView()
-        found.instances, found.numbers, found._free = self.instances.copy(), self.numbers.copy(), self._free.copy()
-        found._by_machine = {machine: slots.copy() for machine, slots in self._by_machine.items()}
-        found._by_facet = {facet: members.copy() for facet, members in self._by_facet.items()}
-        found._avoiders = self._avoiders.copy()
-        found._slots, found.leavers, found._machine_names = self._slots.copy(), self.leavers.copy(), self._machine_names
-        found.version, found._forgotten = self.version, self.position
-        return found
-
     # ---- writing
 
     def apply(self, instance: Instance) -> None:

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from schemas.rpc.request import ID_DIGITS, InvalidRequest, Request
-from scorer.placement.choosing.steps import Steps, drain
+from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.choosing.trial import Trial, best_in
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.rank import rank
@@ -45,7 +45,7 @@ class Plan:
 
 def plan(requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = ()) -> Plan:
     """Return the plan of `plan_steps`, made without pauses between its steps."""
-    return drain(plan_steps(requests, inputs, held))
+    return run_to_end(plan_steps(requests, inputs, held))
 
 
 def plan_steps(requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = ()) -> Steps[Plan]:

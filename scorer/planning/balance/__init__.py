@@ -7,5 +7,5 @@ scene            the inputs of a plan; `loads`, `cost` are its parts
 objective        the measure of a move's gain
 search           step by step, each sees those before; `moves` and `tentative` are its data
 rounds           the state kept between rounds
-proposals        the outcomes of a rebalancer's open proposals, and new ones
+proposals        the outcomes of a planner's open proposals, and new ones
 """

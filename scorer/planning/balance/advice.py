@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from scorer.placement.choosing.steps import Steps, drain, quietly
-from scorer.planning.balance.by_overload import Plan, rebalance_steps
-from scorer.planning.balance.by_thresholds import leaving_steps
+from scorer.planning.balance.by_overload import Plan, rebalance
+from scorer.planning.balance.by_thresholds import leaving
 from scorer.planning.balance.rounds import Rounds
 from scorer.ranking.inputs import RankingInputs
 
@@ -20,13 +19,5 @@ def advice(
     ``rounds``: the state of earlier rounds; None: a machine gives as soon as it is over. ``pending``: instance id to
     target, moves under way that count as made. ``stay``: ids of instances that do not move.
     """
-    return drain(advice_steps(inputs, rounds, pending, stay))
-
-
-def advice_steps(
-    inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
-    stay: Collection[str] = (),
-) -> Steps[Plan]:  # fmt: skip
-    """Return the result of `advice` in steps; the ledger must not change between them."""
-    rule = leaving_steps if inputs.profile.rebalance.rule == "thresholds" else rebalance_steps
-    return quietly(rule(inputs, rounds, pending, stay))
+    rule = leaving if inputs.profile.rebalance.rule == "thresholds" else rebalance
+    return rule(inputs, rounds, pending, stay)

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
-from scorer.placement.choosing.steps import Steps, drain, in_parts, quietly
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.cost import COPY_CORES, UNKNOWN_NIC, copy_rates, memory_of
 from scorer.planning.balance.gates import ceiling_of, moved_lately, over_and_under
 from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Hosts, Movable, Step
 from scorer.planning.balance.rounds import Rounds
-from scorer.planning.balance.scene import Scene, scene_steps
+from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.balance.search import plan
 from scorer.planning.balance.tentative import Draft
-from scorer.planning.candidates import elsewhere, may_move_steps
-from scorer.ranking.inputs import RankingInputs
+from scorer.planning.candidates import elsewhere, may_move
+from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools
 
@@ -53,6 +53,7 @@ class Plan:
     hour_max: int | None = None
 
 
+@quiet
 def rebalance(
     inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
     stay: Collection[str] = (), *, nic_unknown: float = UNKNOWN_NIC,
@@ -64,35 +65,9 @@ def rebalance(
     data give and take nothing; thresholds of the profile's ``[rebalance]`` say which others do not.
     ``nic_unknown``: bytes/s of a NIC whose speed is not known. The other arguments are those of `advice.advice`.
     """
-    return drain(quietly(rebalance_steps(inputs, rounds, pending, stay, nic_unknown=nic_unknown)))
-
-
-def rebalance_steps(
-    inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
-    stay: Collection[str] = (), *, nic_unknown: float = UNKNOWN_NIC,
-) -> Steps[Plan]:  # fmt: skip
-    """Return the result of `rebalance` in steps; the ledger must not change between them."""
-    balancing = yield from balancing_steps(inputs, rounds, pending, stay, nic_unknown)
-    yield from plan(balancing.draft, balancing.allowed, balancing.left)
+    balancing = Balancing.of(inputs, rounds, pending, stay, nic_unknown)
+    plan(balancing.draft, balancing.allowed, balancing.left)
     return balancing.plan()
-
-
-def balancing_steps(
-    inputs: RankingInputs, rounds: Rounds | None, pending: Mapping[str, str] | None, stay: Collection[str],
-    nic_unknown: float = UNKNOWN_NIC,
-) -> Steps[Balancing]:  # fmt: skip
-    """Return the plan of either rule before its first move."""
-    scene = yield from scene_steps(inputs)
-    yield
-    movable = yield from movable_steps(scene, stay)
-    yield
-    hosts, in_hour = hosts_of(scene, rounds, nic_unknown)
-    yield
-    on_way = on_way_in(scene, pending or {})
-    yield
-    leaving = leaving_in(scene)
-    yield
-    return Balancing(Trial(inputs), scene, movable, hosts, in_hour, on_way, leaving)
 
 
 class Balancing:
@@ -118,6 +93,17 @@ class Balancing:
         left = settings.moves_max if self._hour_max is None else self._hour_max - in_hour
         self.left = max(min(settings.moves_max, left) - len(self.on_way), 0)
         """How many moves the plan may have."""
+
+    @classmethod
+    def of(
+        cls, inputs: RankingInputs, rounds: Rounds | None, pending: Mapping[str, str] | None, stay: Collection[str],
+        nic_unknown: float = UNKNOWN_NIC,
+    ) -> Self:  # fmt: skip
+        """Return the plan of either rule before its first move."""
+        scene = scene_of(inputs)
+        hosts, in_hour = hosts_of(scene, rounds, nic_unknown)
+        on_way, leaving = on_way_in(scene, pending or {}), leaving_in(scene)
+        return cls(Trial(inputs), scene, movable_in(scene, stay), hosts, in_hour, on_way, leaving)
 
     def allowed(self, place: int) -> Bools:
         """Return [M]: the machines that an instance may go to, by the filters and the settings."""
@@ -152,16 +138,11 @@ class Balancing:
         self.trial.move(self.scene.instances[place], self.scene.snapshot.names[target])
 
 
-def movable_steps(scene: Scene, stay: Collection[str]) -> Steps[Movable]:
-    """Return the instances of a scene as columns, in steps."""
+def movable_in(scene: Scene, stay: Collection[str]) -> Movable:
+    """Return the instances of a scene as columns."""
     clusters: dict[str, int] = {}
-
-    def number(some: Iterable[Instance]) -> list[int]:
-        return [clusters.setdefault(one.cluster, len(clusters)) if one.cluster else -1 for one in some]
-
-    cluster = yield from in_parts(scene.instances, number)
-    yield
-    free = yield from may_move_steps(scene.instances, scene.inputs.profile.rebalance, stay, scene.inputs.now_s)
+    cluster = [clusters.setdefault(one.cluster, len(clusters)) if one.cluster else -1 for one in scene.instances]
+    free = may_move(scene.instances, scene.inputs.profile.rebalance, stay, scene.inputs.now_s)
     rows = scene.rows
     return Movable(
         scene.placed.rows,

@@ -13,8 +13,7 @@ import numpy as np
 
 from schemas.resources import ALL, RESOURCES
 from scorer.ledger.record.instance import Instance
-from scorer.placement.choosing.steps import Steps, drain, in_parts, quietly
-from scorer.planning.balance.by_overload import Plan, balancing_steps
+from scorer.planning.balance.by_overload import Balancing, Plan
 from scorer.planning.balance.rounds import Rounds
 from scorer.planning.balance.scene import Scene
 from scorer.planning.thresholds.anomaly import SideDetectors
@@ -23,7 +22,7 @@ from scorer.planning.thresholds.low_node_load import Rules, low_node_load
 from scorer.planning.thresholds.pool import Pool
 from scorer.planning.thresholds.thresholds import compared
 from scorer.ranking.formulas.rounding import known_or
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
@@ -31,6 +30,7 @@ _UNITS: Mapping[str, float] = {resource.name: 10.0 ** min(resource.decimals, 3) 
 """Whole units of an amount, thousandths at the finest: thresholds are cut to them."""
 
 
+@quiet
 def leaving(
     inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
     stay: Collection[str] = (),
@@ -40,25 +40,14 @@ def leaving(
     Usage of a machine is the mean of the profile's load model; of an instance, its measured usage, or else the usage
     that the profile expects.
     """
-    return drain(quietly(leaving_steps(inputs, rounds, pending, stay)))
-
-
-def leaving_steps(
-    inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
-    stay: Collection[str] = (),
-) -> Steps[Plan]:  # fmt: skip
-    """Return the result of `leaving` in steps; the ledger must not change between them."""
     settings, snapshot = inputs.profile.rebalance, inputs.snapshot
-    balancing = yield from balancing_steps(inputs, rounds, pending, stay)
+    balancing = Balancing.of(inputs, rounds, pending, stay)
     scene, draft = balancing.scene, balancing.draft
     rules = Rules(settings, None if rounds is None else rounds.condition, balancing.left)
     memory = SideDetectors() if rounds is None else rounds.thresholds
     gone = dict(balancing.on_way) | {n: at for n, at in balancing.leaving if at is not None}
-    yield
-    pool = yield from pool_steps(scene, settings, draft.free, gone)
-    yield
+    pool = pool_of(scene, settings, draft.free, gone)
     place = {one.id: n for n, one in enumerate(scene.instances)}
-    yield
     rows = np.array([snapshot.roster.index[name] for name in pool.machines], np.int64)
 
     def fits(instance: int, targets: Integers) -> Integers:
@@ -74,27 +63,12 @@ def leaving_steps(
             unplaced.append((scene.instances[at], eviction.reason))
         else:
             draft.keep(replace(draft.step(at, best), reason=eviction.reason))
-        yield
     return balancing.plan(unplaced)
 
 
 def pool_of(scene: Scene, settings: Rebalancing, movable: Bools, on_way: Mapping[int, int]) -> Pool:
     """Return the machines and instances as columns of the rules; instances under way are on their targets."""
-    return drain(pool_steps(scene, settings, movable, on_way))
-
-
-def pool_steps(scene: Scene, settings: Rebalancing, movable: Bools, on_way: Mapping[int, int]) -> Steps[Pool]:
-    """Return the result of `pool_of` in steps."""
-    ids = yield from in_parts(scene.instances, lambda some: [one.id for one in some])
-    yield
-    prod = yield from in_parts(scene.instances, lambda some: [one.priority_class == "prod" for one in some])
-    yield
-    ranks = yield from in_parts(
-        scene.instances, lambda some: [CLASS_RANK.get(one.priority_class, NO_CLASS) for one in some]
-    )
-    yield
-    since = yield from in_parts(scene.instances, lambda some: [max(one.reserved_at, one.started_at) for one in some])
-    yield
+    instances = scene.instances
     names = compared(settings)
     usage = _amounts(names, scene.usage)
     of_instances = np.array([np.bincount(scene.placed.rows, each, len(scene.snapshot)) for each in usage])
@@ -107,13 +81,13 @@ def pool_steps(scene: Scene, settings: Rebalancing, movable: Bools, on_way: Mapp
         capacity=_amounts(names, scene.machines.allocatable, settings.instances_full),
         schedulable=~scene.machines.cordon,
         system=_amounts(names, scene.machines.mean) - of_instances,
-        instances=tuple(ids),
+        instances=tuple(one.id for one in instances),
         machine=machine,
         usage=usage,
-        prod=np.array(prod, np.bool_),
+        prod=np.array([one.priority_class == "prod" for one in instances], np.bool_),
         movable=movable,
-        class_rank=np.array(ranks, np.int64),
-        since=np.array(since),
+        class_rank=np.array([CLASS_RANK.get(one.priority_class, NO_CLASS) for one in instances], np.int64),
+        since=np.array([max(one.reserved_at, one.started_at) for one in instances]),
         known=scene.fresh,
     )
     return whole.fresh()

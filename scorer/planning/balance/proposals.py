@@ -5,7 +5,7 @@
        └── not in time ───┘        done, expired, overtaken: withdrawn from either list
 
 A proposal whose instance is moving stays open: the move in the ledger has its own time limit. A proposal is overtaken
-when another rebalancer has taken the lease since, or when the instance is of another generation or on another machine.
+when another planner has taken the lease since, or when the instance is of another generation or on another machine.
 
 A move that a command began has its target reserved. It belongs to no term, and ends when the ledger's move does.
 """

@@ -11,9 +11,8 @@ from schemas.tables.instance_table import FIRST
 from scorer.classes.class_usage import current_rows
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.slots import PlacedInstances
-from scorer.placement.choosing.steps import Steps, drain
 from scorer.planning.balance.loads import Loads
-from scorer.planning.candidates import instances_on_steps
+from scorer.planning.candidates import instances_on
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scores.expected_overload import ExpectedOverload
@@ -65,11 +64,6 @@ def scene_of(inputs: RankingInputs) -> Scene:
     Weights, limit and floor of the loads are those of the profile's `ExpectedOverload`, or its defaults; its
     coefficient of variation, too, up to `VARIATION`. Machines without fresh data have no load.
     """
-    return drain(scene_steps(inputs))
-
-
-def scene_steps(inputs: RankingInputs) -> Steps[Scene]:
-    """Return the result of `scene_of` in steps; the ledger must not change between them."""
     score = inputs.profile.find(ExpectedOverload) or ExpectedOverload()
     resources = tuple(name for name in RESOURCES if score.weights.get(name, 0) > 0)
     rows = [RESOURCES.index(name) for name in resources]
@@ -84,11 +78,8 @@ def scene_steps(inputs: RankingInputs) -> Steps[Scene]:
         score.limit,
         score.floor,
     )
-    yield
-    instances, placed = yield from instances_on_steps(inputs.snapshot, inputs.ledger)
-    yield
+    instances, placed = instances_on(inputs.snapshot, inputs.ledger)
     expected = machines.estimate.of_records(placed.records)
-    yield
     unmeasured = (min(score.variation, VARIATION) * expected) ** 2
     usage, variance, known = measured(inputs.snapshot, placed, expected, unmeasured)
     return Scene(inputs, machines, fresh, resources, loads, instances, placed, usage, variance, known)

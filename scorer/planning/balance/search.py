@@ -19,7 +19,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scorer.placement.choosing.steps import Steps
 from scorer.planning.balance.cost import part_of_gain
 from scorer.planning.balance.moves import Step
 from scorer.planning.balance.objective import OBJECTIVES
@@ -37,9 +36,9 @@ Allowed = Callable[[int], Bools]
 """[M] Which machines the filters let an instance go to, on the ledger with the moves before."""
 
 
-def plan(draft: Draft, allowed: Allowed, moves_max: int) -> Steps[None]:
-    """Add the steps to a draft that has none yet, at most ``moves_max``; a pause after each machine looked at."""
-    return _Search(draft, allowed).run(moves_max)
+def plan(draft: Draft, allowed: Allowed, moves_max: int) -> None:
+    """Add the steps to a draft that has none yet, at most ``moves_max``."""
+    _Search(draft, allowed).run(moves_max)
 
 
 class _Search:
@@ -50,7 +49,7 @@ class _Search:
         self.loads, self.movable, self.settings = draft.loads, draft.movable, draft.settings
         self.objective = OBJECTIVES[draft.settings.objective]
 
-    def run(self, moves_max: int) -> Steps[None]:
+    def run(self, moves_max: int) -> None:
         """Make steps until no move gains enough."""
         draft, worth = self.draft, max(self.settings.gain_min, 1e-12)
         while len(draft.steps) < moves_max and draft.open.any():
@@ -63,7 +62,6 @@ class _Search:
                 draft.open[source] = False
             else:
                 draft.keep(step)
-            yield
 
     def _best(self, source: int) -> Step | None:
         there = self.draft.candidates(source)

@@ -23,15 +23,13 @@ import numpy as np
 from schemas.resources import RESOURCES
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.marks import DAEMON
-from scorer.placement.choosing.steps import Steps, in_parts, quietly
-from scorer.placement.choosing.steps import drain as all_steps
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.anew import Anew, goes_first
-from scorer.planning.balance.scene import Scene, scene_steps
+from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.candidates import takes_pod
 from scorer.planning.drain.drain import Apart, Drained, why_it_stays, with_cordon
 from scorer.ranking.formulas.rounding import known_or
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Bools, Floats, by_row
 
@@ -66,34 +64,20 @@ class Consolidated:
     """How many machines were not tried, by why."""
 
 
+@quiet
 def consolidate(count: int, inputs: RankingInputs, *, same: Collection[str] = (), force: bool = False) -> Consolidated:
     """Return the moves that empty ``count`` machines; fewer when no more can be emptied.
 
     ``same``, ``force``: as for `scorer.planning.drain.drain.drain`.
     """
-    return all_steps(consolidate_steps(count, inputs, same=same, force=force))
-
-
-def consolidate_steps(
-    count: int, inputs: RankingInputs, *, same: Collection[str] = (), force: bool = False
-) -> Steps[Consolidated]:
-    """Return the result of `consolidate` in steps of an instance; the ledger must not change between them."""
-    return quietly(_consolidated(count, inputs, same, force=force))
-
-
-def _consolidated(count: int, inputs: RankingInputs, same: Collection[str], *, force: bool) -> Steps[Consolidated]:
     snapshot = inputs.snapshot
-    scene = yield from scene_steps(inputs)
-    yield
-    places = yield from in_parts(scene.instances, lambda some: [one.labels.get(DAEMON) != "true" for one in some])
-    yield
-    leaves = np.flatnonzero(np.array(places, np.bool_))
+    scene = scene_of(inputs)
+    leaves = np.flatnonzero(np.array([one.labels.get(DAEMON) != "true" for one in scene.instances], np.bool_))
     rows = scene.placed.rows[leaves]
     memory = np.bincount(rows, known_or(scene.usage[RESOURCES.index("memory")], 0.0)[leaves], minlength=len(snapshot))
     counts = np.bincount(rows, minlength=len(snapshot))
     cost = memory + MOVE_BYTES * counts
-    stuck = yield from _stuck(scene, force=force)
-    yield
+    stuck = _stuck(scene, force=force)
     open_, left = np.ones(len(snapshot), np.bool_), dict[str, int]()
     for why, kept_out in (
         ("without instances", counts == 0), ("cordoned", snapshot.rules.cordon), ("with old data", ~scene.fresh),
@@ -104,24 +88,19 @@ def _consolidated(count: int, inputs: RankingInputs, same: Collection[str], *, f
         open_ &= ~kept_out
     order = np.lexsort((snapshot.roster.name_order, cost))
     emptying = _Emptying(scene, Trial(inputs.by(with_cordon(inputs.profile))), same)
-    yield
-    yield from emptying.run([row for row in order.tolist() if open_[row]], count)
+    emptying.run([row for row in order.tolist() if open_[row]], count)
     machines = [Emptied(snapshot.names[row], float(memory[row]), int(counts[row])) for row in emptying.chosen]
     names = tuple(one.machine for one in machines)
     return Consolidated(tuple(machines), Drained(names, tuple(emptying.moves)), emptying.tried, left)
 
 
-def _stuck(scene: Scene, *, force: bool) -> Steps[Bools]:
+def _stuck(scene: Scene, *, force: bool) -> Bools:
     """Return [M]: whether a machine has an instance that may not move, or is the target of a moving one."""
     stuck = np.zeros(len(scene.snapshot), np.bool_)
-    stays = yield from in_parts(
-        scene.instances,
-        lambda some: [
-            one for one in some if one.labels.get(DAEMON) != "true" and (one.moving or why_it_stays(one, force=force))
-        ],
-    )
     index = scene.snapshot.roster.index
-    for one in stays:
+    for one in scene.instances:
+        if one.labels.get(DAEMON) == "true" or not (one.moving or why_it_stays(one, force=force)):
+            continue
         stuck[index[one.machine]] = True
         if one.moving is not None and (to := index.get(one.moving.to)) is not None:
             stuck[to] = True
@@ -145,7 +124,7 @@ class _Emptying:
         self._on = by_row(self.scene.placed.rows, len(self.scene.snapshot))
         self._apart = Apart(self.trial, self.same)
 
-    def run(self, candidates: list[int], count: int) -> Steps[None]:
+    def run(self, candidates: list[int], count: int) -> None:
         """Empty machines, cheapest first; machines that are tried together are no targets of each other."""
         left = iter(candidates)
         while len(self.chosen) < count and self.tried < TRIES_MAX * count + TRIES_MORE:
@@ -161,11 +140,10 @@ class _Emptying:
             self.trial.cordon([names[row] for row in (*self.chosen, *some)])
             for row in some:
                 self.tried += 1
-                emptied = yield from self._empty(row)
-                if emptied:
+                if self._empty(row):
                     self.chosen.append(row)
 
-    def _empty(self, row: int) -> Steps[bool]:
+    def _empty(self, row: int) -> bool:
         """Move all instances of a machine, or none; return whether it is empty."""
         before, moves = self.loads.copy(), list[Anew]()
         instances, index = self.scene.instances, self.scene.snapshot.roster.index
@@ -174,7 +152,6 @@ class _Emptying:
         for place in leaving:  # all of them leave, or none: who is left there counts for nobody
             self.trial.leave(instances[place].id)
         for place in leaving:
-            yield
             target = self._target(place, row)
             if target is None:
                 self.loads = before

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.marks import CLUSTER, DAEMON, MOVABLE
-from scorer.placement.choosing.steps import Steps
-from scorer.placement.choosing.steps import drain as all_steps
 from scorer.placement.choosing.trial import Trial
-from scorer.planning.anew import Anew, anew_steps
+from scorer.planning.anew import Anew, place_anew
 from scorer.planning.candidates import takes_pod
 from scorer.ranking.filters.cordon import Cordon
 from scorer.ranking.inputs import RankingInputs
@@ -53,13 +51,6 @@ def drain(
 
     ``same``: labels whose value source and target must share. ``force``: instances that are labelled to stay move, too.
     """
-    return all_steps(drain_steps(machines, inputs, same=same, force=force))
-
-
-def drain_steps(
-    machines: Sequence[str], inputs: RankingInputs, *, same: Collection[str] = (), force: bool = False
-) -> Steps[Drained]:
-    """Return the result of `drain` in steps; the ledger must not change between them."""
     held = {one.id: one for machine in machines for one in inputs.ledger.held_on(machine)}
     leaving = [one for one in held.values() if one.moving and one.machine in machines and one.moving.to not in machines]
     instances = [one for one in held.values() if one not in leaving]
@@ -67,8 +58,7 @@ def drain_steps(
     free = [one for one in instances if one.id not in stays]
     trial = Trial(inputs.by(with_cordon(inputs.profile)))
     trial.cordon(machines)
-    yield
-    found = yield from anew_steps(free, trial, condition=Apart(trial, same, _together(instances)))
+    found = place_anew(free, trial, condition=Apart(trial, same, _together(instances)))
     found += [Anew(one, None, stays[one.id]) for one in instances if one.id in stays]
     return Drained(tuple(machines), tuple(found), tuple(leaving))
 

@@ -29,7 +29,6 @@ from scorer.ledger.record.limits import (
     one_to_a_port,
     scales_in_script,
 )
-from scorer.placement.choosing.steps import Steps, drain, in_parts
 from scorer.placement.choosing.trial import Trial
 from scorer.placement.offers.offer import of_growth
 from scorer.planning.wanted.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
@@ -40,8 +39,6 @@ from scorer.ranking.profiles import plugins
 from scorer.ranking.rank import refusal_of
 from scorer.ranking.seen import Seen
 
-_TOGETHER = 4
-"""Instances that are compared in one step."""
 _ARRIVING = "\n"
 """The end of the id under which the draft has a moving instance on its target; no instance's id ends so."""
 
@@ -60,56 +57,31 @@ def compare(
     ``release_last``: releases come after all other steps, which then do not have the room of the released ones.
     Raises InvalidRequest where `rank` does.
     """
-    return drain(
-        compare_steps(requests, inputs, prune=prune, prune_labels=prune_labels, release_last=release_last)
-    )  # fmt: skip
-
-
-def compare_steps(
-    requests: Sequence[Request],
-    inputs: RankingInputs,
-    *,
-    prune: bool = False,
-    prune_labels: Mapping[str, str] | None = None,
-    release_last: bool = False,
-) -> Steps[Wanted]:
-    """Return the result of `compare`, a few instances in each step; the ledger must not change between them."""
     comparison, ledger = _Comparison(Trial(inputs)), inputs.ledger
     ids = {request.id for request in requests}
-    others = yield from in_parts(ledger.instances.values(), lambda some: [one for one in some if one.id not in ids])
-    yield
+    others = [one for one in ledger.instances.values() if one.id not in ids]
     labels = prune_labels or {}
-    released = yield from in_parts(others if prune else (), lambda some: [one for one in some if _pruned(one, labels)])
-    yield
+    released = [one for one in others if _pruned(one, labels)] if prune else []
     steps = [] if release_last else [comparison.release(one) for one in released]
     left = [(ledger.instances[one.id], one) for one in requests if one.id in ledger.instances]
-    yield
     for phase in (comparison.shrunk, comparison.grown, comparison.moved):
-        done = []
-        for at, pair in enumerate(left, 1):
-            done.append((pair, phase(*pair)))
-            if at % _TOGETHER == 0:
-                yield
+        done = [(pair, phase(*pair)) for pair in left]
         left = [pair for pair, step in done if step is None]
         steps += [step for _, step in done if step is not None]
-    for at, one in enumerate((one for one in requests if one.id not in ledger.instances), 1):
-        steps.append(comparison.placed(one))
-        if at % _TOGETHER == 0:
-            yield
+    steps += [comparison.placed(one) for one in requests if one.id not in ledger.instances]
     steps += [comparison.release(one) for one in released if release_last]
     found = tuple(step for step in steps if step.action != "same")
     return Wanted(found, len(steps) - len(found), len(others) - len(released))
 
 
-def undoable_steps(
+def undoable(
     requests: Sequence[Request], inputs: RankingInputs, *, prune: bool, prune_labels: Mapping[str, str] | None = None
-) -> Steps[Wanted]:
+) -> Wanted:
     """Return the result of `compare` with releases last, where that refuses no more: then none has to be undone."""
-    found = yield from compare_steps(requests, inputs, prune=prune, prune_labels=prune_labels)
+    found = compare(requests, inputs, prune=prune, prune_labels=prune_labels)
     if not found.count("release"):
         return found
-    yield
-    last = yield from compare_steps(requests, inputs, prune=prune, prune_labels=prune_labels, release_last=True)
+    last = compare(requests, inputs, prune=prune, prune_labels=prune_labels, release_last=True)
     return last if last.count("refuse") <= found.count("refuse") else found
 
 

@@ -125,17 +125,6 @@ class Table:
         """Rows, what is read besides, and the sums by class where they are asked for."""
         return self.rows, self.more, self.by_class
 
-    def copy(self, residents: Residents) -> Table:
-        """Return a table of the same rows for a copy of the ledger."""
-        found = object.__new__(Table)
-        found.__dict__.update(self.__dict__)
-        found.residents, found.position = residents, residents.ledger.position
-        found.rows, found.more = self.rows.copy(), self.more.copy()
-        found.by_class = None if self.by_class is None else self.by_class.copy()
-        found._measured = {name: array.copy() for name, array in self._measured.items()}
-        found._make_struct()
-        return found
-
     # ---- following
 
     def follow(self, snapshot: Snapshot, estimate: Estimate, days: Floats, needs: Needs) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
@@ -19,6 +20,8 @@ class Profiles:
 
     by_name: Mapping[str, Profile]
     default: str = DEFAULT
+    digest: str = ""
+    """Of the files that the process was given, and of the default: processes with the same have the same profiles."""
 
     def choose(self, name: str = "") -> Profile:
         """Return the profile of that name, the default for an empty one.
@@ -37,12 +40,13 @@ def load_profiles(paths: Iterable[Path | str] = (), default: str = DEFAULT) -> P
 
     A file of a built-in profile's name replaces it. Raises ProfileError.
     """
-    by_name = dict(built_in_profiles())
+    by_name, given = dict(built_in_profiles()), hashlib.sha256(default.encode())
     for path in map(Path, paths):
         files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
         for file in files:
             by_name[file.stem] = read_profile(file)
-    profiles = Profiles(by_name, default)
+            given.update(f"\n{file.stem}\n{file.read_text()}".encode())
+    profiles = Profiles(by_name, default, given.hexdigest()[:12])
     profiles.choose()
     return profiles
 

@@ -14,7 +14,7 @@ from schemas.rpc.envelope import Query
 from scorer.ledger.record.transition import Call
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.view.view import LedgerView
-from scorer.metrics import Metrics
+from scorer.metrics import AnsweringMetrics
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import Profiles
 from scorer.ranking.profiles.profile import Profile
@@ -38,7 +38,7 @@ class Current:
     latest: Latest
     """Where the newest snapshot is taken from."""
     profiles: Profiles
-    metrics: Metrics
+    metrics: AnsweringMetrics
     same_server: bool
     """Whether the ledger is on the server of the queries."""
     clock: Callable[[], float] = time.time

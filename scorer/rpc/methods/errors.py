@@ -11,3 +11,7 @@ class CallError(Exception):
     def __init__(self, code: Code, message: str, *, retryable: bool = False) -> None:
         super().__init__(message)
         self.error = Error(code=code, message=message, retryable=retryable)
+
+
+class ForPlanners(Exception):
+    """A query that takes too long for a scorer: a planner answers it."""

@@ -1,15 +1,17 @@
-"""Answers of `rank` and `place`."""
+"""Answers of `rank` and `place`; a batch is placed and described in steps, with other queries answered between."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import Request, read_request
 from schemas.rpc.results import PlaceResult, RankResult
+from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.outcomes import GONE
 from scorer.placement.offers.placement import Late, Placement
@@ -20,49 +22,54 @@ from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
-from scorer.rpc.methods.errors import CallError
+from scorer.rpc.methods.errors import CallError, ForPlanners
 from scorer.rpc.methods.parameters import read_object
 from scorer.rpc.methods.place import asks_many, place_answer, read_batch
-from scorer.rpc.methods.slices import AT_ONCE, in_slices
 
+_Described = TypeVar("_Described", bound=msgspec.Struct)
 _ANSWER_ALONE = 500
 """The answer to more instances than this is a step of its own."""
-
-
+_DESCRIBED = 16
+"""Machines described in one step."""
 TOLD_MAX = 500
 """The most machines whose verdicts are in an answer of ``place`` with `explain`."""
 
 
 def _at_once(requests: Sequence[Request]) -> Sequence[Request]:
     """Return requests for placing; candidates that take more than a moment to describe are told afterwards."""
-    if requests[0].top <= AT_ONCE:
-        return requests
-    return [msgspec.structs.replace(requests[0], top=AT_ONCE), *requests[1:]]
+    return [msgspec.structs.replace(requests[0], top=min(requests[0].top, _DESCRIBED)), *requests[1:]]
 
 
-def _with_top(ranking: Ranking, found: RankResult, top: int) -> Steps[RankResult]:
-    """Return an answer with more candidates."""
-    shown = yield from in_slices(ranking.best(top).tolist(), partial(candidates, ranking))
-    return msgspec.structs.replace(found, candidates=shown)
+def _in_parts(rows: Sequence[int], describe: Callable[[Sequence[int]], list[_Described]]) -> Steps[list[_Described]]:
+    found: list[_Described] = []
+    for first in range(0, len(rows), _DESCRIBED):
+        yield
+        found += describe(rows[first : first + _DESCRIBED])
+    return found
 
 
-def _explained(ranking: Ranking, found: RankResult) -> Steps[RankResult]:
-    """Return the answer of ``place`` with the verdicts on the best machines."""
+def _explained(ranking: Ranking, found: RankResult, top: int, *, explain: bool) -> Steps[RankResult]:
+    """Return an answer with more candidates, and the verdicts on the best machines where they are asked for."""
+    if top > _DESCRIBED:
+        shown = yield from _in_parts(ranking.best(top).tolist(), partial(candidates, ranking))
+        found = msgspec.structs.replace(found, candidates=shown)
+    if not explain:
+        return found
     rows, warnings = best_first(ranking), found.warnings
     if len(rows) > TOLD_MAX:
         warnings = [*warnings, f"explained for the first {TOLD_MAX} of {len(rows)} machines; rank tells all"]
-    machines = yield from in_slices(rows[:TOLD_MAX], partial(told, ranking))
+    machines = yield from _in_parts(rows[:TOLD_MAX], partial(told, ranking))
     return msgspec.structs.replace(found, machines=machines, warnings=warnings)
 
 
 class Placements:
     """Ranks and places on the current inputs; counts and logs what was decided."""
 
-    def __init__(self, current: Current, placing: Placing, decisions: DecisionLog) -> None:
+    def __init__(self, current: Current, metrics: Metrics, placing: Placing, decisions: DecisionLog) -> None:
         self._current = current
         self._placing = placing
         self._decisions = decisions
-        self._metrics = metrics = current.metrics
+        self._metrics = metrics
         self._placed_count, self._missing_count = map(metrics.placements.labels, ("placed", "missing"))
 
     def place(self, query: Query) -> Steps[PlaceResult]:
@@ -92,10 +99,8 @@ class Placements:
         if len(batch.requests) > _ANSWER_ALONE:
             yield
         if placement.answer is not None and placement.ranking is not None:
-            if first.top > AT_ONCE:
-                placement.answer = yield from _with_top(placement.ranking, placement.answer, first.top)
-            if first.explain:
-                placement.answer = yield from _explained(placement.ranking, placement.answer)
+            described = _explained(placement.ranking, placement.answer, first.top, explain=first.explain)
+            placement.answer = yield from described
         return self._placed(query, placement, batch.single, profile.name)
 
     def _placed(self, query: Query, placement: Placement, single: bool, profile: str) -> PlaceResult:
@@ -110,22 +115,15 @@ class Placements:
             self._decisions.note(query, decided, answer)
         return answer
 
-    def rank(self, query: Query) -> Steps[RankResult]:
-        """Rank the machines for a request, reserving nothing.
 
-        Raises InvalidRequest, ProfileError.
-        """
-        request = read_request(read_object(query))
-        profile = self._current.profiles.choose(request.profile)
-        check_looked_at([request], profile)
-        is_long = len(self._current.snapshot) > AT_ONCE and (request.explain or request.top > AT_ONCE)
-        if is_long:
-            yield  # there may be no room for a long answer: nothing is ranked before
-        found = rank(request, self._current.ranking(profile))
-        result = answer(found, top=min(request.top, AT_ONCE), explain_all=False)
-        if request.top > AT_ONCE:
-            result = yield from _with_top(found, result, request.top)
-        if not request.explain:
-            return result
-        machines = yield from in_slices(best_first(found), lambda rows: told(found, rows))
-        return msgspec.structs.replace(result, machines=machines)
+def ranked(params: dict[str, Any], current: Current, most: float) -> RankResult:
+    """Rank the machines for a request, reserving nothing.
+
+    Raises InvalidRequest, ProfileError; ForPlanners where the answer describes more than ``most`` machines.
+    """
+    request = read_request(params)
+    profile, machines = current.profiles.choose(request.profile), len(current.snapshot)
+    check_looked_at([request], profile)
+    if (machines if request.explain else min(request.top, machines)) > most:
+        raise ForPlanners("rank")
+    return answer(rank(request, current.ranking(profile)))

@@ -12,32 +12,24 @@ from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Cordon
 from schemas.rpc.request import InvalidRequest
 from schemas.rpc.results import CordonResult
-from schemas.values.globs import is_glob
-from scorer.placement.choosing.steps import Steps
 from scorer.planning.which_machines import NoMachine, meant
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.parameters import read_object, read_params
-from scorer.rpc.methods.slices import by_parts
 from scorer.rpc.operators.operator_rules import Entries, LateRules, OperatorRules, RulesChanged
 from scorer.snapshot.snapshot import Snapshot
 
-_AT_ONCE = 250
-"""Machines whose rules are written in the first step."""
 _decode = msgspec.json.Decoder(CordonResult).decode
 
 
-def cordon(query: Query, snapshot: Snapshot, rules: OperatorRules, *, off: bool) -> Steps[CordonResult]:
+def cordon(query: Query, snapshot: Snapshot, rules: OperatorRules, *, off: bool) -> CordonResult:
     """Cordon machines, or uncordon them; return the operators' rules that they have then.
 
     The machines are those that the scorer sees: a snapshot is up to a second old.
     """
     asked: Cordon = read_params(Cordon, read_object(query))
-    if asked.selector or len(asked.machines) > _AT_ONCE or any(map(is_glob, asked.machines)):
-        yield  # there may be no room for a long answer: nothing is looked up before
     if not asked.dry_run and (answered := rules.answered(query)) is not None:
         return _decode(answered)
-    machines = yield from machines_meant(asked.machines, asked.selector, snapshot, ahead=asked.ahead)
-
+    machines = machines_meant(asked.machines, asked.selector, snapshot, ahead=asked.ahead)
     drain = None if off else asked.drain
     return _decode(write_cordon(query, machines, rules, off=off, dry_run=asked.dry_run, drain=drain))
 
@@ -65,17 +57,13 @@ def write_cordon(
         raise CallError("UNAVAILABLE", str(changed), retryable=True) from None
 
 
-def machines_meant(given: Sequence[str], selector: str, snapshot: Snapshot, *, ahead: bool = False) -> Steps[list[str]]:
-    """Return the machines of the snapshot that names, globs and a selector mean, in steps; there is at least one."""
+def machines_meant(given: Sequence[str], selector: str, snapshot: Snapshot, *, ahead: bool = False) -> list[str]:
+    """Return the machines of the snapshot that names, globs and a selector mean; there is at least one."""
     if not given and not selector:
         raise InvalidRequest("machines: give names, globs or a selector")
     known: dict[str, Mapping[str, str]] = {name: {} for name in snapshot.names}
-
-    def label(rows: Sequence[int]) -> None:
-        known.update((snapshot.names[row], snapshot.rules.labels(row)) for row in rows)
-
     if selector:
-        yield from by_parts(range(len(snapshot)), label)
+        known.update((name, snapshot.rules.labels(row)) for row, name in enumerate(snapshot.names))
     try:
         return meant(given, selector, known, ahead=ahead)
     except NoMachine as error:

@@ -59,7 +59,7 @@ class OperatorRules:
     def announce(self, moves: Sequence[MoveProposal]) -> None:
         """Put begun moves on the list from which movers take them; a user that may not is told in the log.
 
-        What of the same instances waits there is taken off, a rebalancer's too: two movers would run one move.
+        What of the same instances waits there is taken off, a planner's too: two movers would run one move.
         """
         waiting = self._names.moves_waiting
         if not moves:

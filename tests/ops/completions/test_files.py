@@ -62,7 +62,7 @@ def test_each_program_has_its_completions(tmp_path: Path) -> None:
         ("windward machines label m1 rack = a m", "m1 m2"),
         ("windward rank --explain m", "m1 m2"),
         ("windward scorer --profile = m", "mine"),
-        ("windward config show rebalancer", "rebalancer"),
+        ("windward config show planner", "planner"),
         ("windward-agent --machine m", ""),
         ("windward-agent --dry", "--dry-run"),
     ],

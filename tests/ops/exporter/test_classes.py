@@ -11,7 +11,6 @@ from ops.exporter.state import State
 from scorer.client import MachineRow
 from scorer.commands.machines.machine_table import page
 from scorer.commands.shared.fleet_file import read_fleet
-from scorer.placement.choosing.steps import drain
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
 from scorer.rpc.methods.listings import machines
 from tests.ops.exporter.test_families import Page, at, of_fleet, of_machines
@@ -48,7 +47,7 @@ def test_a_machine_has_what_is_reclaimable() -> None:
     found = of_machines(state)
     name = "windward_machine_reclaimable_ratio"
     assert of(found, name, machine="calm", **{"class": "batch"}) == pytest.approx(7.6, abs=0.01)
-    answer = drain(machines({}, state))
+    answer = machines({}, state)
     rows = msgspec.json.decode(msgspec.json.encode(answer.machines))
     for row in rows:
         for one in ("mid", "batch"):
@@ -61,14 +60,14 @@ def test_with_one_sum_there_is_none() -> None:
     """No series, and no sums in the answer."""
     state = seen(by_class=False)
     assert not [name for name in {**of_fleet(state), **of_machines(state)} if "class" in name or "reclaim" in name]
-    answer = drain(machines({}, state))
+    answer = machines({}, state)
     assert msgspec.json.decode(msgspec.json.encode(answer.machines))[0]["classes"] == {}
 
 
 def test_the_page_of_a_machine_shows_the_sums() -> None:
     """``windward machines show`` has a line for each class and resource, and none where all classes are one sum."""
     state = seen()
-    answer = drain(machines({"names": ["busy"]}, state))
+    answer = machines({"names": ["busy"]}, state)
     row = msgspec.json.decode(msgspec.json.encode(answer.machines[0]), type=MachineRow)
     assert "free   cpu        0.50       2.00   6.00     2.60" in page(row)
     assert "at most" not in page(msgspec.structs.replace(row, classes={}))

@@ -26,7 +26,6 @@ from schemas.rpc.request import read_request
 from schemas.tables.window_table import decode_table
 from scorer.ledger.record.instance import Moving
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.placement.choosing.steps import drain
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.plugins import detail
@@ -108,7 +107,7 @@ def test_values_are_those_of_machines_show() -> None:
     )
     found = of_machines(seen, statistics=ALL)
     for window_s in WINDOWS_S:
-        answer = drain(shown_by_scorer({"window_s": window_s}, seen))
+        answer = shown_by_scorer({"window_s": window_s}, seen)
         listing = msgspec.json.decode(msgspec.json.encode(answer.machines))
         assert len(listing) == len(names)
         for one in listing:
@@ -124,7 +123,7 @@ def test_values_are_those_of_machines_show() -> None:
                 found["windward_machine_coverage_ratio"], machine=one["machine"], window=window_name(window_s)
             )
             assert coverage == pytest.approx(one["coverage"], abs=6e-8)
-    answer = drain(shown_by_scorer({}, seen))
+    answer = shown_by_scorer({}, seen)
     listing = msgspec.json.decode(msgspec.json.encode(answer.machines))
     for one in listing:
         machine = {"machine": one["machine"]}

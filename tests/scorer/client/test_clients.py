@@ -24,7 +24,7 @@ from scorer import client as client_module
 from scorer.client import AsyncClient, AsyncPlacement, Client, Placement, WindwardError
 from scorer.client import clients as clients_module
 from scorer.client.call import Call, instance_id, read
-from scorer.placement.choosing.steps import drain
+from scorer.placement.choosing.steps import run_to_end
 from scorer.rpc.methods.place import read_batch
 from tests.rows import each_row
 
@@ -162,7 +162,7 @@ def test_an_instance_without_an_id_gets_one_before_it_is_sent(params: dict[str, 
     if ids is None:
         assert sent == params
         return
-    found = [one.id for one in drain(read_batch(sent, "query")).requests]
+    found = [one.id for one in run_to_end(read_batch(sent, "query")).requests]
     made = [one for one in found if one[0] not in "ab"]
     assert made == sorted({*made})
     assert [one if one[0] in "ab" else one[14:] for one in found] == ids

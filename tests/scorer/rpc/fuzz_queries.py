@@ -26,7 +26,6 @@ import msgspec
 from schemas.rpc.envelope import Query, Reply
 from schemas.rpc.parameters import RPC
 from schemas.rpc.request import InvalidRequest
-from scorer.placement.choosing.steps import drain
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.query import read_query, refusal
 from tests.scorer.rpc.test_results import Scorer
@@ -189,7 +188,7 @@ def _of_service(scorer: Scorer, query: Query) -> str:
     if query.method not in scorer.service.methods:
         return "refused:UNIMPLEMENTED"
     try:
-        result = drain(scorer.service.steps(query))
+        result = scorer.answer(query)
     except CallError as refused:
         reply = refusal(query.id, refused.error.code, refused.error.message)
     except InvalidRequest as invalid:

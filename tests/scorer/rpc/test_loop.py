@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -15,14 +13,17 @@ import redis
 from schemas.rpc.envelope import Query, Reply
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
+from scorer.planner.settings import PlannerSettings
 from scorer.rpc.loop import Rpc
+from scorer.rpc.methods.errors import ForPlanners
 from scorer.rpc.replies import Replies
 from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
 from scorer.wire import Command
+from tests.rows import each_row
 
 SETTINGS = ScorerSettings(name="s", drain_max=8)
-NAMES = SETTINGS.names
+LISTS = SETTINGS.lists
 
 
 class Wire:
@@ -79,6 +80,8 @@ class Service:
 
     def lost(self) -> None:
         """Forget nothing."""
+
+    between = lost
 
 
 class Watched(Service):
@@ -138,44 +141,6 @@ def test_an_id_that_is_repeated_for_ever_holds_a_few_answers() -> None:
     assert trimmed == ("LTRIM", pushed[1], 0, 3)
 
 
-class Slow(Service):
-    """Its answers take three steps of a second each."""
-
-    methods = ("place", "machines")
-
-    def __init__(self, clock: SimpleNamespace) -> None:
-        self.clock, self.steps_done = clock, Counter[str]()
-
-    def steps(self, query: Query) -> Steps[bytes]:
-        """Let time go by."""
-        for _ in range(3):
-            self.clock.now_s += 1.0
-            self.steps_done[query.id] += 1
-            yield
-        return b"1"
-
-
-def test_a_long_listing_ends_with_its_deadline() -> None:
-    """It takes no more of the scorer's time, and its caller is told so; a batch decides about its deadline itself."""
-    clock = SimpleNamespace(now_s=100.0)
-    stop, service, metrics = threading.Event(), Slow(clock), Metrics()
-    asked = [("late", "machines", 100.5), ("placing", "place", 102.5), ("fine", "machines", 200.0)]
-    queries = [msgspec.json.encode(Query(id=name, method=method, deadline=at)) for name, method, at in asked]
-    wire = Wire(stop, queries)
-    rpc = Rpc(
-        cast("Any", wire),
-        cast("Any", service),
-        metrics,
-        SETTINGS,
-        ServerClock(lambda: clock.now_s, lambda: clock.now_s),
-    )
-    rpc.run(stop)
-    assert sorted(name for write in wire.writes for name in write) == ["fine", "late", "placing"]
-    assert service.steps_done == {"late": 1, "placing": 3, "fine": 3}
-    assert metrics.expired._value.get() == 1
-    assert ("LREM", NAMES.taken("s"), 1, queries[0]) in wire.removed
-
-
 class Lists(Wire):
     """A server with an operators' list, which it may refuse; it ends when ``ends`` writes were made."""
 
@@ -192,7 +157,7 @@ class Lists(Wire):
         return [self._answered(command) for command in commands]
 
     def _answered(self, command: Command) -> Any:
-        if command[1] != NAMES.operator_queries:
+        if command[1] != LISTS.of_operators:
             return 0 if command[0] == "LLEN" else None
         self.looks += 1
         return self.operators.pop(0) if self.operators else None
@@ -211,7 +176,7 @@ def test_operators_queries_are_taken_one_after_the_other() -> None:
     wire = Lists(stop, queries, ends=10)
     Rpc(cast("Any", wire), cast("Any", OfOperators()), Metrics(), SETTINGS, ServerClock()).run(stop)
     assert wire.writes == [["o0"], ["o1"], ["o2"]]
-    assert wire.removed == [("LREM", NAMES.taken_of_operators("s"), 1, query) for query in queries]
+    assert wire.removed == [("LREM", LISTS.taken_of_operators("s"), 1, query) for query in queries]
     assert 4 <= wire.looks < 10
 
 
@@ -236,3 +201,70 @@ def test_an_operators_method_on_the_ordinary_list_is_refused() -> None:
     done = replies.reply(b"", query, of_operators=True)
     assert done is not None
     assert done.ok
+
+
+class Leaves(Service):
+    """Leaves all to planners."""
+
+    methods = ("drain", "rank")
+
+    def steps(self, query: Query) -> Steps[bytes]:
+        """Raise."""
+        raise ForPlanners
+        yield
+
+
+class Server(Wire):
+    """A server on which planners run, or none, or whose user may not ask them; notes what is moved."""
+
+    def __init__(self, said: object) -> None:
+        super().__init__(threading.Event(), [])
+        self.said, self.moved = said, list[Command]()
+
+    def one(self, *command: Any) -> Any:
+        """Answer."""
+        if command[0] != "EVAL":
+            return super().one(*command)
+        self.moved.append(command[3:])
+        if isinstance(self.said, Exception):
+            raise self.said
+        return self.said
+
+
+@each_row(
+    ("said", "message"),
+    [
+        (1, ""), (0, "no planner runs (windward planner)"),
+        (redis.ResponseError("NOPERM"), "this scorer may not ask a planner: NOPERM; see ops/redis"),
+    ],
+)  # fmt: skip
+def test_a_query_goes_to_the_list_with_the_rights_of_its_own(said: object, message: str) -> None:
+    """No answer is written where it was moved; else one at once, and the query goes off the scorer's list."""
+    wire, metrics, names = Server(said), Metrics(), SETTINGS.names
+    rpc = Rpc(cast("Any", wire), cast("Any", Leaves()), metrics, SETTINGS, ServerClock())
+    asked = [("rank", False, names.planner_queries), ("drain", True, names.planner_operator_queries)]
+    for method, of_operators, there in asked:
+        rpc._bounded["q"] = 60.0
+        sent = rpc._answer(b"raw", Query(id="q", method=method, deadline=9e9), of_operators=of_operators)
+        own = LISTS.taken_of_operators("s") if of_operators else LISTS.taken("s")
+        assert wire.moved.pop() == (names.planners, there, own, SETTINGS.silent_s, b"raw")
+        if not message:
+            assert (sent, rpc._bounded) == ([], {})
+            continue
+        reply = msgspec.json.decode(sent[0][2])
+        assert reply["error"] == {"code": "UNAVAILABLE", "message": message, "retryable": False}
+        assert ("LREM", own, 1, b"raw") in sent
+
+
+def test_a_planner_takes_one_query_of_each_list_at_a_time() -> None:
+    """Another planner is free for the next; and what it does besides has its turn after each."""
+    settings, stop = PlannerSettings(name="p"), threading.Event()
+    wire = Wire(stop, [msgspec.json.encode(Query(id=f"q{n}", method="place", deadline=9e9)) for n in range(3)])
+    service = Service()
+    turns: list[int] = []
+    service.between = lambda: turns.append(len(wire.writes))  # type: ignore[method-assign]
+    rpc = Rpc(cast("Any", wire), cast("Any", service), Metrics(), settings, ServerClock())
+    rpc.run(stop)
+    assert rpc._take[1:3] == (settings.names.planner_queries, settings.lists.taken("p"))
+    assert wire.writes == [["q0", "q1", "q2"]] or len(wire.writes) >= 2
+    assert len(turns) >= 3

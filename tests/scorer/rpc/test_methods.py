@@ -14,14 +14,15 @@ from scorer.client import AsyncClient, Client
 from scorer.client.call import OPERATORS
 from scorer.commands.machines.machines import SETTINGS as OF_MACHINES
 from scorer.placement.choosing.steps import Steps
-from scorer.rpc.service import METHODS
+from scorer.planner.service import PlannerService
+from scorer.rpc.service import ScorerService
 from tests.rows import each_row
 
 
-def test_the_scorer_answers_each_with_the_struct_of_its_result() -> None:
+def test_scorer_or_planner_answers_each_with_the_struct_of_its_result() -> None:
     """Each method of the table, and no other; whole or in steps."""
-    assert METHODS.keys() == RPC.keys()
-    for name, method in METHODS.items():
+    assert ScorerService.METHODS.keys() == RPC.keys()
+    for name, method in (ScorerService.METHODS | PlannerService.METHODS).items():
         returned, result = get_type_hints(method)["return"], RPC[name].result
         assert returned in (result, Steps[result]), name  # type: ignore[valid-type]
         assert issubclass(result, msgspec.Struct)

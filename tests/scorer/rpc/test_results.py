@@ -15,9 +15,12 @@ from scorer.ledger.record.transition import Candidate, Change, Transition
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
-from scorer.placement.choosing.steps import drain
+from scorer.placement.choosing.steps import run_to_end
+from scorer.planner.service import PlannerService
+from scorer.planner.settings import PlannerSettings
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.methods.current import Current
+from scorer.rpc.methods.errors import ForPlanners
 from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.rpc.service import ScorerService
 from scorer.settings import ScorerSettings
@@ -95,7 +98,7 @@ class RulesModel(OperatorRules):
 
 
 class Scorer:
-    """A service on a fleet (of four machines, unless given) and a ledger in memory."""
+    """A service on a fleet (of four machines, unless given) and a ledger in memory, and a planner's beside it."""
 
     def __init__(self, offline: Any = None) -> None:
         offline = offline or fleet(*(machine(f"m{n}", usage={"cpu": n, "memory": n}) for n in range(4)))
@@ -108,15 +111,23 @@ class Scorer:
             same_server=True, clock=lambda: offline.now_s,
         )  # fmt: skip
         self.rules = RulesModel()
-        self.service = ScorerService(ScorerSettings(name="s"), current, ledger, self.rules)
+        self.service = ScorerService(ScorerSettings(name="s"), current, self.metrics, ledger, self.rules)
+        self.planner = PlannerService(PlannerSettings(name="p"), current, ledger, self.rules)
         self.asked = 0
 
     def ask(self, method: str, **params: Any) -> dict[str, Any]:
         """Return the decoded result of a query with an id of its own."""
         self.asked += 1
         query = Query(v=1, id=f"q{self.asked}", method=method, params=msgspec.Raw(msgspec.json.encode(params)))
-        found: dict[str, Any] = msgspec.json.decode(drain(self.service.steps(query)))
+        found: dict[str, Any] = msgspec.json.decode(self.answer(query))
         return found
+
+    def answer(self, query: Query) -> bytes:
+        """Return the answer of the scorer, or of the planner to which it leaves the query."""
+        try:
+            return run_to_end(self.service.steps(query))
+        except ForPlanners:
+            return run_to_end(self.planner.steps(query))
 
 
 CALLS: list[tuple[str, dict[str, Any]]] = [

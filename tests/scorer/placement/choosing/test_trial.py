@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -162,20 +161,3 @@ def test_rows_that_are_prepared_in_steps_are_those_made_at_once(name: str) -> No
         pass
     alike(inputs, of.inputs(profile, Tables()))
     assert not list(inputs.tables.prepare(inputs.snapshot, inputs.ledger, profile, inputs.now_s)), "it is there"
-
-
-@pytest.mark.parametrize("name", sorted(PROFILES.by_name))
-def test_a_copied_ledger_begins_with_the_rows_of_it(name: str) -> None:
-    """No row is made again; a change of either ledger is not seen in the other's rows."""
-    of, profile = everything(), PROFILES.choose(name)
-    now = of.inputs(profile, Tables())
-    rank(request(cpu=1), now)
-    copied = now.ledger.copy()
-    inputs = replace(now, ledger=copied, tables=now.tables.of_copy(now.ledger, copied))
-    assert not list(inputs.tables.prepare(inputs.snapshot, copied, profile, inputs.now_s))
-    now.ledger.forget("a")
-    alike(inputs, replace(inputs, tables=Tables()))
-    alike(now, of.inputs(profile, Tables()))
-    copied.forget("b")
-    alike(inputs, replace(inputs, tables=Tables()))
-    assert "b" in now.ledger.instances

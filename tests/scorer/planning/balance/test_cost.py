@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
-from scorer.placement.choosing.steps import drain
 from scorer.planning.balance import cost
 from scorer.planning.balance.cost import LASTS_S
 from scorer.planning.balance.loads import Loads
@@ -92,7 +91,7 @@ def test_the_mean_over_the_time_for_which_it_counts(
     loads = Loads.of(shares, np.full((2, 2), 0.05), capacity, np.array([0.5, 0.5]), 0.9, 0.05)
     movable, hosts = one_instance(loads, usage, memory_min * 60 * rate, rate)
     draft = Draft(loads.copy(), movable, Rebalancing(gain_min=0.0), hosts)
-    drain(plan(draft, lambda _: np.ones(2, np.bool_), draft.settings.moves_max))
+    plan(draft, lambda _: np.ones(2, np.bool_), draft.settings.moves_max)
     steps = draft.steps
     copying = np.array([1.0, rate])
     used, variance = movable.usage[:, 0], movable.variance[:, 0]

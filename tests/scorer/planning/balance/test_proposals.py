@@ -32,7 +32,7 @@ def instance(**fields: Any) -> dict[str, Instance]:
 def settled(
     waiting: list[bytes], taken: list[bytes], ledger: dict[str, Instance], memory: Term, now_s: float = NOW_S
 ) -> Settled:
-    """One round of the rebalancer with the number 7."""
+    """One round of the planner with the number 7."""
     return memory.settle(waiting, taken, ledger, now_s, 600.0)
 
 
@@ -41,7 +41,7 @@ def settled(
     [
         pytest.param(changed(), instance(), "", id="open"),
         pytest.param(changed(), instance(machine="b"), "done", id="it is there"),
-        pytest.param(changed(fence=6), instance(machine="b"), "done", id="it is there, by an older rebalancer"),
+        pytest.param(changed(fence=6), instance(machine="b"), "done", id="it is there, by an older planner"),
         pytest.param(changed(fence=6), instance(), "overtaken", id="older fence"),
         pytest.param(changed(), instance(generation=3), "overtaken", id="another generation"),
         pytest.param(changed(), {}, "overtaken", id="ended"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
@@ -79,7 +80,7 @@ def made(part: Part) -> Iterator[Found]:
 
 def _of_profile(part: Part, fleet: FleetState, profile: Profile, name: str) -> Iterator[Found]:
     dice = random.Random(f"{part.seed} {name}")
-    ledger = fleet.ledger.copy()
+    ledger = deepcopy(fleet.ledger)
     inputs = RankingInputs(fleet.snapshot, ledger, profile, fleet.now_s, **tables_of())
     if dice.random() < 0.1:
         inputs = replace(inputs, now_s=inputs.now_s + 5_000.0)  # all data is stale

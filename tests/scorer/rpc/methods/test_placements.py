@@ -14,7 +14,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.transition import Call, NotAcknowledged
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.metrics import Metrics
-from scorer.placement.choosing.steps import Steps, drain
+from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.offers.placement import Placement
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.methods import placements as placements_module
@@ -48,13 +48,12 @@ def make(monkeypatch: pytest.MonkeyPatch) -> tuple[Placements, Placing, list[str
         ledger=LedgerView(),
         clock=lambda: NOW_S,
         profiles=load_profiles(()),
-        metrics=Metrics(),
         ranking=lambda _: None,
         call=lambda query: Call(query.id, query.deadline),
     )
     decisions = DecisionLog(Names(), "s1", 100)
     placing, read = Placing(), []
-    placements = Placements(cast(Any, inputs), cast(Any, placing), decisions)
+    placements = Placements(cast(Any, inputs), Metrics(), cast(Any, placing), decisions)
 
     def counted(params: dict[str, Any], query_id: str) -> Any:
         read.append(query_id)
@@ -73,7 +72,7 @@ def query(name: str, **params: Any) -> Query:
 def test_a_query_is_read_once(params: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parameters are decoded once, and each query gets the answer of its own."""
     placements, placing, read = make(monkeypatch)
-    assert [drain(placements.place(query(name, **params))).id for name in "ab"] == ["a", "b"]
+    assert [run_to_end(placements.place(query(name, **params))).id for name in "ab"] == ["a", "b"]
     assert placing.calls == [["a"], ["b"]]
     assert read == ["a", "b"]
 
@@ -87,4 +86,4 @@ def test_what_is_not_acknowledged_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(placing, "place", unacknowledged)
     with pytest.raises(NotAcknowledged):
-        drain(placements.place(query("a", cpu=1)))
+        run_to_end(placements.place(query("a", cpu=1)))

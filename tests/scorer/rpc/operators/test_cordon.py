@@ -9,7 +9,7 @@ import pytest
 
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
-from scorer.placement.choosing.steps import drain
+from scorer.placement.choosing.steps import run_to_end
 from scorer.rpc.methods.errors import CallError
 from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
@@ -63,7 +63,7 @@ def test_the_same_query_acts_once(scorer: Scorer) -> None:
 
     def ask(query_id: str, method: str) -> bytes:
         query = Query(id=query_id, method=method, deadline=9e9, params=msgspec.Raw(b'{"machines":["a1"]}'))
-        return drain(scorer.service.steps(query))
+        return run_to_end(scorer.service.steps(query))
 
     first = ask("q", "cordon")
     ask("r", "uncordon")

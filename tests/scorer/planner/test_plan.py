@@ -1,13 +1,11 @@
-"""Plans by query: the steps of the command, on a ledger that changes meanwhile; nothing is changed."""
+"""Plans by query: the steps of the command; nothing is changed."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
-from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest, read_request
 from scorer.ledger.record.instance import of_builtins
 from scorer.planning.wanted.wanted import compare
@@ -54,25 +52,6 @@ def test_the_steps_are_those_of_the_command(scorer: Scorer) -> None:
     assert current.ledger.instances == before
     assert scorer.ask("update", id="grows", **grows["changes"])["amounts"][0] == 2.0
     assert scorer.ask("plan", instances=WANTED)["others"] == 1
-
-
-def test_it_is_made_in_steps_on_the_ledger_of_one_moment(scorer: Scorer) -> None:
-    """What others place meanwhile is not in it."""
-    many = [{"id": f"n{number}", "cpu": 0.01, "memory": 1} for number in range(40)]
-    raw = msgspec.Raw(msgspec.json.encode({"instances": many}))
-    steps, count = scorer.service.steps(Query(id="q", method="plan", deadline=9e9, params=raw)), 0
-    with pytest.raises(StopIteration) as done:
-        while True:
-            next(steps)
-            count += 1
-            scorer.ask("place", id=f"n{count}", cpu=0.01, memory=1)
-    found = msgspec.json.decode(done.value.value)
-    assert count > 15
-    planned = {one["id"] for one in found["steps"]}
-    there = [one["id"] for one in many[1:count] if one["id"] not in planned]
-    assert there == [one["id"] for one in many[1 : len(there) + 1]], "those that came before the plan's moment"
-    assert len(there) < 8
-    assert {one["action"] for one in found["steps"]} == {"place"}
 
 
 @each_row(

@@ -1,10 +1,8 @@
 """``rebalance``: which instances should move now, and why; nothing is changed.
 
-The plan is that of one round of the command and of the daemon (`scorer.planning.balance.advice`), made in steps on a
-copy of the ledger. Of several rounds each is a query, with the state of the one before
-(`scorer.planning.balance.rounds`). The longest step takes 13 to 24 ms with 5,000 machines and 100,000 instances
-(`tests/bench/bench_steps.py`), also with the state of 5,000 machines. A program begins a move by ``update`` with
-``move``, with the generation that is named.
+The plan is that of one round of the command and of the rounds that planners do (`scorer.planning.balance.advice`). Of
+several rounds each is a query, with the state of the one before (`scorer.planning.balance.rounds`). A program begins a
+move by ``update`` with ``move``, with the generation that is named.
 """
 
 from __future__ import annotations
@@ -18,37 +16,29 @@ from schemas.rpc.parameters import Rebalance
 from schemas.rpc.request import InvalidRequest
 from schemas.rpc.results import RebalanceResult
 from schemas.values.errors import field_error
-from scorer.placement.choosing.steps import Steps
-from scorer.planning.balance.advice import advice_steps
+from scorer.planning.balance.advice import advice
 from scorer.planning.balance.rounds import Rounds, rounds_of
 from scorer.planning.balance.told import told
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.parameters import read_params
-from scorer.rpc.operators.moment import moment
 
 _OWN = ("moves_max", "same")
 """Settings that are parameters of their own."""
 _TYPES = {name: kind for name, kind in get_type_hints(Rebalancing).items() if name not in (*_OWN, "name")}
 
 
-def rebalance(params: dict[str, Any], current: Current) -> Steps[RebalanceResult]:
+def rebalance(params: dict[str, Any], current: Current) -> RebalanceResult:
     """Return the moves of one plan."""
     asked: Rebalance = read_params(Rebalance, params)
-    yield  # there may be no room for a long answer: nothing is planned before
     given = {name: value for name in _OWN if (value := getattr(asked, name)) is not None}
     profile = current.profiles.choose(asked.profile)
     try:
         profile = dataclasses.replace(profile, rebalance=profile.rebalance.with_given(_typed(asked.settings) | given))
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
-    inputs = yield from moment(current, profile)
-    yield
-    rounds = _rounds(asked, profile.rebalance)
-    yield
-    plan = yield from advice_steps(inputs, rounds)
-    yield
-    return told(plan, inputs, rounds)
+    inputs, rounds = current.ranking(profile), _rounds(asked, profile.rebalance)
+    return told(advice(inputs, rounds), inputs, rounds)
 
 
 def _rounds(asked: Rebalance, settings: Rebalancing) -> Rounds | None:

@@ -1,8 +1,7 @@
 """``plan``: the steps from the ledger's instances to those that are wanted; nothing is changed.
 
-The steps are those of the command (`scorer.planning.wanted.wanted`), found a few at a time on a copy of the ledger.
-Each is a ``place``, an ``update`` or a ``release`` of a program's own, which names the step's generation. The longest
-step takes 8 to 18 ms with 5,000 machines and 100,000 instances (`tests/bench/bench_steps.py`).
+The steps are those of the command (`scorer.planning.wanted.wanted`). Each is a ``place``, an ``update`` or a
+``release`` of a program's own, which names the step's generation.
 """
 
 from __future__ import annotations
@@ -15,19 +14,16 @@ import msgspec
 from schemas.rpc.parameters import BATCH_MAX, Plan
 from schemas.rpc.request import InvalidRequest
 from schemas.rpc.results import PlanResult, PlanStep
-from scorer.placement.choosing.steps import Steps
 from scorer.planning.wanted.requests import InvalidWanted, WantedRequests
 from scorer.planning.wanted.steps import Action
-from scorer.planning.wanted.wanted import compare_steps, undoable_steps
+from scorer.planning.wanted.wanted import compare, undoable
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.parameters import read_params
-from scorer.rpc.methods.slices import by_parts
-from scorer.rpc.operators.moment import moment
 
 _ACTIONS: Sequence[Action] = [one for one in get_args(Action) if one not in ("cancel", "restore")]
 
 
-def plan(params: dict[str, Any], current: Current) -> Steps[PlanResult]:
+def plan(params: dict[str, Any], current: Current) -> PlanResult:
     """Return the steps, in the order in which they are to be carried out."""
     given = params.get("instances")
     asked: Plan = read_params(Plan, params | {"instances": ()})
@@ -37,22 +33,16 @@ def plan(params: dict[str, Any], current: Current) -> Steps[PlanResult]:
         raise InvalidRequest(f"instances: {len(given)}, at most {BATCH_MAX}")
     if asked.prune_labels and not asked.prune:
         raise InvalidRequest("prune_labels: goes with prune")
-    yield  # there may be no room for a long answer: nothing is read before
     profile = current.profiles.choose(asked.profile)
     wanted = WantedRequests()
-
-    def read(positions: Sequence[int]) -> None:
-        for position in positions:
-            wanted.add(f"instances[{position}]", given[position])
-
     try:
-        yield from by_parts(range(len(given)), read)
+        for position, one in enumerate(given):
+            wanted.add(f"instances[{position}]", one)
     except InvalidWanted as error:
         raise InvalidRequest(str(error)) from None
-    inputs = yield from moment(current, profile)
-    yield
-    make = undoable_steps if asked.release_last else compare_steps
-    found = yield from make(wanted.all, inputs, prune=asked.prune, prune_labels=asked.prune_labels)
+    inputs = current.ranking(profile)
+    make = undoable if asked.release_last else compare
+    found = make(wanted.all, inputs, prune=asked.prune, prune_labels=asked.prune_labels)
     return PlanResult(
         profile=profile.name,
         counts={action: found.count(action) for action in _ACTIONS},

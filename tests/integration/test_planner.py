@@ -1,4 +1,4 @@
-"""The rebalancer on a real server: one lease, proposals that are taken, delivered again, overtaken."""
+"""The planner on a real server: drains to the end; one lease of the rounds; proposals that are taken, or overtaken."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,24 +21,23 @@ import redis
 from schemas.messages.proposal import MoveProposal, read_proposal
 from schemas.names import Names
 from schemas.rpc.request import Request
-from scorer.background.drainer import Drainer
 from scorer.client import Client
+from scorer.commands.planning.balance_settings import balanced
 from scorer.ledger.record.transition import Candidate, Change, Wanted
 from scorer.ledger.store.follower import Follower
-from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
-from scorer.live.live_fleet import LiveFleet
-from scorer.rebalancer.__main__ import LEASE, read_profile
-from scorer.rebalancer.daemon import Daemon
-from scorer.rebalancer.metrics import Metrics
-from scorer.rebalancer.moves_queue import MovesQueue, Overtaken
-from scorer.rebalancer.settings import RebalancerSettings
+from scorer.live.live_fleet import LiveFleet, profiles_of
+from scorer.planner.drainer import Drainer
+from scorer.planner.metrics import Metrics
+from scorer.planner.moves_queue import MovesQueue, Overtaken
+from scorer.planner.proposer import Proposer
+from scorer.planner.settings import PlannerSettings
 from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, stop
 from tests.fleet_label import without_fleet
 from tests.in_process import run_command
-from tests.integration.test_rpc import eventually, scorer_process
+from tests.integration.test_rpc import eventually, planner_process, scorer_process
 from tests.rows import each_row
 from tests.window_tables import publish, window_table
 
@@ -65,18 +63,16 @@ class Fleet:
         for one in ids:
             self.ledger.confirm(one)
 
-    def daemon(self, url: str, name: str, wire: Wire | None = None, **more: float) -> Daemon:
-        """A rebalancer of this process that turns when the test says."""
-        settings = RebalancerSettings(
+    def daemon(self, url: str, name: str, wire: Wire | None = None, **more: float) -> Proposer:
+        """The rounds of a planner, in this process, that turn when the test says."""
+        settings = PlannerSettings(
             redis_url=url, prefix=self.names.prefix, name=name, rest_s=0.0, moves_max=2, **{"lease_s": 30.0, **more}
         )
         wire = self.wire if wire is None else wire
         ledger = Ledger(wire, self.names)
-        profile = read_profile(settings)
-        return Daemon(
-            settings, Lease(ledger, LEASE, settings.holder, settings.lease_s), LiveFleet(wire, ledger, self.names),
-            MovesQueue(wire, self.names), profile, Metrics(),
-        )  # fmt: skip
+        profile = balanced(profiles_of(settings).choose(), settings)
+        read = LiveFleet(wire, ledger, self.names).read
+        return Proposer(settings, ledger, read, MovesQueue(wire, self.names), profile, Metrics())
 
     def proposals(self, key: str) -> list[MoveProposal]:
         """The messages of a list, the next one first."""
@@ -113,10 +109,10 @@ def fleet(wire: Wire, names: Names) -> Fleet:
     return Fleet(wire, names)
 
 
-def counted(daemon: Daemon) -> dict[str, float]:
+def counted(daemon: Proposer) -> dict[str, float]:
     """The outcomes that were counted."""
     samples = [sample for family in daemon._metrics.registry.collect() for sample in family.samples]
-    named = [one for one in samples if one.name == "windward_rebalancer_proposals_total" and one.value]
+    named = [one for one in samples if one.name == "windward_planner_proposals_total" and one.value]
     return {one.labels["outcome"]: one.value for one in named}
 
 
@@ -267,7 +263,7 @@ def where(fleet: Fleet) -> dict[str, tuple[str, str]]:
 
 
 def test_a_drain_ends_by_the_mover_alone(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
-    """After one command the documented mover empties the machine; a rebalancer leaves those moves on the list."""
+    """After one command the documented mover empties the machine; a planner leaves those moves on the list."""
     names, run = fleet.names, mover(valkey, fleet.names, tmp_path)
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
     with scorer_process(valkey.url, names):
@@ -299,7 +295,7 @@ def placed(fleet: Fleet, **machines: str) -> None:
 def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(
     valkey: Valkey, fleet: Fleet, tmp_path: Path
 ) -> None:
-    """One command that ends, and a mover that its service starts again; the scorers plan what had no room.
+    """One command that ends, and a mover that its service starts again; the planners plan what had no room.
 
     Nothing is moved twice, nothing is above its machine.
     """
@@ -321,8 +317,9 @@ def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(
         return {one: to for one, (machine, to) in held.items() if machine == "hot"}
 
     command = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
-    every = ("--drain-s", "0.2")
-    with scorer_process(valkey.url, names, *every), scorer_process(valkey.url, names, *every):
+    every = ("--drain-s", "0.2", "--every", "0")
+    running = [planner_process(valkey.url, names, *every) for _ in range(2)]
+    with scorer_process(valkey.url, names), running[0], running[1]:
         done = run_command("drain", "hot", "--apply", environ=command)
         assert done.returncode == 3, done.stderr  # some have no room
         assert subprocess.run(words, cwd=ROOT, env=environ, timeout=60, check=False).returncode == -signal.SIGKILL
@@ -345,28 +342,28 @@ def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(
 
 
 def test_an_undone_drain_is_not_planned_again(valkey: Valkey, fleet: Fleet, wire: Wire) -> None:
-    """No scorer asks for it after `--undo`, and a query that was asked before does nothing."""
+    """No planner asks for it after `--undo`, and a query that was asked before does nothing."""
     names, environ = fleet.names, {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
-    with scorer_process(valkey.url, names, "--drain-s", "0"):
+    running = [scorer_process(valkey.url, names), planner_process(valkey.url, names, "--drain-s", "0", "--every", "0")]
+    one, two = (
+        Drainer(fleet.ledger, Wire({"url": valkey.url}), PlannerSettings(prefix=names.prefix, name=name))
+        for name in ("one", "two")
+    )
+    with running[0], running[1]:
         assert run_command("drain", "hot", "--apply", "--ttl-s", "1m", environ=environ).returncode == 0
-    asked = deque[bytes]()
-    drainer = Drainer(fleet.ledger, Wire({"url": valkey.url}), names, "one", 30.0, asked)
-    assert drainer.look(time.time()) == 1
-    assert drainer.look(time.time()) == 0, "one waits already"
-    before = asked.popleft()
-    assert Drainer(fleet.ledger, Wire({"url": valkey.url}), names, "two", 30.0, asked).look(time.time()) == 0
-    with scorer_process(valkey.url, names, "--drain-s", "0"):
+        (before,) = one.due(time.time())
+        assert two.due(time.time()) == [], "one has the lease"
         assert run_command("drain", "--undo", "hot", environ=environ).returncode == 0
-        assert drainer.look(time.time()) == 0
-        wire.one("LPUSH", names.operator_queries, before)
-        reply = eventually(lambda: wire.one("LRANGE", names.reply(msgspec.json.decode(before)["id"]), 0, -1))
+        assert one.due(time.time()) == []
+        wire.one("LPUSH", names.operator_queries, msgspec.json.encode(before))
+        reply = eventually(lambda: wire.one("LRANGE", names.reply(before.id), 0, -1))
     assert msgspec.json.decode(reply[0])["result"]["drained"] == []
     assert not fleet.waiting
     assert wire.one("HGET", names.operator, "hot") is None
 
 
-def test_what_a_rebalancer_proposed_waits_once_when_the_machine_is_drained(valkey: Valkey, fleet: Fleet) -> None:
-    """Two movers would else carry out one move: the drain's message takes the place of the rebalancer's."""
+def test_what_a_planner_proposed_waits_once_when_the_machine_is_drained(valkey: Valkey, fleet: Fleet) -> None:
+    """Two movers would else carry out one move: the drain's message takes the place of the planner's."""
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
     one = fleet.daemon(valkey.url, "one", every=0.5)
     one.turn(time.time())
@@ -377,7 +374,7 @@ def test_what_a_rebalancer_proposed_waits_once_when_the_machine_is_drained(valke
 
 
 def test_what_a_command_gave_up_is_not_moved(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
-    """`drain --undo` takes its moves off the list; a move whose reservation ended is taken off by the rebalancer."""
+    """`drain --undo` takes its moves off the list; a move whose reservation ended is taken off by the planner."""
     names = fleet.names
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
     with scorer_process(valkey.url, names):
@@ -494,9 +491,9 @@ def test_apply_reserves_the_targets(valkey: Valkey, fleet: Fleet) -> None:
 
 @contextmanager
 def process(url: str, names: Names, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a rebalancer; end it afterwards, whatever became of it."""
+    """Run a planner; end it afterwards, whatever became of it."""
     arguments = ["--redis-url", url, "--prefix", names.prefix, "--rest-s", "0", "--every", "0.2", *options]
-    running = subprocess.Popen([sys.executable, "-m", "ops.cli.main", "rebalancer", *arguments], env=dict(os.environ))
+    running = subprocess.Popen([sys.executable, "-m", "ops.cli.main", "planner", *arguments], env=dict(os.environ))
     try:
         yield running
     finally:
@@ -504,7 +501,7 @@ def process(url: str, names: Names, *options: str) -> Iterator[subprocess.Popen[
             stop(running)
 
 
-def test_a_killed_rebalancer_is_overtaken(valkey: Valkey, names: Names, fleet: Fleet) -> None:
+def test_a_killed_planner_is_overtaken(valkey: Valkey, names: Names, fleet: Fleet) -> None:
     """Killed by -9: when its lease has run out another leads, with a newer fence; the page of each says who leads."""
     port = free_port()
     with process(valkey.url, names, "--lease-s", "1") as first:
@@ -516,9 +513,9 @@ def test_a_killed_rebalancer_is_overtaken(valkey: Valkey, names: Names, fleet: F
                     return without_fleet(answer.read().decode())
                 return ""
 
-            eventually(lambda: 'windward_rebalancer_rounds_total{result="waiting"}' in page())
+            eventually(lambda: 'windward_planner_rounds_total{result="waiting"}' in page())
             first.send_signal(signal.SIGKILL)
-            eventually(lambda: "windward_rebalancer_leads 1.0" in page())
+            eventually(lambda: "windward_planner_leads 1.0" in page())
             after = eventually(lambda: [one for one in fleet.waiting if one.fence > before[0].fence])
             assert not [one for one in fleet.waiting if one.fence == before[0].fence]
             assert {one.id for one in after}.isdisjoint(one.id for one in before)

@@ -1,11 +1,11 @@
 """Shell: rounds of rebalancing under the lease `rebalance`; moves are proposed on a Redis list.
 
     another holds the lease      wait for it
-    this one holds it            every round: read windows and ledger, settle what is open, plan, write
+    this one holds it            every round: settle what is open, plan, write
 
-A round reads everything again, and its plan counts open proposals as done. All writing is one script with the number of
-the lease, which refuses an older number: a process that was suspended or cut off does not know that it lost the lease,
-and can write nothing. The next holder of the lease withdraws the proposals of earlier ones.
+A round plans on the fleet as it is then, and counts open proposals as done. All writing is one script with the number
+of the lease, which refuses an older number: a process that was suspended or cut off does not know that it lost the
+lease, and can write nothing. The next holder of the lease withdraws the proposals of earlier ones.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
+from collections.abc import Callable
 
 import redis
 
@@ -20,38 +21,46 @@ from schemas.messages.proposal import write_proposal
 from schemas.process.redis_url import in_words
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.lease import Lease
+from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.store.server_settings import ServerSettings
-from scorer.live.live_fleet import LiveFleet
+from scorer.planner.metrics import Metrics
+from scorer.planner.moves_queue import MovesQueue, Overtaken
+from scorer.planner.settings import PlannerSettings
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.proposals import Term, propose
 from scorer.planning.balance.rounds import Rounds, condition_of
+from scorer.ranking.fleet_state import FleetState
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.third_party import PluginError
 from scorer.ranking.tables import Tables
-from scorer.rebalancer.metrics import Metrics
-from scorer.rebalancer.moves_queue import MovesQueue, Overtaken
-from scorer.rebalancer.settings import RebalancerSettings
 from scorer.wire import AWAY
 
-log = logging.getLogger("windward.rebalancer")
+log = logging.getLogger("windward.planner")
 
 
-class Daemon:
-    """Runs the rounds. Call ``turn`` in a loop; it returns how long to wait before the next call."""
+LEASE = "rebalance"
+
+
+class Proposer:
+    """Does the rounds. Call ``turn`` in a loop; it returns how long to wait before the next call.
+
+    ``read`` returns the fleet at a time.
+    """
 
     def __init__(
         self,
-        settings: RebalancerSettings,
-        lease: Lease,
-        fleet: LiveFleet,
+        settings: PlannerSettings,
+        ledger: Ledger,
+        read: Callable[[float], FleetState],
         queue: MovesQueue,
         profile: Profile,
         metrics: Metrics,
     ) -> None:
-        self._settings, self._lease, self._fleet, self._queue = settings, lease, fleet, queue
+        self._settings, self._read, self._queue = settings, read, queue
+        self._lease = Lease(ledger, LEASE, settings.holder, settings.lease_s)
         self.profile, self._metrics = profile, metrics
-        self.server = ServerSettings(fleet.ledger.wire, "rebalancer", metrics.unsafe)
+        self.server = ServerSettings(ledger.wire, "planner", metrics.unsafe)
         self._number: int | None = None
         self._due_s = -math.inf
         self._forget()
@@ -65,11 +74,9 @@ class Daemon:
             self.well = True
         except (*AWAY, UnknownFormat, PluginError, redis.ResponseError) as error:
             self.well = False
-            if isinstance(error, AWAY):
-                self._fleet.close()
             self._metrics.rounds.labels("failed").inc()
             said = f"{type(error).__name__}: {in_words(error)}"
-            log.warning("rebalancer.round.failed", extra={"values": {"error": said}})
+            log.warning("planner.round.failed", extra={"values": {"error": said}})
         return min(self._settings.every, self._settings.lease_s / 3)
 
     def _turn(self, now_s: float) -> None:
@@ -77,7 +84,7 @@ class Daemon:
         number = self._lease.take()
         self._metrics.leads.set(number is not None)
         if number != self._number:
-            log.info("rebalancer.lease", extra={"values": {"leads": number is not None, "number": number or 0}})
+            log.info("planner.lease", extra={"values": {"leads": number is not None, "number": number or 0}})
             self._number = number
             self._forget()
         if number is None:
@@ -93,7 +100,7 @@ class Daemon:
 
     def _round(self, number: int, now_s: float) -> None:
         settings, profile = self._settings, self.profile
-        seen = self._fleet.read(now_s)
+        seen = self._read(now_s)
         waiting, taken = self._queue.read()
         settled = self._term.settle(waiting, taken, seen.ledger.instances, now_s, profile.rebalance.rest_s)
         condition = condition_of(profile.rebalance, settings.every)
@@ -109,7 +116,7 @@ class Daemon:
                 number, settled.withdrawn, settled.returned, [write_proposal(one) for one in new]
             )
         except Overtaken as error:
-            log.warning("rebalancer.overtaken", extra={"values": {"error": str(error)}})
+            log.warning("planner.overtaken", extra={"values": {"error": str(error)}})
             return
         self._term.opened |= {one.id: one for one in new}
         self._metrics.open.labels("waiting").set(len(waiting) + len(new) + returned)
@@ -124,11 +131,11 @@ class Daemon:
         self._metrics.planned_at.set(now_s)
         if outcomes or proposed:
             values = {"proposed": proposed, **Counter(outcomes)}
-            log.info("rebalancer.round", extra={"values": values})
+            log.info("planner.round", extra={"values": values})
 
     def stop(self) -> None:
         """Let another take the lease at once."""
         try:
             self._lease.give_up()
         except (*AWAY, UnknownFormat, redis.ResponseError):
-            log.warning("rebalancer.lease.kept", extra={"values": {"error": "the ledger is away; the lease runs out"}})
+            log.warning("planner.lease.kept", extra={"values": {"error": "the ledger is away; the lease runs out"}})

@@ -11,7 +11,7 @@ import redis
 from schemas.names import Names
 from scorer.wire import Wire
 
-log = logging.getLogger("windward.rebalancer")
+log = logging.getLogger("windward.planner")
 
 _SCRIPT = Path(__file__).with_name("write_moves.lua").read_text()
 READ_MAX = 10_000
@@ -19,7 +19,7 @@ READ_MAX = 10_000
 
 
 class Overtaken(Exception):
-    """A newer rebalancer has written since: this one's number is too old."""
+    """A newer planner has written since: this one's number is too old."""
 
 
 class MovesQueue:
@@ -55,10 +55,10 @@ class MovesQueue:
         arguments += [len(proposed), *proposed]
         kind, count, *damaged = self._wire.one("EVAL", _SCRIPT, len(self._keys), *self._keys, *arguments)
         if kind == b"overtaken":
-            raise Overtaken(f"a rebalancer with the number {count} has written since {number}")
+            raise Overtaken(f"a planner with the number {count} has written since {number}")
         if any(damaged):
             values = {"found": repr(damaged[0]), "replaced_by": number}
-            log.warning("rebalancer.fence.replaced", extra={"values": values})
+            log.warning("planner.fence.replaced", extra={"values": values})
         return int(count)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Drains by query: the plan of the command, made in steps on a ledger that changes meanwhile; with apply, reserved."""
+"""Drains by query: the plan of the command; with apply, reserved."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schemas.messages.proposal import COMMANDS, MoveProposal, read_proposal, wri
 from schemas.rpc.draining import Draining
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
-from scorer.placement.choosing.steps import drain as all_steps
+from scorer.planner import drain as of_drain
 from scorer.planning.drain.drain import drain
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.tables import Tables
@@ -106,14 +106,14 @@ def test_again_is_of_machines_that_are_drained_alone(scorer: Scorer) -> None:
 
 
 def proposal(instance: str, **more: Any) -> bytes:
-    """A message that waits: of a rebalancer, unless ``more`` says otherwise."""
+    """A message that waits: of a planner, unless ``more`` says otherwise."""
     given: dict[str, Any] = {"fence": 3, "expires_at": 9e9, **more}
     return write_proposal(
         MoveProposal(id=instance, at=1.0, instance=instance, generation=1, source="a1", target="b2", gain=1.0, **given)
     )
 
 
-def test_what_a_rebalancer_proposed_of_them_is_taken_off(scorer: Scorer) -> None:
+def test_what_a_planner_proposed_of_them_is_taken_off(scorer: Scorer) -> None:
     """Other instances' proposals stay, and what cannot be read; moves of commands that have ended go, too."""
     stays = [proposal("other"), proposal("theirs", fence=COMMANDS), b"{"]
     scorer.rules.moves += [*stays, proposal("i3"), proposal("gone", fence=COMMANDS, expires_at=2.0)]
@@ -130,26 +130,24 @@ def test_what_a_rebalancer_proposed_of_them_is_taken_off(scorer: Scorer) -> None
 
 def test_the_same_query_gets_the_same_answer(scorer: Scorer) -> None:
     """Also after the moves were confirmed and the machine takes instances again, which it goes on doing."""
-    first = all_steps(scorer.service.steps(query("q", apply=True)))
+    first = scorer.answer(query("q", apply=True))
     scorer.ask("uncordon", machines=["a1"])
     one = msgspec.json.decode(first)["moves"][0]
     scorer.ask("confirm", id=one["id"], machine=one["target"])
-    assert all_steps(scorer.service.steps(query("q", apply=True))) == first
+    assert scorer.answer(query("q", apply=True)) == first
     assert scorer.rules.entries["a1"] == b""
 
 
-def test_it_is_planned_on_the_ledger_of_one_moment(scorer: Scorer) -> None:
-    """What others place and release between two steps changes no plan, and an instance that has left is refused."""
-    steps, count = scorer.service.steps(query("q", apply=True)), 0
-    with pytest.raises(StopIteration) as done:
-        while True:
-            next(steps)
-            count += 1
-            scorer.ask("place", id=f"other-{count}", cpu=0.1, memory=1, machine="b1")
-            if count == 3:
-                scorer.ask("release", id="i5")
-    found = msgspec.json.decode(done.value.value)
-    assert count > 8
+def test_an_instance_that_has_left_since_the_plan_stays_out(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scorer may release one while the planner plans: the move is refused, and the others begin."""
+
+    def planned(*given: Any, **how: Any) -> Any:
+        found = drain(*given, **how)
+        scorer.ask("release", id="i5")
+        return found
+
+    monkeypatch.setattr(of_drain, "plan_of", planned)
+    found = scorer.ask("drain", machines=["a1"], apply=True)
     assert {one["id"] for one in found["blocked"]} == {"i5", "new", "stays"}
     assert len(found["moves"]) == 5
 

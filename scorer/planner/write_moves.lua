@@ -1,4 +1,4 @@
--- Writes what became of the proposed moves, unless a newer rebalancer has written since.
+-- Writes what became of the proposed moves, unless a newer planner has written since.
 --
 -- KEYS  1 waiting (list)   2 taken (list)   3 fence (string: number of the lease that wrote last)
 -- ARGV  1 number of the lease

@@ -1,20 +1,17 @@
 """``drain``: the targets of all instances of some machines; with ``apply``, cordoned machines and reserved targets.
 
-The plan is that of the command (`scorer.planning.drain.drain`), in steps of an instance or a few alike ones. It is made
-on a copy of the ledger, since other queries change the scorer's own between two steps. The longest step makes that
-copy: 8 to 18 ms with 5,000 machines and 100,000 instances (`tests/bench/bench_steps.py`).
+The plan is that of the command (`scorer.planning.drain.drain`). ``apply`` cordons first, then reserves one target after
+the other, as ``update`` with ``move`` does: checked again, once a query, not after its deadline. Where the deadline
+passes before the last, the others stay reserved for ``ttl_s``, and another drain goes on: it tells them as moving.
+Moves that began are on the list from which movers take them.
 
-``apply`` cordons first, then reserves one target in a step, as ``update`` with ``move`` does: checked again, once a
-query, not after its deadline. Where the deadline passes before the last, the others stay reserved for ``ttl_s``, and
-another drain goes on: it tells them as moving. Moves that began are on the list from which movers take them.
-
-With the cordon it writes how the machines are emptied (`schemas.messages.operator.Draining`). By that a scorer asks for
-the same again, with ``again``, until they are uncordoned (`scorer.background.drainer`).
+With the cordon it writes how the machines are emptied (`schemas.messages.operator.Draining`). By that a planner asks
+for the same again, with ``again``, until they are uncordoned (`scorer.planner.drainer`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -27,53 +24,45 @@ from schemas.rpc.parameters import Drain
 from schemas.rpc.request import InvalidRequest
 from schemas.rpc.results import DrainLine, DrainResult, UpdateResult
 from schemas.values.read_json import read_as
-from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Conflict
 from scorer.planning.drain.as_result import consolidate_result, drain_result
-from scorer.planning.drain.consolidate import consolidate_steps
-from scorer.planning.drain.drain import drain_steps
+from scorer.planning.drain.consolidate import consolidate
+from scorer.planning.drain.drain import drain as plan_of
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.parameters import read_object, read_params
 from scorer.rpc.operators.cordon import machines_meant, write_cordon
-from scorer.rpc.operators.moment import moment
 from scorer.rpc.operators.operator_rules import OperatorRules
 
 Update = Callable[[dict[str, Any], Query], UpdateResult]
 """The method ``update``, with its parameters, for a query."""
 
 
-def drain(query: Query, current: Current, rules: OperatorRules, update: Update) -> Steps[DrainResult]:
+def drain(query: Query, current: Current, rules: OperatorRules, update: Update) -> DrainResult:
     """Return the plan; with ``apply`` what became of it."""
     asked: Drain = read_params(Drain, read_object(query))
     if DEFAULT in asked.machines:
         raise InvalidRequest(f"machines: {DEFAULT!r} would drain every machine; name them")
     if asked.consolidate and (asked.machines or asked.selector):
         raise InvalidRequest("consolidate: chooses the machines itself; goes without machines and selector")
-    yield  # there may be no room for a long answer: nothing is looked up before
     if asked.apply and (answered := rules.answered(query)) is not None:
         return read_as(answered, DrainResult)
-    profile = current.profiles.choose(asked.profile)
+    inputs = current.ranking(current.profiles.choose(asked.profile))
     if asked.consolidate:
-        inputs = yield from moment(current, profile)
-        yield
-        chosen = yield from consolidate_steps(asked.consolidate, inputs, same=asked.same, force=asked.force)
+        chosen = consolidate(asked.consolidate, inputs, same=asked.same, force=asked.force)
         planned = consolidate_result(chosen, asked.consolidate, inputs)
         if asked.apply and planned.drained:
             write_cordon(query, planned.drained, rules, step="cordon", drain=_marked(asked))
     else:
-        machines = yield from machines_meant(asked.machines, asked.selector, current.snapshot, ahead=asked.again)
+        machines = machines_meant(asked.machines, asked.selector, current.snapshot, ahead=asked.again)
         if asked.again:
             machines = rules.drained(machines)
         elif asked.apply:
             write_cordon(query, machines, rules, step="cordon", drain=_marked(asked))
-        inputs = yield from moment(current, profile)
-        yield
-        drained = yield from drain_steps(machines, inputs, same=asked.same, force=asked.force)
-        planned = drain_result(drained, inputs)
+        planned = drain_result(plan_of(machines, inputs, same=asked.same, force=asked.force), inputs)
     if not asked.apply:
         return planned
-    moves = yield from _reserved(planned.moves, asked, query, update)
+    moves = [_begun(one, asked, query, update) for one in planned.moves]
     result = msgspec.structs.replace(
         planned,
         cordoned=True,
@@ -87,15 +76,6 @@ def drain(query: Query, current: Current, rules: OperatorRules, update: Update) 
 
 def _marked(asked: Drain) -> Draining:
     return Draining(ttl_s=asked.ttl_s, profile=asked.profile, same=asked.same, force=asked.force)
-
-
-def _reserved(moves: Sequence[DrainLine], asked: Drain, query: Query, update: Update) -> Steps[list[DrainLine]]:
-    """Reserve the targets, one in a step."""
-    found = []
-    for one in moves:
-        yield
-        found.append(_begun(one, asked, query, update))
-    return found
 
 
 def _begun(planned: DrainLine, asked: Drain, query: Query, update: Update) -> DrainLine:

@@ -1,0 +1,64 @@
+"""``windward planner``: answer what takes long, and propose moves, until SIGTERM. SIGHUP reads the profiles again."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+
+from schemas.process.run import Process, run
+from schemas.process.version import product_version
+from scorer.commands.planning.balance_settings import balanced
+from scorer.live.live_fleet import profiles_of, refuse_modes
+from scorer.planner.drainer import Drainer
+from scorer.planner.metrics import Metrics
+from scorer.planner.moves_queue import MovesQueue
+from scorer.planner.proposer import Proposer
+from scorer.planner.service import PlannerService
+from scorer.planner.settings import PlannerSettings
+from scorer.ranking.fleet_state import FleetState
+from scorer.rpc.parts import Parts
+from scorer.wire import Wire
+
+SETTINGS = PlannerSettings
+
+
+def main(argv: list[str], environ: Mapping[str, str]) -> int:
+    """Run a planner."""
+    return run("planner", PlannerSettings, process, argv, environ)
+
+
+def process(settings: PlannerSettings, _environ: Mapping[str, str]) -> Process:
+    """Return the process of a planner."""
+    profiles = profiles_of(settings)
+    profile = balanced(profiles.choose(), settings)
+    refuse_modes(settings)
+    metrics = Metrics(product_version(), PlannerService.METHODS)
+    parts = Parts(settings, profiles, metrics)
+    current, queue_wire = parts.current, Wire(settings.redis_arguments())
+
+    def fleet(now_s: float) -> FleetState:
+        return FleetState(current.snapshot, current.ledger, now_s)
+
+    queue = MovesQueue(queue_wire, settings.names)
+    if not settings.every:
+        metrics.leads.set(math.nan)  # it waits for no lease
+    proposer = Proposer(settings, parts.ledger, fleet, queue, profile, metrics) if settings.every else None
+    drainer = Drainer(parts.ledger, parts.wire, settings) if settings.drain_s else None
+    parts.answer_by(PlannerService(settings, current, parts.ledger, parts.rules, proposer, drainer, parts.wire))
+
+    def read_again() -> None:
+        if proposer is not None:
+            proposer.profile = balanced(current.profiles.choose(), settings)
+
+    found = parts.process(read_again)
+    found.closing.callback(queue_wire.close)
+    if proposer is not None:
+        found.closing.callback(proposer.stop)
+    return found
+
+
+if __name__ == "__main__":
+    import os
+
+    sys.exit(main(sys.argv[1:], os.environ))

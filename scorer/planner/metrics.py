@@ -1,0 +1,22 @@
+"""The planner's metrics."""
+
+from __future__ import annotations
+
+from schemas.process.metrics import counter, gauge
+from scorer.metrics import AnsweringMetrics
+from scorer.planning.balance.proposals import OUTCOMES
+
+RESULTS = ("planned", "waiting", "failed")
+
+
+class Metrics(AnsweringMetrics):
+    """Those of its queries, and of its rounds of rebalancing."""
+
+    PROCESS = "planner"
+
+    rounds = counter("windward_planner_rounds", "Rounds of rebalancing, by result", result=RESULTS)
+    proposals = counter("windward_planner_proposals", "Proposed moves, by outcome", outcome=OUTCOMES)
+    open = gauge("windward_planner_open", "Proposed moves on each list", list=("waiting", "taken"))
+    leads = gauge("windward_planner_leads", "1 while this process holds the lease of the rounds")
+    overload = gauge("windward_planner_overload", "Expected load above the limit, in machines of mean size")
+    planned_at = gauge("windward_planner_round_timestamp_seconds", "When it planned a round last")

@@ -1,0 +1,107 @@
+"""The parts of a process that answers queries: connections, the newest fleet, the loop; of scorers and of planners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from schemas.process.run import Process
+from schemas.process.signals import Stop
+from scorer.background.heartbeat import Heartbeat
+from scorer.background.refresher import Refresher
+from scorer.background.thread import BackgroundThread
+from scorer.cluster_wire import windows_wire
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
+from scorer.live.loader import Loader
+from scorer.live.wake_ups import WakeUps
+from scorer.metrics import AnsweringMetrics
+from scorer.ranking.profiles.catalogue import Profiles, load_profiles
+from scorer.rpc.loop import Rpc
+from scorer.rpc.methods.current import Current
+from scorer.rpc.operators.operator_rules import OperatorRules
+from scorer.rpc.replies import Service
+from scorer.server_clock import ServerClock
+from scorer.settings import AnsweringSettings
+from scorer.snapshot.snapshot import Latest
+from scorer.wire import Wire
+
+FACTS_S = 1.0
+"""Shortest time between two reads of the machines' facts (labels, capacity)."""
+
+
+class Parts:
+    """What such a process consists of; nothing connects before it runs.
+
+    Each thread has connections of its own. The loop and its ledger share one where both are on one server.
+    """
+
+    rpc: Rpc
+
+    def __init__(self, settings: AnsweringSettings, profiles: Profiles, metrics: AnsweringMetrics) -> None:
+        self.settings = settings
+        self.arguments, self.ledger_arguments = settings.redis_arguments(), settings.ledger_arguments()
+        self.same_server = self.arguments == self.ledger_arguments
+        self.wire, self.latest, self.clock = Wire(self.arguments), Latest(), ServerClock()
+        """The connection of the loop; where the newest snapshot is taken from; the time of the queries' server."""
+        own = self.wire if self.same_server else Wire(self.ledger_arguments)
+        self.ledger, self.rules = (
+            self.ledger_on(own, settings.acknowledged_by),
+            OperatorRules(self.wire, settings.names),
+        )
+        self.current = Current(
+            Follower(self.ledger), self.latest, profiles, metrics, self.same_server, self.clock, self.clock.on_ledger
+        )
+        loader = Loader(Wire(self.arguments), settings.names, windows_wire(settings), facts_s=FACTS_S)
+        wake_ups = partial(WakeUps, self.arguments, settings.names)
+        self.refresher = Refresher(loader, self.latest, self.current.prepare, metrics, settings.refresh_s, wake_ups)
+        self._metrics = metrics
+        self._background: list[BackgroundThread] = [Heartbeat(Wire(self.arguments), metrics, settings, self.clock)]
+        """In the order in which they are started; the first tells the server's time, before anything is read."""
+
+    def ledger_on(self, wire: Wire, acknowledged_by: int = 0) -> Ledger:
+        """Return the ledger over a connection."""
+        settings = self.settings
+        return Ledger(wire, settings.names, acknowledged_by=acknowledged_by, **settings.ledger_bounds())
+
+    def answer_by(self, service: Service, background: Sequence[BackgroundThread] = ()) -> None:
+        """Say what answers the queries, and what other threads there are."""
+        self.rpc = Rpc(self.wire, service, self._metrics, self.settings, self.clock)
+        self._background += [self.refresher, *background]
+
+    def run(self, stop: Stop) -> None:
+        """Start the threads, answer queries until the event is set."""
+        heartbeat, *others = self._background
+        heartbeat.start()
+        self.refresher.look()
+        self.current.begin()
+        for thread in others:
+            thread.start()
+        self.rpc.run(stop)
+
+    def close(self) -> None:
+        """End the threads, close the connections."""
+        for thread in reversed(self._background):
+            thread.stop()
+        self.wire.close()
+        self.ledger.wire.close()
+
+    def process(self, read_again: Callable[[], object] = lambda: None) -> Process:
+        """Return the process; ``read_again``: what follows the profiles when they were read anew."""
+        settings, current = self.settings, self.current
+
+        def read_profiles() -> None:
+            current.profiles = load_profiles(settings.profiles, settings.profile)
+            read_again()
+
+        def state() -> tuple[bool, dict[str, Any]]:
+            known = {"degraded": current.degraded, "clock_ahead_s": round(self.clock.ahead_s, 3)}
+            return current.ready, {"name": settings.holder, **known, "profiles": current.profiles.digest}
+
+        found = Process(
+            work=self.run, registry=self._metrics.registry, ready=state, name=settings.holder,
+            read_again=read_profiles, first={"profile": settings.profile, "prefix": settings.names.prefix},
+        )  # fmt: skip
+        found.closing.callback(self.close)
+        return found

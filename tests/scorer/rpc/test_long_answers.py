@@ -1,0 +1,111 @@
+"""Long answers: the planners' queries, and the rows that a scorer gives itself; what ``place`` describes, in steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from schemas.rpc.envelope import Query
+from scorer.placement.choosing.steps import run_to_end
+from scorer.rpc.methods import placements
+from scorer.rpc.methods.errors import ForPlanners
+from scorer.rpc.service import ScorerService
+from tests.rows import each_row
+from tests.scorer.fleets import fleet, machine
+from tests.scorer.rpc.test_results import Scorer
+
+
+@pytest.fixture(scope="module")
+def scorer() -> Scorer:
+    """A scorer of 1,200 machines with 1,100 instances."""
+    scorer = Scorer(fleet(*(machine(f"m{n:04d}", usage={"cpu": n % 7, "memory": 1}) for n in range(1_200))))
+    scorer.ask("place", id="many", cpu=0.01, count=1_100)
+    return scorer
+
+
+def asked(method: str, **params: Any) -> Query:
+    """A query."""
+    return Query(v=1, id="s", method=method, params=msgspec.Raw(msgspec.json.encode(params)))
+
+
+@each_row(
+    ("method", "params", "rows", "here"),
+    [
+        ("machines", {}, "machines", True), ("machines", {"limit": 1_001}, "machines", False),
+        ("machines", {"limit": 5_000, "after": "m0999"}, "machines", True), ("instances", {}, "instances", True),
+        ("instances", {"limit": 1_001}, "instances", False),
+        ("instances", {"limit": 5_000, "id": "many-7"}, "instances", True),
+        ("rank", {"cpu": 1, "explain": True}, "machines", False), ("rank", {"cpu": 1, "top": 100}, "candidates", True),
+        ("rank", {"cpu": 1, "top": 101}, "candidates", False), ("rank", {"cpu": 1}, "candidates", True),
+    ],
+)  # fmt: skip
+def test_a_scorer_leaves_long_lists_to_planners(
+    scorer: Scorer, method: str, params: dict[str, Any], rows: str, *, here: bool
+) -> None:
+    """It answers as many rows as take a moment; the planner answers the same query whole. Each row once, in order."""
+    query = asked(method, **params)
+    if here:
+        answer = run_to_end(scorer.service.steps(query))
+    else:
+        with pytest.raises(ForPlanners):
+            run_to_end(scorer.service.steps(query))
+        answer = run_to_end(scorer.planner.steps(query))
+    found = msgspec.json.decode(answer)
+    named = [one["id" if method == "instances" else "machine"] for one in found[rows]]
+    assert len(set(named)) == len(named)
+    if method != "rank":
+        assert named == sorted(named)
+        assert len(named) == min(found["total"], params.get("limit", 1000))
+        assert found["more"] == (len(named) < found["total"])
+
+
+@pytest.mark.parametrize("method", ["drain", "plan", "rebalance", "capacity"])
+def test_a_scorer_plans_nothing(scorer: Scorer, method: str) -> None:
+    """A planner has these methods, and none that changes what a scorer changes."""
+    with pytest.raises(ForPlanners):
+        run_to_end(scorer.service.steps(asked(method)))
+    assert method in scorer.planner.methods
+    assert set(scorer.planner.methods) <= set(ScorerService.METHODS)
+    assert not {"place", "confirm", "update", "release", "cordon", "uncordon"} & set(scorer.planner.methods)
+
+
+@each_row(
+    ("params", "rows", "count"),
+    [({"top": 600}, "candidates", 600), ({"explain": True}, "machines", 500), ({}, "candidates", 3)],
+)
+def test_place_describes_many_machines_in_steps(scorer: Scorer, params: dict[str, Any], rows: str, count: int) -> None:
+    """Others are answered after some of them; each is there once."""
+    steps, left = scorer.service.steps(asked("place", cpu=1, dry_run=True, **params)), 0
+    with pytest.raises(StopIteration) as done:
+        while True:
+            next(steps)
+            left += 1
+    found = msgspec.json.decode(done.value.value)
+    assert len({one["machine"] for one in found[rows]}) == count
+    assert left >= count // 16 if params else left == 0
+
+
+def test_pages_follow_each_other(scorer: Scorer) -> None:
+    """`after` the last of one page begins the next."""
+    first = scorer.ask("machines", limit=700)
+    second = scorer.ask("machines", limit=700, after=first["machines"][-1]["machine"])
+    assert [one["machine"] for one in first["machines"] + second["machines"]] == [f"m{n:04d}" for n in range(1_200)]
+    assert (first["more"], second["more"]) == (True, False)
+
+
+def test_room_is_asked_for_before_a_batch_is_read(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first step makes nothing: where there is no room it has cost nothing."""
+    made: list[object] = []
+    monkeypatch.setattr(placements, "read_batch", lambda *a, **_: made.append(a))
+    assert next(scorer.service.steps(asked("place", count=100, cpu=1))) is None
+    assert made == []
+
+
+def test_place_explains_so_many_machines(scorer: Scorer) -> None:
+    """And says so; the best are among them."""
+    found = scorer.ask("place", cpu=1, explain=True, dry_run=True)
+    assert len(found["machines"]) == 500
+    assert found["machines"][0]["machine"] == found["machine"]
+    assert any("explained for the first 500 of 1200 machines" in one for one in found["warnings"])
