@@ -43,6 +43,7 @@ from ops.doctor.findings import (
     ledger_findings,
     machine_findings,
     name_findings,
+    planner_findings,
     process_findings,
     redis_findings,
     replication_findings,
@@ -101,7 +102,7 @@ CONNECT_S = 2.0
 ANSWER_S_MAX = 2.5
 """The longest wait for one answer: a frozen process must not keep the report for longer than 10 s in all."""
 BROKER_S_MAX = 7.0
-_PAGE = 10_000
+_PAGE = 1_000
 _MARKS = {"good": "ok", "note": "note", "warning": "WARNING", "error": "ERROR"}
 SETTINGS = DoctorSettings
 
@@ -326,7 +327,10 @@ class Inspection:
             fields: Any = server.hgetall(self._names.processes(what))
             known = read_processes(fields)
             self.processes[what] = running(known, now_s)
-            found += process_findings(what, known, now_s)
+            told = process_findings(what, known, now_s)
+            if what == "planner" and (wrong := planner_findings(self.processes["scorer"], self.processes[what])):
+                told = wrong + [one for one in told if one.level != "good"]
+            found += told
             if versions := [one.version for one in self.processes[what].values()]:
                 self._versions[what] = versions
         return found

@@ -133,6 +133,26 @@ def process_findings(what: str, processes: Mapping[str, Process], now_s: float) 
     return found if any(one.area == what for one in found) else [good, *found]
 
 
+def planner_findings(scorers: Mapping[str, Process], planners: Mapping[str, Process]) -> list[Finding]:
+    """Return the findings on the planners beside the scorers that run; older scorers answer all by themselves.
+
+    >>> one = Process(host="h", pid=7, version="1", started=0.0, at=5.0, details={"profiles": "a"})
+    >>> planner_findings({"h-7": one}, {})[0].found
+    'none runs: scorers refuse drain, plan, rebalance, capacity and long lists'
+    """
+    profiles = {str(one.details["profiles"]) for one in scorers.values() if "profiles" in one.details}
+    if not profiles:
+        return []
+    if not planners:
+        said = "none runs: scorers refuse drain, plan, rebalance, capacity and long lists"
+        return [Finding("planner", "warning", said, "start `windward planner`")]
+    apart = sorted(name for name, one in planners.items() if {str(one.details.get("profiles"))} != profiles)
+    if not apart:
+        return []
+    do = "give scorers and planners the same --profiles and --profile, then restart them or send SIGHUP"
+    return [Finding("planner", "warning", f"{some(apart)}: its profiles are not those of the scorers", do)]
+
+
 def machine_findings(
     ages_s: Mapping[str, float], silent: Collection[str], said_of: Collection[str], placed_on: Mapping[str, int]
 ) -> list[Finding]:

@@ -20,7 +20,7 @@ from scorer.commands.shared import ask
 from scorer.commands.shared.show import counted
 from scorer.settings import ClientSettings
 
-_PAGE = 10_000
+_PAGE = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -272,7 +272,7 @@ class Proposals:
         return done is not None
 
     def acknowledge(self, message: bytes) -> None:
-        """Note that a message is done, or declined: the rebalancer sees in the ledger which."""
+        """Note that a message is done, or declined: the planner sees in the ledger which."""
         self._asked(("LREM", self._taken, 1, message))
 
     def hold(self, instance_id: str, generation: int, lasts_s: float) -> None:

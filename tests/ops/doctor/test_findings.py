@@ -15,6 +15,7 @@ from ops.doctor.findings import (
     lack_findings,
     machine_findings,
     name_findings,
+    planner_findings,
     process_findings,
     redis_findings,
     replication_findings,
@@ -39,6 +40,10 @@ def process(silent_s: float, *, host: str = "h", **changes: Any) -> Process:
     """A process whose last heartbeat is so long ago."""
     values = {"started": 0.0, "at": NOW_S - silent_s, **changes}
     return Process(host=host, pid=7, version="1", **{**values, "started": NOW_S - 1000.0 + values["started"]})
+
+
+ALIKE = {"s-1": process(1.0, details={"profiles": "a"})}
+"""A scorer with profiles of its own."""
 
 
 def unwell(**changes: Any) -> list[Finding]:
@@ -94,6 +99,10 @@ def unwell(**changes: Any) -> list[Finding]:
                      "warning", "h-1 runs and is not ready: topic: False", "log", id="not ready"),
         pytest.param(process_findings("planner", {"h-1": process(1.0, clock_ahead_s=-9.0)}, NOW_S)[1:], "warning",
                      "the clock of planner h-1 is -9.0 s", "NTP", id="a process's clock"),
+        pytest.param(planner_findings(ALIKE, {}), "warning", "none runs: scorers refuse drain", "windward planner",
+                     id="no planner"),
+        pytest.param(planner_findings(ALIKE, {"p-1": process(1.0, details={"profiles": "b"})}), "warning",
+                     "p-1: its profiles are not those of the scorers", "--profiles", id="a planner's profiles"),
         pytest.param(machine_findings({"a": 5.0}, [], [], {"a": 2}), "good", "1 machine, all", "", id="machines"),
         pytest.param(machine_findings({"a": 5.0, "b": 61.0}, [], [], {}), "warning", "1 of 2 silent: b, for up to 1m",
                      "agents there", id="a stale agent"),
