@@ -40,7 +40,7 @@ from tests.integration.test_evictor import evictor
 from tests.integration.test_load_watcher import load_watcher, nodes
 from tests.integration.test_planner import Fleet
 from tests.integration.test_pods import pods_process
-from tests.integration.test_rpc import ask_raw, eventually, scorer_process
+from tests.integration.test_rpc import ask_raw, eventually, planner_process, scorer_process
 from tests.rows import each_row
 from tests.window_tables import publish, window_table
 
@@ -109,12 +109,16 @@ def denied(admin: redis.Redis) -> list[tuple[str, str, str]]:
 
 @contextmanager
 def scorer(port: int) -> Iterator[None]:
-    """A scorer under its user, on a fleet of three machines."""
+    """A scorer and a planner, each under its user, on a fleet of three machines."""
     wire = Wire({"url": url(port)})
     publish(wire, NAMES, [window_table(["m1", "m2", "m3"], at=time.time())])
     wire.close()
-    with scorer_process(url(port), NAMES, env=environment("scorer")), deployer(port) as client:
+    planner = planner_process(url(port), NAMES, "--every", "0", "--drain-s", "0.2", env=environment("planner"))
+    with scorer_process(url(port), NAMES, env=environment("scorer")), planner, deployer(port) as client:
         eventually(lambda: client.health()["ready"])
+        with redis.Redis(port=port) as server:
+            eventually(lambda: server.zcard(NAMES.planners))
+        assert client.capacity(cpu=1, labels={"a": "b"}).fit > 0, "a planner answers deployers, too"
         yield
 
 
@@ -552,14 +556,15 @@ def test_a_user_may_do_nothing_else(server: int, user: str, command: tuple[str, 
 
 
 WRITERS = {
-    NAMES.ledger("instances"): {"scorer", "operator", "pods", "extender"},
+    NAMES.ledger("instances"): {"scorer", "planner", "operator", "pods", "extender"},
     NAMES.ledger("leases"): {"scorer", "operator", "planner", "pods", "extender"},
-    NAMES.windows(0): {"stream"}, NAMES.state(0): {"stream"}, NAMES.operator: {"operator", "scorer"},
-    NAMES.nodes: {"pods"}, NAMES.operator_version: {"operator", "scorer", "pods"},
-    NAMES.operator_queries: {"operator", "scorer"}, NAMES.acted("drain", "x"): {"scorer"},
-    NAMES.moves_waiting: {"operator", "planner", "mover", "scorer", "evictor"},
-    NAMES.queries: {"deployer", "operator", "mover", "scorer", "evictor"}, NAMES.decisions: {"scorer"},
-    NAMES.moves_fence: {"planner"}, NAMES.reply("x"): {"scorer", "deployer", "operator", "mover", "evictor"},
+    NAMES.windows(0): {"stream"}, NAMES.state(0): {"stream"}, NAMES.operator: {"operator", "scorer", "planner"},
+    NAMES.nodes: {"pods"}, NAMES.operator_version: {"operator", "scorer", "planner", "pods"},
+    NAMES.operator_queries: {"operator", "scorer"}, NAMES.acted("drain", "x"): {"scorer", "planner"},
+    NAMES.moves_waiting: {"operator", "planner", "mover", "evictor"},
+    NAMES.queries: {"deployer", "operator", "mover", "scorer", "evictor"}, NAMES.decisions: {"scorer", "planner"},
+    NAMES.moves_fence: {"planner"}, NAMES.planner_operator_queries: {"scorer", "planner"},
+    NAMES.reply("x"): {"scorer", "planner", "deployer", "operator", "mover", "evictor"},
     NAMES.ledger_marker: {"scorer", "operator"}, "foreign": set(), "other:v1:{ledger}:instances": set(),
 }  # fmt: skip
 """Who may change what; callers and the scorer take off the lists of queries and answers, which is a write."""
@@ -598,7 +603,7 @@ def test_a_scorer_may_wait_for_replicas(server: int) -> None:
     """For `--acknowledged-by`; no other user has to."""
     for user in USERS:
         with redis.Redis(port=server, username=user, password=password(user)) as client:
-            if user == "scorer":
+            if user in ("scorer", "planner"):
                 assert client.set(NAMES.ledger("waited"), "")
                 assert client.wait(0, 1) == 0
             else:
