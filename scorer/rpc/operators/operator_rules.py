@@ -1,19 +1,16 @@
-"""Shell: operators' rules as a scorer writes them for a query: once, and never after the query's deadline.
+"""Shell: operators' rules as a scorer or a planner writes them for a query: once, and never after the query's deadline.
 
-The script of `write_rules.lua` compares the deadline with the server's clock, so that a scorer that was frozen with a
+The script of `write_rules.lua` compares the deadline with the server's clock, so that a process that was frozen with a
 query in its hand writes nothing when it wakes. The answer is kept until the deadline has passed: the same query gets it
 again. Commands write the same entries in a transaction of their own (`scorer.commands.machines.operator_facts`).
 """
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import redis
 
 from schemas.messages.operator import DEFAULT, drained, stored, without_empty
 from schemas.messages.proposal import READ_MAX, MoveProposal, replaced, write_proposal
@@ -22,7 +19,6 @@ from schemas.rpc.envelope import Query
 from schemas.values.read_json import read_json
 from scorer.wire import Wire
 
-log = logging.getLogger("windward.scorer")
 _SCRIPT = Path(__file__).with_name("write_rules.lua").read_text()
 _KEPT_S = 60
 """How much longer than its deadline the answer to a query is kept."""
@@ -57,24 +53,18 @@ class OperatorRules:
         self._wire.one("SET", self._names.acted(query.method, query.id), answer, "EX", kept_s)
 
     def announce(self, moves: Sequence[MoveProposal]) -> None:
-        """Put begun moves on the list from which movers take them; a user that may not is told in the log.
+        """Put begun moves on the list from which movers take them.
 
-        What of the same instances waits there is taken off, a planner's too: two movers would run one move.
+        What of the same instances waits there is taken off, a round's proposal too: two movers would run one move.
         """
         waiting = self._names.moves_waiting
         if not moves:
             return
-        try:
-            messages = self._wire.one("LRANGE", waiting, -READ_MAX, -1)
-            for raw in replaced(messages, {one.instance for one in moves}, moves[0].at, waiting=True):
-                self._wire.one("LREM", waiting, 0, raw)
-        except redis.ResponseError as error:  # an older file of the user: the moves are announced all the same
-            log.warning("scorer.moves.not_taken_off", extra={"values": {"error": str(error)}})
-        try:
-            for move in moves:
-                self._wire.one("LPUSH", waiting, write_proposal(move))
-        except redis.ResponseError as error:
-            log.warning("scorer.moves.refused", extra={"values": {"error": str(error)}})
+        messages = self._wire.one("LRANGE", waiting, -READ_MAX, -1)
+        for raw in replaced(messages, {one.instance for one in moves}, moves[0].at, waiting=True):
+            self._wire.one("LREM", waiting, 0, raw)
+        for move in moves:
+            self._wire.one("LPUSH", waiting, write_proposal(move))
 
     def read(self, machines: Sequence[str]) -> list[bytes]:
         """Return the entries as stored; b"" for none."""

@@ -73,3 +73,15 @@ def test_a_bad_file_replaces_nothing(tmp_path: Path) -> None:
     assert running.choose("mine").scores[0].weight == 3
     with pytest.raises(ProfileError, match="cannot be read"):
         load_profiles([tmp_path / "nothing.toml"])
+
+
+def test_processes_with_the_same_profiles_are_told_by_a_digest(tmp_path: Path) -> None:
+    """Wherever the files are; another text, name, file or default is another digest."""
+    for folder, text in (("a", "stale_s = 60\n"), ("b", "stale_s = 60\n"), ("c", "stale_s = 90\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.toml").write_text(text)
+    (tmp_path / "a" / "other.toml").write_text("stale_s = 60\n")
+    a, b, c, other = (tmp_path / one for one in ("a/mine.toml", "b/mine.toml", "c/mine.toml", "a/other.toml"))
+    assert load_profiles([a]).digest == load_profiles([b]).digest == load_profiles([tmp_path / "b"]).digest
+    others = [load_profiles(), load_profiles([c]), load_profiles([other]), load_profiles([a], "mine")]
+    assert len({one.digest for one in (load_profiles([a]), *others)}) == 5
