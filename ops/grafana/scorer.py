@@ -91,11 +91,20 @@ def _answers() -> list[Panel]:
             [("windward:scorer_query_duration_seconds:p99_rate5m >= 0", "{{method}}")], "s", steps=SLOW,
         ),
         Lines(
-            "Queue", "Queries waiting, as each scorer last saw it.",
-            each("windward_scorer_queue_length", "instance"), "short", steps=QUEUE,
+            "Queue", "Queries waiting, as each scorer and planner last saw it.",
+            [*each("windward_scorer_queue_length", "instance"), *each("windward_planner_queue_length", "instance")],
+            "short", steps=QUEUE,
         ),
         Lines(
-            "Queries answered in steps", "Long ones that each scorer has at hand; short ones are answered between the steps.",
+            "Answers of planners", "A second, of what scorers leave to them.",
+            rates("windward_planner_queries_total", "method"), "ops", empty=NO_PLANNER,
+        ),
+        Lines(
+            "Latency of planners", "From taking a query to its answer, all methods.",
+            quantiles("windward_planner_query_duration_seconds", (0.5, 0.99)), "s", empty=NO_PLANNER,
+        ),
+        Lines(
+            "Batches in steps", "Batches that each scorer has at hand; other queries are answered between the steps.",
             each("windward_scorer_queries_long", "instance"), "short",
         ),
         Lines(

@@ -28,8 +28,9 @@ from scorer.kubernetes.pods.metrics import Metrics as PodsMetrics
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics as ScorerMetrics
 from scorer.planner.metrics import Metrics as PlannerMetrics
+from scorer.planner.service import PlannerService
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
-from scorer.rpc.service import METHODS
+from scorer.rpc.service import ScorerService
 from scorer.snapshot.builder import build_snapshot
 from streams.agent.metrics import CountsCollector
 from streams.agent.sampling.counts import Counts
@@ -37,6 +38,13 @@ from streams.worker.metrics import Metrics as StreamMetrics
 from tests.window_tables import window_table
 
 _QUANTILES = "panels show quantiles, which come from the buckets"
+_OF_PLANNERS = (
+    "degraded", "ledger_instances", "ledger_lost_instances_total", "ledger_reloads_total", "ledger_torn_total",
+    "machines", "newest_sample_timestamp_seconds", "queries_expired_total", "queries_long",
+    "queries_malformed_total", "queries_refused_total", "queries_returned_total", "query_duration_seconds_count",
+    "query_duration_seconds_sum", "ready", "refresh_duration_seconds_bucket", "refresh_duration_seconds_count",
+    "refresh_duration_seconds_sum", "refresh_failures_total", "snapshot_timestamp_seconds",
+)  # fmt: skip
 UNUSED: dict[str, str] = {
     "windward_scorer_query_duration_seconds_count": "the same as windward_scorer_queries_total, which knows the code",
     "windward_scorer_query_duration_seconds_sum": _QUANTILES,
@@ -47,6 +55,7 @@ UNUSED: dict[str, str] = {
     "windward_stream_fold_duration_seconds_count": _QUANTILES,
     "windward_stream_fold_duration_seconds_sum": _QUANTILES,
     "windward_stream_load_duration_seconds_bucket": "partitions are loaded a few times in a worker's life",
+    **dict.fromkeys((f"windward_planner_{name}" for name in _OF_PLANNERS), "its page has it; panels have a scorer's"),
 }
 """Metric to the reason why no panel and no rule shows it."""
 
@@ -60,7 +69,7 @@ def exposed_metrics() -> frozenset[str]:
     """Return the name of every sample that one of our processes may show."""
     registry = CollectorRegistry()
     registry.register(CountsCollector(Counts(), "1"))
-    stream, scorer = StreamMetrics("1"), ScorerMetrics("1", METHODS)
+    stream, scorer = StreamMetrics("1"), ScorerMetrics("1", ScorerService.METHODS)
     scorer.watched(Chances(limit=0.9, std_factor=1.0, floor=0.05, at=0.0, bins={"cpu": [ChanceBin(1.0, 0.1, 0.1)]}))
     for gauge in (stream.lag, stream.lag_s):
         gauge.labels("0")
@@ -70,7 +79,11 @@ def exposed_metrics() -> frozenset[str]:
         sample.name
         for each in (
             *(registry, stream.registry, scorer.registry),
-            *(RecordMetrics("1").registry, PlannerMetrics("1").registry, LoadWatcherMetrics("1").registry),
+            *(
+                RecordMetrics("1").registry,
+                PlannerMetrics("1", PlannerService.METHODS).registry,
+                LoadWatcherMetrics("1").registry,
+            ),
             PodsMetrics("1").registry,
             ExtenderMetrics("1").registry,
             EvictorMetrics("1").registry,

@@ -1,16 +1,13 @@
-"""Moves proposed by query: those of the command, found in steps on the ledger of one moment; nothing is changed."""
+"""Moves proposed by query: those of the command; nothing is changed."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-import msgspec
 import pytest
 
-from schemas.rpc.envelope import Query
 from schemas.rpc.request import InvalidRequest
-from scorer.ledger.record.instance import copy_with
 from scorer.planning.balance.advice import advice
 from scorer.ranking.profiles.profile import ProfileError
 from tests.rows import each_row
@@ -77,23 +74,6 @@ def test_settings_that_are_refused(scorer: Scorer, settings: dict[str, Any], sai
     """Each by its name; what is a parameter of its own has its own bound."""
     with pytest.raises(InvalidRequest, match=re.escape(said)):
         scorer.ask("rebalance", settings=settings)
-
-
-def test_it_is_planned_on_the_ledger_of_one_moment(scorer: Scorer) -> None:
-    """What leaves or comes between two steps changes no plan."""
-    expected = told(scorer.ask("rebalance"))
-    steps, count = scorer.service.steps(Query(id="q", method="rebalance", deadline=9e9)), 0
-    view = scorer.service.current.ledger
-    with pytest.raises(StopIteration) as done:
-        while True:
-            next(steps)
-            count += 1
-            if count > 1 and view.instances:
-                one = next(iter(view.instances.values()))
-                view.apply(copy_with(one, state="released", ended_at=one.started_at + 1))
-    assert told(msgspec.json.decode(done.value.value)) == expected
-    assert count > 10
-    assert not view.instances
 
 
 @pytest.mark.parametrize("profile", ["windward", "koordinator"])
