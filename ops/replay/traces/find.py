@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ops.replay.traces import nab, openb, planetlab, recording, smd
+from ops.replay.traces import formats, openb
 from ops.replay.traces.tables import read_table
 from ops.replay.traces.trace import Trace, checked
 from ops.replay.workload import WorkloadError
@@ -27,13 +27,13 @@ def read_trace(path: Path) -> Trace:
 def _converted(path: Path) -> Trace:
     if path.name.endswith(".npz"):
         columns = read_arrays(path)
-        if planetlab.is_this(columns):
-            return planetlab.convert(columns, path.name)
-        if smd.is_this(columns):
-            return smd.convert(columns, path.name)
-        return recording.read(path)
+        if "days" in columns and any(name.startswith("cpu_") for name in columns):
+            return formats.planetlab(columns, path.name)
+        if "machines" in columns and "columns" in columns:
+            return formats.smd(columns, path.name)
+        return formats.recorded(path)
     table = read_table(path)
-    return nab.convert(table) if table.header == nab.HEADER else recording.read(path)
+    return formats.nab(table) if table.header == formats.NAB_HEADER else formats.recorded(path)
 
 
 def read_lives(path: Path | None) -> openb.Lives:
