@@ -90,7 +90,7 @@ def test_placing_goes_on_after_a_failover(watched: Watched, names: Names, how: s
         wake_ups = WakeUps(watched.arguments, names, threading.Event())
         wake_ups.wait()
         old, decided_at = watched.fail(how)
-        with pytest.raises(AWAY):
+        with contextlib.suppress(*AWAY):  # a connection that was closed is noticed, and another one answers
             wire.one("PING")
         assert time.monotonic() - decided_at < 2 * LOOK_S, "a connection to a server that stands still is waited for"
         eventually(lambda: wake_ups.wait() is None and wake_ups._messages and wake_ups._messages.connection.port != old)
