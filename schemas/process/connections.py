@@ -1,4 +1,4 @@
-"""Connections to Kafka and Redis: their settings, and the arguments of each client library.
+"""Connections to Kafka and Redis: their settings, and the arguments of each client library. Answers over HTTP in time.
 
 Passwords are never read from argv (`schemas.process.settings`). A URL with a password is refused, since other users can
 read the command line.
@@ -6,6 +6,9 @@ read the command line.
 
 from __future__ import annotations
 
+import io
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -20,6 +23,7 @@ from schemas.process.settings import SettingsError, setting
 
 if TYPE_CHECKING:
     import ssl
+    from http.client import HTTPConnection, HTTPResponse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,3 +254,43 @@ class PipelineSettings(KafkaSettings, WindowsSettings):
     def __post_init__(self) -> None:
         KafkaSettings.__post_init__(self)
         WindowsSettings.__post_init__(self)
+
+
+def answer_whole(connection: HTTPConnection, until_s: Callable[[], float]) -> None:
+    """Have each answer over HTTP end, header and body, by a time of `time.monotonic`, else with TimeoutError.
+
+    A connection's own timeout is that of each read, so a server that drips a byte a second would hold its thread for
+    ever. ``until_s`` is asked when an answer begins.
+    """
+    kind = connection.response_class
+
+    def answer(sock: Any, **options: Any) -> HTTPResponse:
+        found = kind(sock, **options)
+        found.fp = io.BufferedReader(_Timed(found.fp.detach(), sock, until_s()))
+        return found
+
+    connection.response_class = answer  # type: ignore[assignment]
+
+
+class _Timed(io.RawIOBase):
+    """The bytes of an answer, of which the last must come in time: one that drips is as good as none."""
+
+    def __init__(self, raw: Any, connection: Any, until_s: float) -> None:
+        self._raw, self._connection, self._until_s = raw, connection, until_s
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what is there; raises TimeoutError after the deadline."""
+        left_s = self._until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the answer is not whole in time")
+        self._connection.settimeout(left_s)
+        found: int = self._raw.readinto(buffer)
+        return found
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()

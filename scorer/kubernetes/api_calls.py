@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import http.client
 import threading
+import time
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
+from schemas.process.connections import answer_whole
 from schemas.values.read_json import read_as
 from scorer.kubernetes.pods_api import ApiServer
 from scorer.kubernetes.pods_body import UNREADABLE
@@ -75,6 +77,7 @@ class Calls:
             try:
                 if self._api.token_file is not None:
                     headers["Authorization"] = f"Bearer {self._api.token_file.read_text().strip()}"
+                self._own.until_s = time.monotonic() + ANSWER_S
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()
                 after = answer.headers.get("Retry-After", "")
@@ -94,5 +97,6 @@ class Calls:
                 if api.tls is None
                 else http.client.HTTPSConnection(api.host, api.port, timeout=ANSWER_S, context=api.tls)
             )
+            answer_whole(self._own.connection, lambda: self._own.until_s)
         connection: http.client.HTTPConnection = self._own.connection
         return connection

@@ -14,6 +14,7 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from schemas.process.connections import answer_whole
 from scorer.kubernetes.nodes_body import Node, read_node, read_nodes
 from scorer.kubernetes.pods_body import UNREADABLE, Bookmark, ListMeta, Pod, read_list, read_pod
 
@@ -147,6 +149,8 @@ class ApiServer:
             connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout_s)
         else:
             connection = http.client.HTTPSConnection(self.host, self.port, timeout=timeout_s, context=self.tls)
+        until_s = time.monotonic() + timeout_s
+        answer_whole(connection, lambda: until_s)
         try:
             headers = {"Accept": "application/json"}
             if self.token_file is not None:

@@ -9,7 +9,6 @@ machine turns stale, as with an agent that ended.
 from __future__ import annotations
 
 import http.client
-import io
 import logging
 import math
 import queue
@@ -21,9 +20,9 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from schemas.process.connections import answer_whole
 from streams.bridge.formats.node_exporter import Value, missing, name_of, points, query_of, read_answer, read_page
 from streams.bridge.formats.points import Point, UnreadableError
 
@@ -76,30 +75,6 @@ class Target:
         return cls(f"{parts.scheme}://{host}{parts.path or '/metrics'}", name)
 
 
-class _Timed(io.RawIOBase):
-    """The bytes of an answer, of which the last must come in time: one that drips is as good as none."""
-
-    def __init__(self, raw: Any, connection: Any, until_s: float) -> None:
-        self._raw, self._connection, self._until_s = raw, connection, until_s
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read what is there; raises TimeoutError after the deadline."""
-        left_s = self._until_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError("the answer is not whole in time")
-        self._connection.settimeout(left_s)
-        found: int = self._raw.readinto(buffer)
-        return found
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
 @dataclass(frozen=True)
 class Credentials:
     """What targets are told of the bridge, and what it asks of them."""
@@ -140,7 +115,7 @@ class Page:
                 )
             else:
                 self._connection = http.client.HTTPConnection(parts.netloc, timeout=self.timeout_s)
-            self._connection.response_class = self._answer  # type: ignore[assignment]
+            answer_whole(self._connection, lambda: self._until_s)
         path = parts.path + (f"?{parts.query}" if parts.query else "")
         headers = {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
         if self.credentials.authorization:
@@ -154,12 +129,6 @@ class Page:
             why = f"HTTP {answer.status}" if answer.status != http.client.OK else f"more than {self.most} bytes"
             raise UnreadableError(f"{self.url}: {why}: {body[:100].decode(errors='replace')}")
         return body
-
-    def _answer(self, connection: Any, **options: Any) -> http.client.HTTPResponse:
-        """Return the answer on a connection, with a deadline for its headers and its body."""
-        answer = http.client.HTTPResponse(connection, **options)
-        answer.fp = io.BufferedReader(_Timed(answer.fp.detach(), connection, self._until_s))
-        return answer
 
     def close(self) -> None:
         if self._connection is not None:

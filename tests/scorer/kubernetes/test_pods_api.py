@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -12,8 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from scorer.kubernetes import api_calls, pods_api
 from scorer.kubernetes.pods_api import PODS, SELECTED, ApiError, ApiServer
 from scorer.kubernetes.pods_body import Bookmark, OnePod
+from tests.dripping import dripping
 
 
 class Server(ThreadingHTTPServer):
@@ -152,3 +155,22 @@ def test_a_list_that_fails_is_an_error(server: Server) -> None:
             list(api(server).pages(PODS))
     with pytest.raises(ApiError, match="refused"):
         list(ApiServer(host="127.0.0.1", port=1).pages(PODS))
+
+
+@pytest.mark.parametrize("first", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"], ids=["head", "body"])
+def test_an_answer_that_drips_is_none(first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list, an end of a watch and a single call have a deadline for the whole of their answer."""
+    monkeypatch.setattr(pods_api, "WATCH_S", 0.1)
+    monkeypatch.setattr(api_calls, "ANSWER_S", 0.3)
+    with dripping(first) as where:
+        host, port = where.split(":")
+        api = ApiServer(host=host, port=int(port), silent_s=0.3)
+        for ask in (
+            lambda: list(api.pages(PODS)),
+            lambda: list(api.watch(PODS, "1")),
+            lambda: api_calls.Calls(api).call("POST", "/x", b"{}"),
+        ):
+            begun_s = time.monotonic()
+            with pytest.raises((ApiError, api_calls.NoAnswer), match="TimeoutError"):
+                ask()
+            assert time.monotonic() - begun_s < 2.0

@@ -7,8 +7,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.sample import MachineFacts, Message, Sample
+from schemas.process.page_server import PageServer, StartResponse
 from schemas.process.settings import SettingsError
 from streams.bridge.__main__ import main, scrape
 from streams.bridge.formats.assembler import Assembler
@@ -26,6 +26,7 @@ from streams.bridge.formats.node_exporter import CPU, IDLE, missing, name_of, po
 from streams.bridge.formats.points import Point, UnreadableError
 from streams.bridge.scraping import Asker, Credentials, Page, Scraper, Target
 from streams.bridge.settings import BridgeSettings
+from tests.dripping import dripping
 from tests.rows import each_row
 
 T = 1_795_000_000
@@ -163,28 +164,6 @@ def test_a_page_is_read_in_time(name: str, line: bytes) -> None:
     assert name_of(values) == "db1"
 
 
-@contextmanager
-def dripping(first: bytes) -> Iterator[str]:
-    """Serve a byte each 50 ms after these, for ever; yield HOST:PORT."""
-    stop = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve() -> None:
-            connection, _ = listener.accept()
-            with connection, suppress(OSError):
-                connection.sendall(first)
-                while not stop.wait(0.05):
-                    connection.sendall(b"x")
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield f"127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            stop.set()
-            thread.join()
-
-
 @pytest.mark.parametrize("first", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"], ids=["head", "body"])
 def test_an_answer_that_drips_is_none(first: bytes) -> None:
     """There is a deadline for the whole of it, not for each byte."""
@@ -193,6 +172,34 @@ def test_an_answer_that_drips_is_none(first: bytes) -> None:
         with pytest.raises(TimeoutError):
             Page(f"http://{where}/metrics", 0.3).get()
         assert time.monotonic() - begun_s < 1.0
+
+
+def test_forty_targets_that_drip_hold_up_no_other() -> None:
+    """More than there are threads: two that answer are read in each interval, from the second on."""
+
+    def answer(_: object, start: StartResponse) -> list[bytes]:
+        start("200 OK", [])
+        return [page(1, 2)]
+
+    good = PageServer(answer, "127.0.0.1", 0)
+    try:
+        with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n") as where:
+            slow = [Target.read(f"slow{number}={where}") for number in range(40)]
+            fine = [Target.read(f"fine{number}=127.0.0.1:{good.port}") for number in range(2)]
+            scraper, stop, found = Scraper([*slow, *fine], 0.5, 0.3), threading.Event(), list[Point]()
+
+            def take(points: Sequence[Point]) -> None:
+                found.extend(points)
+                if scraper.counts["read"] >= 10:
+                    stop.set()
+
+            begun_s = time.monotonic()
+            scraper.run(stop, take)
+            assert time.monotonic() - begun_s < 15.0
+        assert {point.machine for point in found} == {"fine0", "fine1"}
+        assert scraper.counts["away"] >= 40
+    finally:
+        good.stop()
 
 
 @each_row(
