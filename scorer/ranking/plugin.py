@@ -42,8 +42,6 @@ class Plugin:
     """The fields of a request that nothing else in a profile upholds (`scorer.ranking.profiles.looked_at`)."""
     struct: ClassVar[np.dtype[Any]] = NONE
     """The settings as the C function reads them."""
-    fixed: ClassVar[bool] = True
-    """Whether they are the same for every request."""
 
     @property
     def reasons(self) -> Sequence[str]:
@@ -63,7 +61,7 @@ class Plugin:
         """Return whether the plugin looks at this request."""
         return True
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+    def settings(self) -> NDArray[Any]:
         """Return the settings as a value of ``struct``."""
         return np.zeros((), NONE)
 

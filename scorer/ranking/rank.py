@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from schemas.rpc.request import Request
 from scorer.ranking.formulas.selectors import check_selectors
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.kernel import binding
-from scorer.ranking.kernel.binding import TIE, address
-from scorer.ranking.kernel.layout import AS_IT_IS, CODE, GIVEN, MIN_MAX, MODEL, OF_MEANS, PLAIN, USE
+from scorer.ranking.kernel.binding import TIE, Models, Records, Uses
+from scorer.ranking.kernel.layout import AS_IT_IS, CODE, FOREIGN, GIVEN, MIN_MAX, OF_MEANS
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.machines.table import Table
 from scorer.ranking.machines.what_if import WhatIf
@@ -76,119 +75,76 @@ class Decision:
         self.machines = self.seen.machines()
         self.count = len(self.machines)
         self.refused: Codes = np.zeros(self.count, np.int32)
-        self.kept: list[Any] = []
-        """What the C functions' structs point to."""
-        self._places: dict[int, tuple[int, ...]] = {}
+        self.filters = Uses(self.count)
+        self.scores = Uses(self.count, len(self.profile.scores))
+        self._records: dict[int, Records] = {}
         self.verdicts: list[Verdict] = []
         self.terms: list[ScoreTerm] = []
-        self._filters: list[tuple[Any, ...]] = []
-        self._scores: list[tuple[Any, ...]] = []
         self.far = False
         """Whether one more instance changes what is read of other machines, so that each is ranked by itself."""
         for position, placed in enumerate(self.profile.filters, 1):
-            machines = self.seen.machines(placed.load_model)
-            if not plugins.wanted(placed.filter, request, machines):
+            machines, of, code = self.seen.machines(placed.load_model), placed.compiled, position * CODE
+            if (of is None or of.asks) and not plugins.wanted(placed.filter, request, machines):
                 continue
-            code, use, reasons = position * CODE, -1, (getattr(placed.filter, "reason", ""),)
-            if placed.compiled is not None:
-                use, reasons = len(self._filters), placed.filter.reasons
-                self._filters.append(self._use(placed.filter, placed.compiled, machines, code=code))
-            else:
-                self.far = True
+            use, reasons = -1, (getattr(placed.filter, "reason", ""),) if of is None else of.reasons
+            if of is not None:
+                use = self.filters.size
+                self._use(self.filters, placed.filter, of, machines, code=code)
+            self.far |= of is None
             self.verdicts.append(Verdict(placed, machines, code, reasons, use))
         for weighted in self.profile.scores if scores else ():
-            machines = self.seen.machines(weighted.load_model)
-            if weighted.weight > 0 and plugins.wanted(weighted.score, request, machines):
-                self._add_score(weighted, machines)
-        self.filters = np.array(self._filters, USE)
-        self.scores = np.array(self._scores, USE)
+            machines, of, how = self.seen.machines(weighted.load_model), weighted.compiled, _HOW[weighted.normalise]
+            if not weighted.weight > 0:
+                continue
+            if (of is None or of.asks) and not plugins.wanted(weighted.score, request, machines):
+                continue
+            use = self.scores.size
+            raw = self._use(self.scores, weighted.score, of, machines, how=how, weight=weighted.weight)
+            self.far |= of is None or how == GIVEN
+            self.terms.append(ScoreTerm(weighted, machines, raw, 1.0, 0.0, -1 if of is None else use))
 
-    # ---- what the C functions read
-
-    def _add_score(self, weighted: Any, machines: Machines) -> None:
-        raw, use = np.zeros(self.count), -1
-        if weighted.compiled is not None:
-            use = len(self._scores)
-            how = _HOW[weighted.normalise]
-            self.far |= how == GIVEN
-            self._scores.append(
-                self._use(weighted.score, weighted.compiled, machines, how=how, weight=weighted.weight, raw=raw)
+    def _use(self, uses: Uses, plugin: Any, of: Compiled | None, machines: Machines, **more: Any) -> Any:
+        """Add a plugin with what it reads; a score of another package has its place, too."""
+        records = self._records.get(id(machines))
+        if records is None:
+            patched, beside, _ = machines.what_if.rows(machines.table)
+            records = self._records[id(machines)] = Records(
+                machines.table.rows, machines.table.more, patched, beside, machines.query
             )
-        else:
-            self.far = True
-        self.terms.append(ScoreTerm(weighted, machines, raw, 1.0, 0.0, use))
-
-    def _use(
-        self, plugin: Any, compiled: Compiled, machines: Machines, *, code: int = 0, how: int = 0, weight: float = 0.0,
-        raw: Floats | None = None,
-    ) -> tuple[Any, ...]:  # fmt: skip
-        """Return a value of `USE`: a plugin with what it reads."""
-        settings = compiled.settings if compiled.settings is not None else plugin.settings(self.request, machines)
+        if of is None:
+            return uses.add(records, FOREIGN, None, **more)
+        if not of.reads:
+            return uses.add(records, of.number, of.settings, inner=of.inner, **more)
         columns, own = plugin.columns(self.request, machines), plugin.own(self.request, machines)
-        side = np.ascontiguousarray(np.array(columns, np.float64).T) if columns else None
-        added = np.array(own, np.float64) if own else None
         self.far |= plugin.far(self.request, machines)
-        self.kept += (settings, side, added)
-        return (
-            *self._where(machines), address(settings), 0 if side is None else address(side), len(columns),
-            compiled.number, code, plugin.inner, how, weight, 1.0, 0.0, 0 if raw is None else address(raw),
-            0 if added is None else address(added),
-        )  # fmt: skip
-
-    def _where(self, machines: Machines) -> tuple[int, ...]:
-        """Return where the rows, those of the what-if, and the query are, once for all plugins that read them."""
-        found = self._places.get(id(machines))
-        if found is None:
-            patched, more, _ = machines.what_if.rows(machines.table)
-            read = (machines.table.rows, machines.table.more, patched, more, machines.query)
-            self.kept += (machines, *read)
-            found = self._places[id(machines)] = tuple(map(address, read))
-        return found
+        return uses.add(records, of.number, of.settings, columns=columns, own=own, inner=of.inner, **more)
 
     # ---- evaluating
 
     def evaluate(self) -> None:
         """Put into ``refused`` the first refusal of each machine, and into each term its raw values."""
-        if self.scores.size:
-            self._tell_means()
-        foreign = [place for place, each in enumerate(self.verdicts) if each.use < 0]
         done = 0
-        for place in foreign:
-            until = sum(each.use >= 0 for each in self.verdicts[:place])
-            self._run(self.filters[done:until], self.scores[:0])
-            done = until
-            self._ask(self.verdicts[place])
+        for place, verdict in enumerate(self.verdicts):
+            if verdict.use < 0:
+                until = sum(each.use >= 0 for each in self.verdicts[:place])
+                self._run(slice(done, until), None)
+                done = until
+                self._ask(verdict)
         late = [term for term in self.terms if term.use < 0 or _among_feasible(term)]
-        self._run(self.filters[done:], self.scores if not late else self.scores[:0])
+        self._run(slice(done, None), None if late else self.scores)
         if late:
             feasible = self.refused == 0
             for term in self.terms:
                 term.machines.feasible = feasible
                 if _among_feasible(term):
-                    self._means(term.machines, self.refused)
-            self._run(self.filters[:0], self.scores)
+                    term.machines.survey(self.refused)
+            self._run(slice(0), self.scores)
             for term in late:
                 if term.use < 0:
                     term.raw[:] = term.weighted.score(self.request, term.machines)
 
-    def _run(self, filters: NDArray[Any], scores: NDArray[Any]) -> None:
-        if filters.size or scores.size:
-            binding.evaluate(self.count, filters, scores, self.machines.what_if.struct, self.refused)
-
-    def _tell_means(self) -> None:
-        """Put the fleet's means into the queries of the scores that read them."""
-        told: list[Machines] = []
-        for term in self.terms:
-            if term.use >= 0 and self.scores["inner"][term.use] == OF_MEANS and term.machines not in told:
-                self._means(term.machines, None)
-                told.append(term.machines)
-
-    def _means(self, machines: Machines, among: Codes | None) -> None:
-        what_if = machines.what_if
-        patched = what_if.rows(machines.table)[0]
-        binding.fleet_means(
-            self.count, address(machines.table.rows), address(patched), what_if.struct, machines.query, among
-        )
+    def _run(self, filters: slice, scores: Uses | None) -> None:
+        binding.evaluate(self.filters, filters, scores, self.machines.what_if.struct, self.refused)
 
     def _ask(self, verdict: Verdict) -> None:
         """Ask a filter of another package."""
@@ -207,35 +163,26 @@ class Decision:
 
     def compare(self) -> None:
         """Bring the scores that compare machines to 0-100, and cut those of the means."""
-        if (self.scores["inner"] != PLAIN).any():
-            binding.compare(self.count, self.refused, self.scores)
+        binding.compare(self.refused, self.scores)
 
     def finish(self) -> Ranking:
         """Return the ranking: values spread, added up and sorted."""
         self.machines.feasible = self.refused == 0
-        every = self._spread()
+        for place, term in enumerate(self.terms):
+            if term.weighted.normalise == "rank":
+                term.raw, slope, start = _places(term.raw, self.refused == 0)
+                self.scores.put(place, term.raw, slope, start)
         total, best = np.zeros(self.count), np.empty(min(BEST, self.count), np.int64)
         counts = np.zeros((len(self.profile.filters) + 1) * CODE, np.int64)
         order = order_of(self.machines.roster, self.profile.ties, self.request.id)
-        found = binding.finish(self.refused, every, order, total, best, counts)
-        for term, slope, start in zip(self.terms, every["slope"].tolist(), every["start"].tolist(), strict=True):
+        found = binding.finish(self.refused, self.scores, order, total, best, counts)
+        spread = zip(self.terms, self.scores.array["slope"].tolist(), self.scores.array["start"].tolist(), strict=True)
+        for term, slope, start in spread:
             term.slope, term.start = slope, start
         return Ranking(
             self.request, self.profile, self.machines, self.refused, total, self.verdicts, self.terms, counts, order,
-            (self.filters, self.scores), self.kept, best[:found],
+            (self.filters, self.scores), best[:found],
         )  # fmt: skip
-
-    def _spread(self) -> NDArray[Any]:
-        """Return a `USE` for each term; those that are spread by place have their places as raw values."""
-        every = np.zeros(len(self.terms), USE)
-        for place, term in enumerate(self.terms):
-            how = _HOW[term.weighted.normalise]
-            every[place]["how"], every[place]["weight"] = how, term.weighted.weight
-            every[place]["slope"] = 1.0
-            if how == GIVEN:
-                term.raw, every[place]["slope"], every[place]["start"] = _places(term.raw, self.refused == 0)
-            every[place]["raw"] = address(term.raw)
-        return every
 
     # ---- many copies
 
@@ -247,17 +194,15 @@ class Decision:
         what_if = self.machines.what_if.copy()
         what_if.reserve(what_if.count + min(count, self.count))
         models, tables = self._models(what_if)
-        read: list[Verdict | ScoreTerm] = [*self.verdicts, *self.terms]
-        for each in read:
-            uses = self.scores if isinstance(each, ScoreTerm) else self.filters
-            if each.use >= 0:
-                patched, more, _ = what_if.rows(each.machines.table)
-                uses["patched_rows"][each.use], uses["patched_more"][each.use] = address(patched), address(more)
-        of_means = [term.machines.table for term in self.terms if self.scores["inner"][term.use] == OF_MEANS]
+        for uses, each in ((self.filters, self.verdicts), (self.scores, self.terms)):
+            for one in each:
+                uses.patch(one.use, *what_if.rows(one.machines.table)[:2])
+        inner = self.scores.array["inner"]
+        of_means = [tables.index(term.machines.table) for term in self.terms if inner[term.use] == OF_MEANS]
         order = order_of(self.machines.roster, self.profile.ties, self.request.id)
         return binding.place_copies(
-            self.filters, self.scores, models, tables.index(of_means[0]) if of_means else -1, what_if.index,
-            what_if.count, self.refused, order, count,
+            self.filters, self.scores, models, of_means[0] if of_means else -1, what_if.index, what_if.count,
+            self.refused, order, count,
         )  # fmt: skip
 
     def room(self, most: int) -> Integers:
@@ -269,16 +214,14 @@ class Decision:
         models, _ = self._models(what_if)
         return binding.room(self.filters, models, what_if.index[: what_if.count], self.refused, most)
 
-    def _models(self, what_if: WhatIf) -> tuple[NDArray[Any], list[Table]]:
-        """Return a `MODEL` for each table that a plugin reads."""
+    def _models(self, what_if: WhatIf) -> tuple[Models, list[Table]]:
+        """Return the load models that plugins read, and the table of each."""
         read: list[Verdict | ScoreTerm] = [*self.verdicts, *self.terms]
         machines = {each.machines.table: each.machines for each in read}
-        models = np.zeros(max(1, len(machines)), MODEL)
-        for place, (table, of) in enumerate(machines.items()):
-            patched, more, _ = what_if.rows(table)
-            self.kept += (patched, more)
-            models[place] = tuple(map(address, (table.making, table.rows, table.more, patched, more, of.query)))
-        return models[: len(machines)], list(machines)
+        models = Models()
+        for table, of in machines.items():
+            models.add(table.making, table.rows, table.more, *what_if.rows(table)[:2], of.query)
+        return models, list(machines)
 
     def counts(self) -> Integers:
         """Return how many machines each refusal has, by its number in ``refused``."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from schemas.rpc.request import Request
 from scorer.ledger.record.limits import Limit, one_to_a_port
-from scorer.ranking.kernel.binding import TIE, best_among, explain, explain_all
+from scorer.ranking.kernel.binding import TIE, Uses, best_among, explain, explain_all
 from scorer.ranking.kernel.layout import CODE
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles import plugins
@@ -89,10 +89,8 @@ class Ranking:
     """How many machines each refusal has, by its number in ``refused``."""
     order: NDArray[np.uint64] = field(repr=False)
     """[n] Of equal totals the lowest comes first."""
-    uses: tuple[NDArray[Any], NDArray[Any]] = field(repr=False)
+    uses: tuple[Uses, Uses] = field(repr=False)
     """The C functions of filters and scores, with what they read."""
-    kept: list[Any] = field(repr=False)
-    """What these point to."""
     _best_rows: Integers = field(default_factory=lambda: NO_ROWS, repr=False)
 
     @cached_property
@@ -161,8 +159,9 @@ class Ranking:
         """Return the limits of the profile's filters for a request on some machines, and one instance a port."""
         index, found = np.array(rows, np.int64), list[Limit]()
         for placed in self.profile.filters:
-            own = next((each.machines for each in self.verdicts if each.placed is placed), self.machines)
-            found += plugins.limits(placed.filter, request, own.of(request).take(index))
+            if hasattr(placed.filter, "limit"):
+                own = next((each.machines for each in self.verdicts if each.placed is placed), self.machines)
+                found += plugins.limits(placed.filter, request, own.of(request).take(index))
         known = {limit.measure for limit in found}
         return found + [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
 

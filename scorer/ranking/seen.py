@@ -49,9 +49,13 @@ class Seen:
         what_if = inputs.tables.what_if(inputs.overlay, snapshot)
         if what_if.overlay is not None or snapshot is not snapshot.origin:
             what_if.follow(table, snapshot)
+        found = Machines(table, what_if, snapshot, self._request, inputs.now_s)
+        found.query["stale_s"] = inputs.profile.stale_s
+        found.survey()
         if self._last_known is None:
-            self._last_known = is_silent(table.rows, inputs.profile.stale_s, inputs.now_s)
-        return Machines(table, what_if, snapshot, self._request, inputs.now_s, last_known=self._last_known)
+            self._last_known = is_silent(found.query)
+        found.last_known = found.query["last_known"] = self._last_known
+        return found
 
 
 def machines_of(inputs: RankingInputs, load_model: LoadModel | None = None, window_s: int = 0) -> Machines:

@@ -16,7 +16,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from scorer.ranking.kernel.binding import silent
 from scorer.ranking.profiles.profile import Profile
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.snapshot import Snapshot
@@ -26,9 +25,10 @@ SILENT_SHARE = 0.9
 _INTERVALS_MAX = 3.0
 
 
-def is_silent(rows: NDArray[np.void], stale_s: float, now_s: float) -> bool:
-    """Return whether the pipeline is silent, by the rows of a decision; False where no machine ever had data."""
-    return silent(rows, now_s, stale_s, SILENT_SHARE)
+def is_silent(query: NDArray[np.void]) -> bool:
+    """Return whether the pipeline is silent, by what a decision found; False where no machine ever had data."""
+    known = int(query["known"])
+    return known > 0 and known - int(query["fresh"]) >= math.ceil(SILENT_SHARE * known)
 
 
 def any_fresh(snapshot: Snapshot, profile: Profile, now_s: float) -> bool:

@@ -65,6 +65,7 @@ class MachineRules:
         codes: dict[tuple[Taint, ...], int] = {}
         self.taint_codes: Integers = np.array([codes.setdefault(rule.taints, len(codes)) for rule in said], np.int64)
         self.taint_sets: tuple[tuple[Taint, ...], ...] = tuple(codes)
+        self.taint_effects = {taint.effect for taints in codes for taint in taints}
 
     def with_facts(self, facts: Mapping[int, MachineFacts | None]) -> MachineRules:
         """Return the rules with other facts in some rows; columns that do not depend on these rows are shared."""

@@ -16,8 +16,6 @@ from scorer.ledger.view.overlay import Overlay, Readable
 from scorer.ranking.explanation import explain
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.kernel import binding
-from scorer.ranking.kernel.binding import address
-from scorer.ranking.kernel.layout import USE
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile import LoadModel, PlacedFilter, Profile, WeightedScore
@@ -176,9 +174,11 @@ def allowed(
 
 def compared(raw: Floats, inner: int) -> Floats:
     """Return what values are among those of other machines, by the function that a decision calls."""
-    values, use = raw.copy(), np.zeros(1, USE)
-    use["inner"], use["raw"] = inner, address(values)
-    binding.compare(values.size, np.zeros(values.size, np.int32), use)
+    uses = binding.Uses(raw.size, 1)
+    values = uses.add(binding.Records(*[raw] * 5), 0, None, inner=inner)
+    assert values is not None
+    values[:] = raw
+    binding.compare(np.zeros(raw.size, np.int32), uses)
     return values
 
 

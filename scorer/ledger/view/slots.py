@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from zlib import crc32
 
 import numpy as np
@@ -30,6 +32,7 @@ INSTANCE = np.dtype(
     align=True,
 )  # fmt: skip
 """``Instance`` of ``scorer/ranking/kernel/row.h``, which says what each field is."""
+_PACKED = Struct(f"{3 * _R + 4}d3qbB{_R}?0q")
 
 
 @dataclass(eq=False)
@@ -190,18 +193,15 @@ def record_of(instance: Instance, machine: int) -> tuple[object, ...]:
 
 def request_record(request: Request) -> NDArray[np.void]:
     """Return [1]: the instance that a request asks for, as a record that has not started."""
-    declared = [tuple(float(of.get(name, -1.0)) for name in RESOURCES) for of in (request.limits, request.expected)]
     given = request.given_amounts()
-    return np.array(
-        [
-            (
-                tuple(amount or 0.0 for amount in given), _declared(declared[0]), _declared(declared[1]), 0.0, 0.0, 0.0,
-                float(request.maxmemory), 0, code_of_kind(kind_of(request)), 0, _CLASS[request.priority_class], 0,
-                tuple(amount is None for amount in given),
-            )
-        ],
-        INSTANCE,
+    packed = _PACKED.pack(
+        *(amount or 0.0 for amount in given),
+        *(float(request.limits.get(name, math.nan)) for name in RESOURCES),
+        *(float(request.expected.get(name, math.nan)) for name in RESOURCES),
+        0.0, 0.0, 0.0, request.maxmemory, 0, code_of_kind(kind_of(request)), 0, _CLASS[request.priority_class], 0,
+        *(amount is None for amount in given),
     )  # fmt: skip
+    return np.frombuffer(packed, INSTANCE)
 
 
 def _record(one: Instance, machine: int, kind: int, keeps: int) -> tuple[object, ...]:

@@ -20,7 +20,6 @@ from scorer.ranking.estimates.measured_use import SIZE
 from scorer.ranking.explanation.refusals import refusals
 from scorer.ranking.explanation.terms import described, verdicts
 from scorer.ranking.inputs import quiet
-from scorer.ranking.kernel.binding import data_state
 from scorer.ranking.ranking import Ranking
 from scorer.ranking.scores.apart import Apart
 from scorer.ranking.scores.spread import Spread
@@ -37,14 +36,14 @@ def warnings(ranking: Ranking, row: int | None) -> list[str]:
     """Return the warnings about the data behind an answer that chooses the machine in ``row`` (None: no machine)."""
     machines, stale_s = ranking.machines, ranking.profile.stale_s
     now_s, fleet = machines.now_s, len(machines)
-    state = data_state(machines.table.rows, now_s - stale_s)
+    newest_s = now_s - float(machines.query["newest_at"])
+    known, stale, warming = (int(machines.query[name]) for name in ("known", "stale", "warming"))
     found = [f"no machine has the label {topology!r}, which a rule looks at" for topology in sorted(_unknown(ranking))]
     if machines.requests_alone:
         found.append(f"no machine has data younger than {stale_s:g} s: ranked by requests alone")
     elif machines.last_known:
-        newest_s = now_s - state.newest_at
-        stale = f"{state.stale} of {state.known} machines have stale data, the newest {newest_s:.0f} s old"
-        return [*found, f"{stale}: ranked by the last known load and what was placed since"]
+        aged = f"{stale} of {known} machines have stale data, the newest {newest_s:.0f} s old"
+        return [*found, f"{aged}: ranked by the last known load and what was placed since"]
     elif row is not None:
         one = machines.table.rows[row]
         age_s = now_s - float(one["seen_at"])
@@ -56,10 +55,10 @@ def warnings(ranking: Ranking, row: int | None) -> list[str]:
             found.append(f"{machines.name(row)} is warming: {float(one['coverage']):.0%} of its window is covered")
     if row is not None and (beside := _beside(ranking, row)):
         found.append(beside)
-    if state.warming:
-        found.append(f"{state.warming} of {fleet} machines {'is' if state.warming == 1 else 'are'} warming")
-    if state.stale:
-        found.append(f"{state.stale} of {fleet} machines have data older than {stale_s:g} s")
+    if warming:
+        found.append(f"{warming} of {fleet} machines {'is' if warming == 1 else 'are'} warming")
+    if stale:
+        found.append(f"{stale} of {fleet} machines have data older than {stale_s:g} s")
     return found
 
 

@@ -6,16 +6,17 @@ typedef struct {
 static inline int64_t daily_peak(const Row *m, const More *c, const Query *q, const DailyPeak *p, const double *x,
                                  double *said) {
     int64_t found = 0;
-    for (int d = 0; d < p->days; d++) {
+    for (int d = 0; d < p->days && (said || !found); d++) {
+        const double *peak = m->peak[p->day[d]];
+        int over = 0;
         for (int r = 0; r < R; r++) {
-            double limit = p->thresholds[r] > 0 ? p->thresholds[r] * m->allocatable[r] : INFINITY;
-            double peak = m->peak[p->day[d]][r];
-            if (said) {
-                said[d * R + r] = peak + q->expected[r];
-                said[DAYS * R + r] = limit;
-            }
-            if (!found && limit * (1 + ROUNDING) - peak < q->expected[r]) found = d + 1;
+            double limit = p->thresholds[r] * m->allocatable[r];
+            over |= (p->thresholds[r] > 0) & (limit * (1 + ROUNDING) - peak[r] < q->expected[r]);
+            if (!said) continue;
+            said[d * R + r] = peak[r] + q->expected[r];
+            said[DAYS * R + r] = limit;
         }
+        if (over && !found) found = d + 1;
     }
     return found;
 }

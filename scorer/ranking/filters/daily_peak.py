@@ -56,7 +56,7 @@ class DailyPeak(Plugin):
         """Skip while no threshold is set."""
         return any(self.thresholds.values()) and not machines.requests_alone
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+    def settings(self) -> NDArray[Any]:
         days = [DAYS.index(day) for day in self.days[: len(DAYS)]]
         thresholds = [self.thresholds.get(name, 0.0) for name in RESOURCES]
         found = settings(self.struct, thresholds=thresholds, days=len(days))

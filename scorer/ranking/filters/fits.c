@@ -1,11 +1,9 @@
 typedef struct {
-    double amounts[R]; /* what the request counts as */
     double ratio[R];
     double missing[R];      /* what an instance counts as that gives no amount */
     uint8_t sold[R];        /* whether a resource is sold by class */
     int32_t promised_alone; /* usage is not compared */
-    int32_t by_class;       /* 0; else 1 for prod, 2 for a class that gets what others leave */
-    int32_t ratio_columns;
+    int32_t by_class, ratio_columns, plain;
 } Fits;
 
 #define FITS_WHYS 8 /* reasons a resource, at most */
@@ -25,12 +23,24 @@ static inline int64_t short_of(int r, double amount, double left, double most, d
     return FITS_WHYS * r + why;
 }
 
+/* Return whether all that is asked for is left by the plain rule: of most machines, at a fifth of what follows. */
+static inline int left_plain(const Row *m, const Query *q, const Fits *p) {
+    int left = p->plain && !m->own_ratio;
+    for (int r = 0; r < R; r++) {
+        double most = m->allocatable[r] * p->ratio[r], amount = q->amounts[r];
+        int unused = largest(most, m->allocatable[r]) * (1 + ROUNDING) - m->mean[r] >= amount;
+        left &= (amount <= 0) | ((most * (1 + ROUNDING) - m->allocated[r] >= amount) & (p->promised_alone | unused));
+    }
+    return left;
+}
+
 /* x: by class what is left, the most, what is used (each R), and whether data is too old; else, with ratio_columns, the
    ratios. */
 static inline int64_t fits(const Row *m, const More *c, const Query *q, const Fits *p, const double *x, double *said) {
+    if (!said && left_plain(m, q, p)) return 0;
     int64_t found = 0;
     for (int r = 0; r < R; r++) {
-        double amount = p->amounts[r];
+        double amount = q->amounts[r] + (q->missing[r] ? p->missing[r] : 0.0);
         if (amount <= 0 && !said) continue;
         double ratio = p->ratio_columns ? x[r] : p->ratio[r];
         if (m->own_ratio && isfinite(c->ratio[r])) ratio = c->ratio[r];
@@ -51,7 +61,7 @@ static inline int64_t fits(const Row *m, const More *c, const Query *q, const Fi
             continue;
         }
         left = x[r];
-        int reclaims = p->by_class == 2 && p->sold[r];
+        int reclaims = q->priority_class != PROD && p->sold[r];
         double used = reclaims || !p->promised_alone ? x[2 * R + r] : 0.0;
         found = short_of(r, amount, left, most, used, p);
         if (found != FITS_WHYS * r + FITS_FULL || !p->sold[r]) continue;

@@ -67,10 +67,9 @@ class Fits(Plugin):
     name = "fits"
     reason = "too small"
     struct = struct(
-        amounts=("f8", R), ratio=("f8", R), missing=("f8", R), sold=("?", R), promised_alone="i4", by_class="i4",
-        ratio_columns="i4",
+        ratio=("f8", R), missing=("f8", R), sold=("?", R), promised_alone="i4", by_class="i4", ratio_columns="i4",
+        plain="i4",
     )  # fmt: skip
-    fixed = False
 
     basis: Literal["taken", "requests"] = "taken"
     default_cpu: float = 0.0
@@ -116,18 +115,17 @@ class Fits(Plugin):
         """Have sums by class where each class has one of its own."""
         return frozenset() if self.classes is None else frozenset(["classes"])
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+    def settings(self) -> NDArray[Any]:
         classes, defaults = self.classes, [self.default_cpu, self.default_memory, *[0.0] * (R - 2)]
-        reclaims = 2 if request.priority_class != "prod" else 1
         return settings(
             self.struct,
-            amounts=self._amounts(machines),
             ratio=[self.ratio.get(name, 1.0) for name in RESOURCES],
             missing=defaults,
             sold=[classes is not None and row in classes.rows for row in range(R)],
             promised_alone=self.basis == "requests",
-            by_class=0 if classes is None else reclaims,
+            by_class=classes is not None,
             ratio_columns=bool(self.ratio_where) and classes is None,
+            plain=classes is None and not self.ratio_where and not any(defaults),
         )
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:

@@ -42,7 +42,7 @@ class Fresh(Plugin):
         """Skip when the ranking is by requests alone."""
         return not machines.requests_alone
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+    def settings(self) -> NDArray[Any]:
         return settings(self.struct, age_s_max=self.age_s_max, intervals_max=self.intervals_max)
 
     @property

@@ -1,10 +1,6 @@
-typedef struct {
-    double most;
-} Masters;
-
-/* x: masters of the cluster. */
-static inline int64_t masters(const Row *m, const More *c, const Query *q, const Masters *p, const double *x,
+/* x: masters of the cluster, and the most that may be there. */
+static inline int64_t masters(const Row *m, const More *c, const Query *q, const None *p, const double *x,
                               double *said) {
-    return x[0] + 1.0 > p->most;
+    return x[0] + 1.0 > x[1];
 }
-FILTER(masters, Masters)
+FILTER(masters, None)

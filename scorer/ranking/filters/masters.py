@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from numpy.typing import NDArray
+import numpy as np
 
 from scorer.ledger.record.limits import Limit, in_role
-from scorer.ranking.kernel.layout import struct
-from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
+from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
 @dataclass(frozen=True)
@@ -24,8 +22,6 @@ class Masters(Plugin):
     name = "masters"
     reason = "too many masters of the cluster"
     looks_at = ("cluster_masters",)
-    struct = struct(most="f8")
-    fixed = False
 
     share: float = 0.5
     role: str = "master"
@@ -38,16 +34,13 @@ class Masters(Plugin):
         """Skip an instance that is no master, and one whose request does not say how many masters the cluster has."""
         return bool(request.cluster) and request.role == self.role and request.cluster_masters > 0
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return the most masters of the cluster on one machine."""
-        return settings(self.struct, most=self._most(request))
-
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        return (machines.tally(frozenset([("cluster", request.cluster), ("role", self.role)])),)
+        there = machines.tally(frozenset([("cluster", request.cluster), ("role", self.role)]))
+        return (there, np.full(there.shape, float(self._most(request))))
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
         """Return that it is one more."""
-        return (1.0,)
+        return (1.0, 0.0)
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
         """Limit the number of the cluster's masters."""

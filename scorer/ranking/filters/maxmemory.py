@@ -32,7 +32,7 @@ class Maxmemory(Plugin):
     def wanted(self, request: Request, machines: Machines) -> bool:
         return float(request.maxmemory) > 0
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+    def settings(self) -> NDArray[Any]:
         return settings(self.struct, share=self.share)
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:

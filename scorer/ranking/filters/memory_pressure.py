@@ -39,7 +39,7 @@ class MemoryPressure(Plugin):
             return False
         return self.available_min > 0 and not machines.requests_alone
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+    def settings(self) -> NDArray[Any]:
         return settings(self.struct, available_min=self.available_min)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:

@@ -1,6 +1,6 @@
-/* settings: by number of a set of taints, whether the request does not tolerate it. */
-static inline int64_t taints(const Row *m, const More *c, const Query *q, const uint8_t *p, const double *x,
+/* x: taints that the request does not tolerate. */
+static inline int64_t taints(const Row *m, const More *c, const Query *q, const None *p, const double *x,
                              double *said) {
-    return p[m->taints];
+    return x[0] > 0;
 }
-FILTER(taints, uint8_t)
+FILTER(taints, None)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from scorer.ranking.formulas.tolerations import untolerated
+from scorer.ranking.formulas.tolerations import left_of, untolerated
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
@@ -19,17 +16,14 @@ class Taints(Plugin):
     name = "taints"
     reason = "tainted"
     looks_at = ("tolerations",)
-    struct = np.dtype(np.uint8)
-    fixed = False
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip while no machine has such a taint."""
-        return any(taint.effect == "refuse" for taints in machines.rules.taint_sets for taint in taints)
+        return "refuse" in machines.rules.taint_effects
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Say of each set of taints whether the request does not tolerate it."""
-        sets = machines.rules.taint_sets
-        return np.array([bool(untolerated(taints, request.tolerations, "refuse")) for taints in sets], np.uint8)
+    def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
+        """Count the taints that the request does not tolerate."""
+        return (left_of(machines.rules, request.tolerations, "refuse"),)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         taints = machines.rules.taint_sets[int(machines.rule("taint_codes")[position])]

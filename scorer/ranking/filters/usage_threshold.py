@@ -99,8 +99,7 @@ class UsageThreshold(Plugin):
         prod = self.prod_thresholds or rules.has_prod_thresholds
         return frozenset([*(["statistics"] if percentiles else []), *(["prod"] if prod else [])])
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return the thresholds, and how they are compared."""
+    def settings(self) -> NDArray[Any]:
         by_name = (
             ("thresholds", self.thresholds), ("percentiles", self.percentile_thresholds),
             ("prod", self.prod_thresholds),

@@ -33,7 +33,7 @@ class Warming(Plugin):
         """Skip when any coverage is enough, or when the ranking is by requests alone."""
         return self.coverage_min > 0 and not machines.requests_alone
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
+    def settings(self) -> NDArray[Any]:
         return settings(self.struct, coverage_min=self.coverage_min)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:

@@ -36,10 +36,9 @@ class Allocation(Plugin):
     """
 
     struct = struct(
-        weights=("f8", R), added=("f8", R), missing=("f8", R), units=("f8", R), basis="i4", rounding="i4", form="i4",
+        weights=("f8", R), missing=("f8", R), units=("f8", R), extended=("?", R), basis="i4", rounding="i4", form="i4",
         points="i4", utilization=("f8", POINTS_MAX), score=("f8", POINTS_MAX),
     )  # fmt: skip
-    fixed = False
 
     weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "memory": 1.0})
     basis: Literal["requests", "used", "taken"] = "requests"
@@ -67,15 +66,13 @@ class Allocation(Plugin):
             if self.weights.get(name, 0.0) > 0 and (name not in self.extended or machines.amounts[resource] > 0)
         ]
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return the weights of the resources that count, and what the instance adds."""
-        rows = self.rows(machines)
+    def settings(self) -> NDArray[Any]:
         return settings(
             self.struct,
-            weights=[self.weights.get(name, 0.0) if row in rows else 0.0 for row, name in enumerate(RESOURCES)],
-            added=self.added(machines),
+            weights=[self.weights.get(name, 0.0) for name in RESOURCES],
             missing=[self.default_cpu, self.default_memory, *[0.0] * (R - 2)],
             units=INTEGER_UNITS[:, 0],
+            extended=[name in self.extended for name in RESOURCES],
             basis=("requests", "used", "taken").index(self.basis),
             rounding=self.rounding,
         )

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from schemas.messages.operator import Taint
 from schemas.rpc.request import Toleration
+from scorer.snapshot.arrays import Floats
+from scorer.snapshot.rules import MachineRules
 
 
 def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
@@ -19,3 +23,10 @@ def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
 def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration], effect: str) -> list[Taint]:
     """Return the taints of one effect that no toleration matches."""
     return [taint for taint in taints if taint.effect == effect and not tolerated(taint, tolerations)]
+
+
+def left_of(rules: MachineRules, tolerations: Sequence[Toleration], effect: str) -> Floats:
+    """Return [M]: how many taints of one effect each machine has that no toleration matches."""
+    counts = np.array([len(untolerated(taints, tolerations, effect)) for taints in rules.taint_sets], np.float64)
+    found: Floats = counts[rules.taint_codes]
+    return found

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from struct import Struct
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scorer.ranking.kernel.layout import SAID_MAX, STRUCTS, R
+from scorer.ranking.kernel.layout import MODEL, SAID_MAX, STRUCTS, USE, R
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 LIBRARY = Path(__file__).with_name("kernel.so")
@@ -26,9 +27,9 @@ TIE = 1e-9
 """Totals in the same whole number of these are equal."""
 
 _FUNCTIONS = {
-    "begin": 1, "plugin_number": 3, "make_rows": 11, "expected": 4, "evaluate": 7, "explain": 5, "fleet_means": 6,
+    "begin": 1, "plugin_number": 3, "make_rows": 11, "expected": 4, "evaluate": 7, "explain": 5, "survey": 6, "ask": 3,
     "compare": 4, "finish": 9, "best_among": 7, "place_copies": 16,
-    "silent": 3, "data_state": 4, "explain_all": 5, "room": 9,
+    "explain_all": 5, "room": 9,
 }  # fmt: skip
 """How many arguments each has."""
 
@@ -104,56 +105,141 @@ def expected(making: NDArray[Any], instances: NDArray[Any]) -> Floats:
     return found
 
 
+_USE = Struct("7Q5q3d2Q")
+assert _USE.size == USE.itemsize
+
+
+class Pinned:
+    """An array, and where it is in memory."""
+
+    __slots__ = ("array", "at")
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        self.at = address(array)
+
+
+class Records:
+    """What plugins read under one load model: rows, what is read besides, both of the what-if, and the query."""
+
+    __slots__ = ("at", "kept")
+
+    def __init__(self, *arrays: NDArray[Any]) -> None:
+        self.kept = arrays
+        self.at = tuple(map(address, arrays))
+
+
+class Uses:
+    """Filters or scores for one request, in their order, with what each reads: an array of `USE`."""
+
+    def __init__(self, machines: int, scores: int = 0) -> None:
+        """``scores``: so many of them at most."""
+        self._packed = bytearray()
+        self._kept: list[object] = []
+        self._raw = Pinned(np.zeros((scores, machines)))
+        self.size = 0
+
+    def add(
+        self, records: Records, number: int, settings: Pinned | None, *, columns: Sequence[Floats] = (),
+        own: Sequence[float] = (), code: int = 0, inner: int = 0, how: int = 0, weight: float = 0.0,
+    ) -> Floats | None:  # fmt: skip
+        """Add a filter with its code, or a score; return [M] where the values of a score will be."""
+        side = added = raw = None
+        if columns:
+            side = np.ascontiguousarray(columns[0]) if len(columns) == 1 else np.stack(columns, axis=1)
+        if own:
+            added = np.array(own)
+        raw_at = 0
+        if not code:
+            raw = self._raw.array[self.size]
+            raw_at = self._raw.at + self.size * self._raw.array.strides[0]
+        self._kept += (records, settings, side, added)
+        self._packed += _USE.pack(
+            *records.at, 0 if settings is None else settings.at, 0 if side is None else address(side), len(columns),
+            number, code, inner, how, weight, 1.0, 0.0, raw_at, 0 if added is None else address(added),
+        )  # fmt: skip
+        self.size += 1
+        return raw
+
+    @cached_property
+    def array(self) -> NDArray[Any]:
+        """[size] of `USE`, when all are there."""
+        return np.frombuffer(self._packed, USE)
+
+    @cached_property
+    def at(self) -> int:
+        """Where it is."""
+        return address(self.array)
+
+    def put(self, number: int, raw: Floats, slope: float, start: float) -> None:
+        """Put other values in place of those of a score."""
+        self._kept.append(raw)
+        for name, value in (("raw", address(raw)), ("slope", slope), ("start", start)):
+            self.array[number][name] = value
+
+    def patch(self, number: int, rows: NDArray[Any], more: NDArray[Any]) -> None:
+        """Give a plugin other rows of a what-if."""
+        self._kept += (rows, more)
+        self.array[number]["patched_rows"], self.array[number]["patched_more"] = address(rows), address(more)
+
+
 def evaluate(
-    machines: int, filters: NDArray[Any], scores: NDArray[Any], patches: NDArray[Any], refused: NDArray[np.int32]
+    filters: Uses, some: slice, scores: Uses | None, patches: NDArray[Any], refused: NDArray[np.int32]
 ) -> None:
-    """Put into refused [M] the first refusal of each machine, and into each score's raw its values of the others."""
-    _library.evaluate(
-        machines, address(filters), filters.size, address(scores), scores.size, address(patches), address(refused)
-    )
+    """Put into refused [M] the first refusal of each machine by some filters, into each score's raw its values.
+
+    Machines that are refused already are passed over.
+    """
+    first, last, _ = some.indices(filters.size)
+    at, size = (0, 0) if scores is None else (scores.at, scores.size)
+    if first < last or size:
+        _library.evaluate(
+            refused.size, filters.at + first * USE.itemsize, last - first, at, size, address(patches), address(refused)
+        )
 
 
-def explain(use: NDArray[Any], number: int, row: int, patch: int, *, is_score: bool) -> tuple[float, Floats]:
+def explain(uses: Uses, number: int, row: int, patch: int, *, is_score: bool) -> tuple[float, Floats]:
     """Return the reason's number, or the value, of one machine by one of some plugins, and the numbers behind it."""
     said = np.full(SAID_MAX, np.nan)
-    found = _library.explain(address(use) + number * use.itemsize, is_score, row, patch, address(said))
+    found = _library.explain(uses.at + number * USE.itemsize, is_score, row, patch, address(said))
     return found, said
 
 
-def explain_all(use: NDArray[Any], number: int, machines: int, *, is_score: bool) -> Floats:
+def explain_all(uses: Uses, number: int, machines: int, *, is_score: bool) -> Floats:
     """Return [M, SAID_MAX]: the numbers behind the verdict of one plugin on each machine."""
     said = np.full((machines, SAID_MAX), np.nan)
-    _library.explain_all(address(use) + number * use.itemsize, is_score, machines, SAID_MAX, address(said))
+    _library.explain_all(uses.at + number * USE.itemsize, is_score, machines, SAID_MAX, address(said))
     return said
 
 
-def fleet_means(
-    machines: int, rows: int, patched: int, patches: NDArray[Any], query: NDArray[Any], among: NDArray[np.int32] | None
-) -> None:
-    """Put the fleet's mean utilizations into the query; ``among``: refusals, so that only feasible machines count."""
-    of = 0 if among is None else address(among)
-    _library.fleet_means(machines, rows, patched, address(patches), of, address(query))
+def ask(making: NDArray[Any], instance: NDArray[Any], query: NDArray[Any]) -> None:
+    """Put into the query what a request asks for; ``instance``: the request as a record."""
+    _library.ask(address(making), address(instance), address(query))
 
 
-def compare(machines: int, refused: NDArray[np.int32], scores: NDArray[Any]) -> None:
+def survey(
+    rows: NDArray[Any], patched: NDArray[Any], patches: NDArray[Any], query: NDArray[Any],
+    refused: NDArray[np.int32] | None = None,
+) -> None:  # fmt: skip
+    """Put into the query the mean utilizations of the fleet, and how old its data is (``survey`` in `evaluate.h`)."""
+    among = 0 if refused is None else address(refused)
+    _library.survey(rows.size, address(rows), address(patched), address(patches), among, address(query))
+
+
+def compare(refused: NDArray[np.int32], scores: Uses) -> None:
     """Put in place of the raw values of scores that compare machines what they are among the feasible ones."""
-    _library.compare(machines, address(refused), address(scores), scores.size)
+    _library.compare(refused.size, address(refused), scores.at, scores.size)
 
 
 def finish(
-    refused: NDArray[np.int32],
-    scores: NDArray[Any],
-    order: NDArray[np.uint64],
-    total: Floats,
-    best: Integers,
-    counts: Integers,
+    refused: NDArray[np.int32], scores: Uses, order: NDArray[np.uint64], total: Floats, best: Integers, counts: Integers
 ) -> int:
     """Put the weighted mean into total [M], the best rows into best, the machines by refusal into counts.
 
     Returns how many are in best.
     """
     found: int = _library.finish(
-        refused.size, address(refused), address(scores), scores.size, address(order), address(total), address(best),
+        refused.size, address(refused), scores.at, scores.size, address(order), address(total), address(best),
         best.size, address(counts),
     )  # fmt: skip
     return found
@@ -171,36 +257,50 @@ def best_among(
     return best[:found]
 
 
+class Models:
+    """Load models of a batch: the making of rows, the rows and what is read besides, those of a what-if, the query."""
+
+    def __init__(self) -> None:
+        self._packed: list[tuple[int, ...]] = []
+        self._kept: list[object] = []
+
+    def add(self, *arrays: NDArray[Any]) -> None:
+        """Add one."""
+        self._kept += arrays
+        self._packed.append(tuple(map(address, arrays)))
+
+    @cached_property
+    def array(self) -> NDArray[Any]:
+        """[size] of `MODEL`; with room for one at least."""
+        return np.array(self._packed or [(0,) * 6], MODEL)
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self._packed)
+
+
 def place_copies(
-    filters: NDArray[Any],
-    scores: NDArray[Any],
-    models: NDArray[Any],
-    of_means: int,
-    index: Integers,
-    patched: int,
-    refused: NDArray[np.int32],
-    order: NDArray[np.uint64],
-    count: int,
-) -> Integers:
+    filters: Uses, scores: Uses, models: Models, of_means: int, index: Integers, patched: int,
+    refused: NDArray[np.int32], order: NDArray[np.uint64], count: int,
+) -> Integers:  # fmt: skip
     """Return the rows of ``count`` copies of the request, each chosen as one-by-one would; fewer where none is left."""
     machines, chosen, place_of = refused.size, np.empty(count, np.int64), _place_of(index[:patched], refused.size)
     work = np.empty((1 + (1 + R) * scores.size) * machines)
     found = _library.place_copies(
-        machines, address(filters), filters.size, address(scores), scores.size, address(models), models.size, of_means,
-        address(index), patched, address(place_of), address(refused), address(order), count, address(chosen),
-        address(work),
+        machines, filters.at, filters.size, scores.at, scores.size, address(models.array), models.size,
+        of_means, address(index),
+        patched, address(place_of), address(refused), address(order), count, address(chosen), address(work),
     )  # fmt: skip
     return chosen[:found]
 
 
-def room(
-    filters: NDArray[Any], models: NDArray[Any], patched: Integers, refused: NDArray[np.int32], most: int
-) -> Integers:
+def room(filters: Uses, models: Models, patched: Integers, refused: NDArray[np.int32], most: int) -> Integers:
     """Return [M]: how many copies each machine takes, ``most`` at most; into ``refused`` what refuses the next one."""
     copies, place_of = np.empty(refused.size, np.int64), _place_of(patched, refused.size)
     _library.room(
-        refused.size, address(filters), filters.size, address(models), models.size, address(place_of), most,
-        address(refused), address(copies),
+        refused.size, filters.at, filters.size, address(models.array), models.size, address(place_of),
+        most, address(refused), address(copies),
     )  # fmt: skip
     return copies
 
@@ -210,27 +310,3 @@ def _place_of(patched: Integers, machines: int) -> Integers:
     found = np.full(machines, -1, np.int64)
     found[patched] = np.arange(patched.size)
     return found
-
-
-def silent(rows: NDArray[Any], now_s: float, stale_s: float, share: float) -> bool:
-    """Return whether at least ``share`` of the machines with data have none younger than that."""
-    return bool(_library.silent(rows.size, address(rows), address(np.array([now_s, stale_s, share]))))
-
-
-class DataState(NamedTuple):
-    """How old the data of the machines is."""
-
-    known: int
-    """Machines with data."""
-    stale: int
-    """Of them, those without any since a time."""
-    warming: int
-    newest_at: float
-
-
-def data_state(rows: NDArray[Any], since_s: float) -> DataState:
-    """Return how old the data of the machines is."""
-    found = np.empty(4)
-    _library.data_state(rows.size, address(rows), address(np.array([since_s])), address(found))
-    known, stale, warming, newest = found.tolist()
-    return DataState(int(known), int(stale), int(warming), newest)

@@ -7,6 +7,7 @@
 #define EQUAL 1e-12 /* scores that differ by less, relatively, are equal */
 #define SCORES_MAX 32
 #define COLUMNS_MAX 64 /* of one filter */
+#define FOREIGN (-1)   /* a score of another package, which has its values already */
 
 /* How the values of a score are spread over the feasible machines: by the profile, and before that by the score. */
 enum { AS_IT_IS, MIN_MAX, GIVEN };
@@ -63,9 +64,10 @@ typedef void (*ScoreLoop)(const Use *, int64_t, int64_t, const int32_t *);
         return name(m, c, q, (const Settings *)p, x, said);                                                          \
     }                                                                                                                \
     static void loop_##name(const Use *u, int64_t from, int64_t to, const int32_t *refused) {                        \
+        double *restrict raw = u->raw;                                                                               \
         for (int64_t i = from; i < to; i++)                                                                          \
             if (!refused[i])                                                                                         \
-                u->raw[i] =                                                                                          \
+                raw[i] =                                                                                             \
                     name(u->rows + i, u->more + i, u->query, (const Settings *)u->settings, COLUMNS_OF(u, i), NULL); \
     }
 
@@ -106,6 +108,7 @@ static void evaluate_patch(int64_t k, int64_t i, const Use *filters, int64_t fil
     }
     for (int64_t s = 0; s < score_count && !refused[i]; s++) {
         const Use *u = scores + s;
+        if (u->plugin == FOREIGN) continue;
         u->raw[i] = SCORES[u->plugin].one(u->patched_rows + k, u->patched_more + k, u->query, u->settings,
                                           COLUMNS_OF(u, i), NULL);
     }
@@ -120,7 +123,8 @@ void evaluate(int64_t machines, const Use *filters, int64_t filter_count, const 
     for (int64_t from = 0; from < machines; from += BLOCK) {
         int64_t to = machines - from < BLOCK ? machines : from + BLOCK;
         for (int64_t f = 0; f < filter_count; f++) FILTERS[filters[f].plugin].loop(filters + f, from, to, refused);
-        for (int64_t s = 0; s < score_count; s++) SCORES[scores[s].plugin].loop(scores + s, from, to, refused);
+        for (int64_t s = 0; s < score_count; s++)
+            if (scores[s].plugin != FOREIGN) SCORES[scores[s].plugin].loop(scores + s, from, to, refused);
     }
     for (int64_t k = 0; k < patches->count; k++) {
         int64_t i = patches->index[k];
@@ -137,20 +141,27 @@ double explain(const Use *use, int64_t is_score, int64_t i, int64_t patch, doubl
     return (double)FILTERS[use->plugin].one(row, more, use->query, use->settings, x, said);
 }
 
-/* Put into the query the mean utilization of the fleet, and one by the number of machines, where it is known;
-   ``refused``: null, or only the machines that are not refused count. */
-void fleet_means(int64_t machines, const Row *rows, const Row *patched, const Patches *patches, const int32_t *refused,
-                 Query *q) {
-    double sum[R] = {0}, count[R] = {0};
+/* Put into the query the mean utilization of the fleet, and one by the number of machines, where it is known. Without
+   ``refused`` of all machines, and how many have data, how many of them none that is older than stale_s or three of
+   their own intervals, how many some that is older than stale_s, how many are warming, and the newest sample; with
+   ``refused`` of the machines that are not refused. */
+void survey(int64_t machines, const Row *rows, const Row *patched, const Patches *patches, const int32_t *refused,
+            Query *q) {
+    double sum[R] = {0}, count[R] = {0}, newest_at = -INFINITY;
+    int64_t known = 0, fresh = 0, stale = 0, warming = 0;
     for (int64_t i = 0; i < machines; i++) {
+        const Row *m = rows + i;
         if (refused && refused[i]) continue;
         for (int r = 0; r < R; r++) {
-            double load = rows[i].utilization[r];
-            if (!isnan(load)) {
-                sum[r] += load;
-                count[r] += 1.0;
-            }
+            double load = m->utilization[r];
+            sum[r] += or_zero(load);
+            count[r] += isnan(load) ? 0.0 : 1.0;
         }
+        known += m->has_data;
+        fresh += m->has_data & (q->now <= m->seen_at + more_of(q->stale_s, 3.0 * or_zero(m->interval_s)));
+        stale += m->has_data & (m->seen_at < q->now - q->stale_s);
+        warming += m->has_data & m->warming;
+        newest_at = more_of(m->seen_at, newest_at);
     }
     for (int64_t k = 0; k < patches->count; k++) {
         int64_t i = patches->index[k];
@@ -164,6 +175,12 @@ void fleet_means(int64_t machines, const Row *rows, const Row *patched, const Pa
         q->fleet_mean[r] = sum[r] / more_of(count[r], 1.0);
         q->fleet_share[r] = 1.0 / more_of(count[r], 1.0);
     }
+    if (refused) return;
+    q->known = known;
+    q->fresh = fresh;
+    q->stale = stale;
+    q->warming = warming;
+    q->newest_at = newest_at;
 }
 
 static void ends_of(int64_t machines, const int32_t *refused, const double *values, double *low, double *high) {
@@ -428,34 +445,6 @@ void room(int64_t machines, const Use *filters, int64_t filter_count, const Mode
         }
         copies[i] = low;
         refused[i] = (int32_t)refusal_with(i, place_of[i], (double)low, filters, filter_count, models, model_count);
-    }
-}
-
-/* Return whether at least ``share`` of the machines with data have none that is younger than stale_s and three of their
-   own intervals. */
-int64_t silent(int64_t machines, const Row *rows, const double *now_stale_share) {
-    double now = now_stale_share[0], stale_s = now_stale_share[1], share = now_stale_share[2];
-    int64_t known = 0, fresh = 0, enough = machines - (int64_t)ceil(share * (double)machines);
-    for (int64_t i = 0; i < machines; i++) {
-        if (!rows[i].has_data) continue;
-        known++;
-        fresh += now <= rows[i].seen_at + fmax(stale_s, 3.0 * rows[i].interval_s);
-        if (fresh > enough) return 0;
-    }
-    return known > 0 && known - fresh >= (int64_t)ceil(share * (double)known);
-}
-
-/* Put into out how many machines have data, how many of them none since a time, how many are warming, and the time of the
-   newest sample. */
-void data_state(int64_t machines, const Row *rows, const double *since, double *out) {
-    for (int k = 0; k < 3; k++) out[k] = 0.0;
-    out[3] = -INFINITY;
-    for (int64_t i = 0; i < machines; i++) {
-        if (!rows[i].has_data) continue;
-        out[0] += 1.0;
-        out[1] += rows[i].seen_at < *since;
-        out[2] += rows[i].warming;
-        out[3] = more_of(rows[i].seen_at, out[3]);
     }
 }
 

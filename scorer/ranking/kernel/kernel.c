@@ -41,7 +41,7 @@
 const FilterEntry FILTERS[] = {
     FILTER_ENTRY(machine_name, None),
     FILTER_ENTRY(cordon, None),
-    FILTER_ENTRY(taints, uint8_t),
+    FILTER_ENTRY(taints, None),
     FILTER_ENTRY(selector, None),
     FILTER_ENTRY(fresh, Fresh),
     FILTER_ENTRY(warming, Warming),
@@ -51,7 +51,7 @@ const FilterEntry FILTERS[] = {
     FILTER_ENTRY(memory_pressure, MemoryPressure),
     FILTER_ENTRY(ports, None),
     FILTER_ENTRY(maxmemory, Maxmemory),
-    FILTER_ENTRY(masters, Masters),
+    FILTER_ENTRY(masters, None),
     FILTER_ENTRY(affinity, None),
     FILTER_ENTRY(anti_affinity, None),
     {NULL, NULL, NULL, 0},
@@ -113,6 +113,21 @@ void make_rows(const Making *m, int64_t count, const int64_t *machines, const in
         There there = {live + ends[k], left + gone_ends[k], ends[k + 1] - ends[k], gone_ends[k + 1] - gone_ends[k]};
         int64_t at = places[k];
         make_row(m, machines[k], &there, rows + at, more + at, by ? by + at : NULL);
+    }
+}
+
+/* Put into the query what a request asks for; `Machines.query` adds when and where. */
+void ask(const Making *m, const Instance *one, Query *q) {
+    expected_of(&m->estimate, one, q->expected);
+    q->maxmemory = one->maxmemory;
+    q->priority_class = one->priority_class;
+    q->requests_alone = (uint8_t)m->requests_alone;
+    for (int r = 0; r < R; r++) {
+        q->amounts[r] = one->amounts[r];
+        q->limits[r] = fmax(one->limits[r], one->amounts[r]);
+        q->deviation[r] = NAN;
+        q->missing[r] = one->missing[r];
+        q->declared[r] = !isnan(one->expected[r]);
     }
 }
 

@@ -20,6 +20,10 @@ CODE = 256
 """A refusal is the filter's place in the profile, from 1, times this, plus its reason."""
 SAID_MAX = 64
 """The most numbers that a plugin says of one machine."""
+FOREIGN = -1
+"""The number of a score of another package, whose values are there already."""
+SCORES_MAX = 32
+"""The most scores of a profile."""
 
 _D = len(DAYS)
 
@@ -32,7 +36,7 @@ def struct(**fields: object) -> np.dtype[np.void]:
 ROW = struct(
     allocatable=("f8", R), inverse=("f8", R), allocated=("f8", R), mean=("f8", R), utilization=("f8", R),
     deviation=("f8", R), peak=("f8", (_D, R)), seen_at="f8", interval_s="f8", coverage="f8", available="f8",
-    maxmemory="f8", taints="i4", count="i4", number="i8", has_data="?", has_load="?", warming="?", cordon="?",
+    maxmemory="f8", count="i8", number="i8", has_data="?", has_load="?", warming="?", cordon="?",
     own_ratio="?", own_thresholds="?", own_percentiles="?", own_prod="?", known=("?", R),
 )  # fmt: skip
 MORE = struct(
@@ -46,8 +50,10 @@ BY_CLASS = struct(
     predicted=("f8", (2, R)),
 )  # fmt: skip
 QUERY = struct(
-    amounts=("f8", R), expected=("f8", R), limits=("f8", R), fleet_mean=("f8", R), fleet_share=("f8", R),
-    maxmemory="f8", now="f8", machine="i8", priority_class="i4", last_known="?", requests_alone="?", missing=("?", R),
+    amounts=("f8", R), expected=("f8", R), limits=("f8", R), deviation=("f8", R), fleet_mean=("f8", R),
+    fleet_share=("f8", R), maxmemory="f8", now="f8", stale_s="f8", newest_at="f8", known="i8", fresh="i8", stale="i8",
+    warming="i8", machine="i8", priority_class="i4", last_known="?", requests_alone="?", missing=("?", R),
+    declared=("?", R),
 )  # fmt: skip
 ESTIMATE = struct(
     base="i4", learned="i4", groups="i8", factor=("f8", R), fallback=("f8", R), unit=("f8", R), parts=("f8", R),

@@ -321,7 +321,7 @@ static void make_row(const Making *m, int64_t i, const There *there, Row *row, M
     int64_t system = current_figures(m, i, m->systems[i]);
     c->has_report = system >= 0;
     row->maxmemory = 0.0;
-    row->count = (int32_t)there->count;
+    row->count = there->count;
     for (int r = 0; r < R; r++) {
         c->system[r] = system < 0 ? NAN : m->recent[r * m->figures + system];
         row->allocated[r] = c->estimated[r] = c->limited[r] = c->missing[r] = c->credit[r] = 0.0;
@@ -374,7 +374,7 @@ static void make_row(const Making *m, int64_t i, const There *there, Row *row, M
 /* Add so many more instances of the request: they have not started, so they count in full everywhere. */
 static void add_copies(const Making *m, const Query *q, double times, Row *row, More *c) {
     row->maxmemory += times * q->maxmemory;
-    row->count += (int32_t)times;
+    row->count += (int64_t)times;
     for (int r = 0; r < R; r++) {
         double more = m->requests_alone ? q->amounts[r] : m->credits == CREDITS_NONE ? 0.0 : q->expected[r];
         more *= times;

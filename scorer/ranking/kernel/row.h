@@ -34,8 +34,7 @@ typedef struct {
     double coverage;
     double available; /* share of the memory that is left, over the shortest window */
     double maxmemory; /* sum of the instances' */
-    int32_t taints;   /* the number of its set of taints */
-    int32_t count;    /* instances */
+    int64_t count;    /* instances */
     int64_t number;   /* of the row */
     uint8_t has_data, has_load, warming, cordon;
     uint8_t own_ratio, own_thresholds, own_percentiles, own_prod; /* whether an operator gives them */
@@ -89,15 +88,18 @@ typedef struct {
     uint8_t missing[R];
 } Instance;
 
-/* The request, under one load model. */
+/* The request, and the fleet as it finds it, under one load model. */
 typedef struct {
     double amounts[R], expected[R], limits[R];
+    double deviation[R];                  /* of its usage, as learned; NaN where it is not */
     double fleet_mean[R], fleet_share[R]; /* of the utilizations known: the mean, and one by their number */
-    double maxmemory, now;
-    int64_t machine; /* the row of the machine that it names, -1 without */
+    double maxmemory, now, stale_s;
+    double newest_at;                     /* time of the newest sample, -infinity without any */
+    int64_t known, fresh, stale, warming; /* machines with data, and of them: see `survey` */
+    int64_t machine;                      /* the row of the machine that it names, -1 without */
     int32_t priority_class;
     uint8_t last_known, requests_alone;
-    uint8_t missing[R];
+    uint8_t missing[R], declared[R]; /* whether it gives no amount, and whether it says what it will use */
 } Query;
 
 /* Maximum and minimum of numbers that are not NaN: the library's mind NaN and cost three times as much. */

@@ -21,6 +21,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Facet, facets_of
 from scorer.ledger.view.slots import request_record
 from scorer.ranking.estimates.estimate import Estimate
+from scorer.ranking.kernel.binding import ask, survey
 from scorer.ranking.kernel.layout import DAYS, QUERY, STATISTICS
 from scorer.ranking.machines.table import Table
 from scorer.ranking.machines.what_if import WhatIf
@@ -32,6 +33,8 @@ from scorer.snapshot.snapshot import Snapshot
 _R = len(RESOURCES)
 _ROW, _MORE, _BY_CLASS = range(3)
 NOTHING = Request()
+FEW = 16
+"""So few machines are taken with all their fields at once: 1 us, where each field alone takes 6."""
 
 _OF_ROWS: Mapping[str, tuple[int, str]] = {
     # ---- what the machine has, [R, n]
@@ -119,24 +122,25 @@ class Machines:
         self.last_known = last_known
         """Whether the pipeline is silent and the ranking is by each machine's last known load, however old."""
         self._feasible: Bools | None = None
+        self._taken: dict[int, NDArray[np.void]] = {}
 
     # ---- the requested instance
 
     @cached_property
     def query(self) -> NDArray[np.void]:
         """The request under this load model, for the C functions."""
-        record = request_record(self.request)
         found = np.zeros((), QUERY)
-        one = record[0]
-        amounts = one["amounts"]
-        found["amounts"], found["missing"] = amounts, one["missing"]
-        found["expected"] = self.estimate.of_records(record)[:, 0]
-        found["limits"] = np.fmax(one["limits"], amounts)
-        found["maxmemory"], found["priority_class"] = one["maxmemory"], one["priority_class"]
+        ask(self.table.making, request_record(self.request), found)
+        learned = self.estimate.deviation_of_request(self.request)
+        if learned is not None:
+            found["deviation"] = learned
         found["now"], found["last_known"] = self.now_s, self.last_known
-        found["requests_alone"] = self.requests_alone
         found["machine"] = self.roster.index.get(self.request.machine, -1) if self.request.machine else -1
         return found
+
+    def survey(self, refused: NDArray[np.int32] | None = None) -> None:
+        """Put into the query the fleet's means and the age of its data; ``refused``: the feasible machines' means."""
+        survey(self.table.rows, self.what_if.rows(self.table)[0], self.what_if.struct, self.query, refused)
 
     @property
     def amounts(self) -> Floats:
@@ -238,8 +242,14 @@ class Machines:
         """Return a field of the rows as a column [..., n], changes of a what-if included."""
         of = self.table.records[place]
         assert of is not None, f"{name}: no filter of the profile counts by class"
-        values = self.what_if.column(self.table, name, place, of[name])
-        values = (values if self.rows is None else values[self.rows]).transpose(*range(1, values.ndim), 0)
+        if self.rows is not None and self.rows.size <= FEW:
+            if place not in self._taken:
+                self._taken[place] = self.what_if.records(self.table, place, self.rows)
+            values = self._taken[place][name]
+        else:
+            values = self.what_if.column(self.table, name, place, of[name])
+            values = values if self.rows is None else values[self.rows]
+        values = values.transpose(*range(1, values.ndim), 0)
         values.flags.writeable = False
         return values
 

@@ -139,8 +139,6 @@ class Table:
         index = self.residents.roster.index
         touched = {row for machine, _, _ in changes if (row := index.get(machine)) is not None}
         if snapshot is not before:
-            if snapshot.rules.taint_sets != before.rules.taint_sets:
-                self.rows["taints"] = snapshot.rules.taint_codes
             if changed.size:
                 self._fill(snapshot.of_rows(changed), changed)
                 touched.update(changed.tolist())
@@ -176,7 +174,7 @@ class Table:
         rows["coverage"][at], rows["warming"][at] = windows.coverage, windows.warming
         with np.errstate(divide="ignore", invalid="ignore"):
             rows["available"][at] = 1.0 - part.window("mean", 0)[MEMORY] / part.capacity[MEMORY]
-        rows["has_data"][at], rows["cordon"][at], rows["taints"][at] = part.has_data, rules.cordon, rules.taint_codes
+        rows["has_data"][at], rows["cordon"][at] = part.has_data, rules.cordon
         rows["known"][at] = known.T
         rows["has_load"][at] = (np.isfinite(inverse) if self.model.requests_alone else known).any(axis=0)
         for own, name in (

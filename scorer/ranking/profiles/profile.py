@@ -12,13 +12,11 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
-from numpy.typing import NDArray
 
 from schemas.tables.learned import Learned
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
-from scorer.ranking.kernel.binding import plugin_number
-from scorer.ranking.machines.machines import NOTHING
+from scorer.ranking.kernel.binding import Pinned, plugin_number
 from scorer.ranking.plugin import Plugin as BuiltIn
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.rules import MachineRules
@@ -91,11 +89,18 @@ class WeightedScore:
 
 
 class Compiled(NamedTuple):
-    """The C function of a plugin."""
+    """The C function of a plugin, and what of it is the same for every request."""
 
     number: int
-    settings: NDArray[Any] | None
-    """Its settings, where they are the same for every request."""
+    settings: Pinned
+    reasons: Sequence[str]
+    """Of a filter: by number, from 1."""
+    inner: int
+    """Of a score: what its values are made of."""
+    asks: bool
+    """Whether it looks at some requests alone."""
+    reads: bool
+    """Whether it reads columns, or more of them after one more instance."""
 
 
 def compiled(plugin: Any, *, is_score: bool) -> Compiled | None:
@@ -105,7 +110,9 @@ def compiled(plugin: Any, *, is_score: bool) -> Compiled | None:
     number, size = plugin_number(plugin.name, is_score=is_score)
     assert number >= 0, f"{plugin.name} has no C function"
     assert size == plugin.struct.itemsize, f"{plugin.name}: its settings are another struct in C"
-    return Compiled(number, plugin.settings(NOTHING, None) if plugin.fixed else None)  # type: ignore[arg-type]
+    own = {name for name in ("wanted", "columns", "far") if getattr(type(plugin), name) is not getattr(BuiltIn, name)}
+    asks, reads = "wanted" in own, not own.isdisjoint(("columns", "far"))
+    return Compiled(number, Pinned(plugin.settings()), () if is_score else plugin.reasons, plugin.inner, asks, reads)
 
 
 @dataclass(frozen=True)

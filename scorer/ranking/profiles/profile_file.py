@@ -45,6 +45,7 @@ import msgspec
 
 from schemas.values.errors import in_words, shortened, split_path
 from scorer.ranking.estimates.estimate import Estimate
+from scorer.ranking.kernel.layout import SCORES_MAX
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import (
     LoadModel,
@@ -114,6 +115,8 @@ class _Reader:
         scores = tuple(
             self._score(entry, ("scores", i), load_model) for i, entry in enumerate(self._list(raw, "scores"))
         )
+        if len(scores) > SCORES_MAX:
+            raise self.fail(("scores",), f"expected at most {SCORES_MAX} scores, got {len(scores)}")
         if scores and not any(each.weight > 0 for each in scores):
             raise self.fail(("scores",), "every weight is 0")
         rebalance = self._build(Rebalancing, raw.get("rebalance", {}), ("rebalance",))

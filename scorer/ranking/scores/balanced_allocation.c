@@ -35,14 +35,14 @@ static inline double balanced_allocation(const Row *m, const More *c, const Quer
                                          const double *x, double *said) {
     double after[R], before[R], score;
     int n = 0, rows = 0, unknown = 0;
-    say_shares(m, c, p, said);
+    say_shares(m, c, q, p, said);
     for (int r = 0; r < R; r++) {
-        if (!(p->weights[r] > 0)) continue;
+        if (!(weight_of(q, p, r) > 0)) continue;
         rows++;
         double limit = whole(m->allocatable[r], p, r), there = allocated_of(m, c, p, r);
         int counts = m->allocatable[r] > 0;
         if (!counts && p->form != FORM_1_21) continue;
-        after[n] = counts ? whole(there + p->added[r], p, r) / limit : 1.0;
+        after[n] = counts ? whole(there + added_by(q, p, r), p, r) / limit : 1.0;
         before[n] = whole(there, p, r) / limit;
         unknown |= isnan(after[n]);
         n++;

@@ -37,7 +37,7 @@ class BalancedAllocation(Allocation):
         """Skip a request that requests none of the resources."""
         return bool((self.added(machines)[self.rows(machines)] > 0).any())
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        found = super().settings(request, machines)
+    def settings(self) -> NDArray[Any]:
+        found = super().settings()
         found["form"] = ("v1.21", "v1.22", "v1.36").index(self.form)
         return found

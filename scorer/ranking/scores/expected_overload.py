@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -62,8 +61,10 @@ class ExpectedOverload(ByWeight):
     """
 
     name = "expected_overload"
-    struct = struct(factor=("f8", R), deviation=("f8", R), limit="f8", std_factor="f8", floor="f8", evenness="f8")
-    fixed = False
+    struct = struct(
+        factor=("f8", R), limit="f8", std_factor="f8", floor="f8", evenness="f8", variation="f8",
+        learned_variation="f8", of_requests="i4", learned="i4",
+    )  # fmt: skip
 
     limit: float = 0.9
     std_factor: float = 1.0
@@ -85,30 +86,19 @@ class ExpectedOverload(ByWeight):
         if self.variation_of not in ("expected", "requests", "learned"):
             raise ValueError(f"variation_of: expected 'expected', 'requests' or 'learned', got {self.variation_of!r}")
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return the factors of the resources, and the deviations of the instance's usage."""
+    def settings(self) -> NDArray[Any]:
         return settings(
             self.struct,
             factor=self.factors,
-            deviation=self._deviations(machines),
             limit=self.limit,
             std_factor=self.std_factor,
             floor=self.floor,
             evenness=self.evenness,
+            variation=self.variation,
+            learned_variation=self.learned_variation,
+            of_requests=self.variation_of != "expected",
+            learned=self.variation_of == "learned",
         )
-
-    def _deviations(self, machines: Machines) -> list[float]:
-        """Return [R]: the standard deviation of the instance's usage."""
-        expected: list[float] = machines.expected.tolist()
-        if self.variation_of != "expected":
-            said, both = machines.request.expected, zip(RESOURCES, expected, machines.amounts.tolist(), strict=True)
-            expected = [each if name in said else max(each, amount) for name, each, amount in both]
-        deviations = [self.variation * each for each in expected]
-        learned = machines.estimate.deviation_of_request(machines.request) if self.variation_of == "learned" else None
-        if learned is None:
-            return deviations
-        pairs = zip(learned.tolist(), deviations, strict=True)
-        return [self.learned_variation * each if math.isfinite(each) else other for each, other in pairs]
 
     def stated(self, machines: Machines) -> Stated:
         """Return what it states of all machines without an instance, uncorrected."""

@@ -42,8 +42,7 @@ class GlobalVariance(ByWeight):
         """Whether the means are those of the feasible machines, which are known after the filters."""
         return self.over == "feasible"
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return the factors of the resources."""
+    def settings(self) -> NDArray[Any]:
         return settings(self.struct, factor=self.factors)
 
     def far(self, request: Request, machines: Machines) -> bool:

@@ -6,9 +6,9 @@ static inline double least_allocated(const Row *m, const More *c, const Query *q
     for (int r = 0; r < R; r++) {
         double limit = whole(m->allocatable[r], p, r);
         counts[r] = limit > 0;
-        values[r] = percent_left(whole(allocated_of(m, c, p, r) + p->added[r], p, r), limit, p->rounding);
+        values[r] = percent_left(whole(allocated_of(m, c, p, r) + added_by(q, p, r), p, r), limit, p->rounding);
     }
-    say_shares(m, c, p, said);
-    return mean_by_weight(values, counts, p, p->rounding);
+    say_shares(m, c, q, p, said);
+    return mean_by_weight(values, counts, q, p, p->rounding);
 }
 SCORE(least_allocated, Allocation)

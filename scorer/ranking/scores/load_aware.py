@@ -80,8 +80,7 @@ class LoadAware(Plugin):
             [*(["statistics"] if self.statistic != "mean" else []), *(["prod"] if self.prod_usage else [])]
         )
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return the weights, and which usage counts."""
+    def settings(self) -> NDArray[Any]:
         used = self._used()
         return settings(
             self.struct,

@@ -1,9 +1,8 @@
 #define WHOLE (1.0 - 1e-9) /* from this quotient on a deviation counts as large as the capacity */
 
 typedef struct {
-    double added[R];
     double margin, sensitivity;
-    int32_t reduced, rounding;
+    int32_t by_requests, reduced, rounding;
     uint8_t used[R];
 } LoadVariationRisk;
 
@@ -21,6 +20,7 @@ static inline double spread_of(double sigma, const LoadVariationRisk *p) {
 /* said: the risk by resource; NaN without data. */
 static inline double load_variation_risk(const Row *m, const More *c, const Query *q, const LoadVariationRisk *p,
                                          const double *x, double *said) {
+    const double *added = p->by_requests ? q->amounts : q->expected;
     double worst = -INFINITY, unit = p->reduced ? 1.0 : 0.5;
     for (int r = 0; r < R; r++) {
         if (!p->used[r]) continue;
@@ -30,9 +30,9 @@ static inline double load_variation_risk(const Row *m, const More *c, const Quer
             sigma = 1.0;
         } else {
             if (p->rounding) /* divides as the peer does: a half must stay a half */
-                mu = limit > 0 ? (m->mean[r] + p->added[r]) / limit : NAN;
+                mu = limit > 0 ? (m->mean[r] + added[r]) / limit : NAN;
             else
-                mu = m->inverse[r] * p->added[r] + m->utilization[r];
+                mu = m->inverse[r] * added[r] + m->utilization[r];
             sigma = p->reduced ? more_of(sigma, 0.0) : spread_of(sigma, p);
         }
         double risk = isnan(mu) ? -INFINITY : p->reduced ? less_of(mu + sigma, 1.0) : less_of(mu, 1.0) + sigma;

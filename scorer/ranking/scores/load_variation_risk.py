@@ -37,8 +37,7 @@ class LoadVariationRisk(Plugin):
     """
 
     name = "load_variation_risk"
-    struct = struct(added=("f8", R), margin="f8", sensitivity="f8", reduced="i4", rounding="i4", used=("?", R))
-    fixed = False
+    struct = struct(margin="f8", sensitivity="f8", by_requests="i4", reduced="i4", rounding="i4", used=("?", R))
 
     margin: float = 1.0
     sensitivity: float = 1.0
@@ -55,13 +54,12 @@ class LoadVariationRisk(Plugin):
         if not self.resources:
             raise ValueError("resources: expected at least one")
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return what the instance adds, and how deviations count."""
+    def settings(self) -> NDArray[Any]:
         return settings(
             self.struct,
-            added=machines.amounts if self.newcomer == "request" else machines.expected,
             margin=self.margin,
             sensitivity=self.sensitivity,
+            by_requests=self.newcomer == "request",
             reduced=self.form == "reduced",
             rounding=self.rounding,
             used=[name in self.resources for name in RESOURCES],

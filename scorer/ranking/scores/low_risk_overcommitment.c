@@ -5,7 +5,7 @@
 typedef struct {
     double smoothing; /* the root of the smoothing window */
     double weights[R];
-    int32_t rounding, best_effort; /* whether the request asks for nothing */
+    int32_t rounding;
     uint8_t used[R];
 } LowRiskOvercommitment;
 
@@ -38,8 +38,9 @@ static inline double load_risk(double mu, double sigma, double requests, double 
 /* said: the risk by resource. */
 static inline double low_risk_overcommitment(const Row *m, const More *c, const Query *q,
                                              const LowRiskOvercommitment *p, const double *x, double *said) {
-    double worst = 0.0;
+    double worst = 0.0, asked = 0.0;
     for (int r = 0; r < R; r++) {
+        asked += q->limits[r];
         if (!p->used[r]) continue;
         double capacity = or_zero(m->allocatable[r]);
         double requests = less_of(m->allocated[r], capacity);
@@ -52,7 +53,7 @@ static inline double low_risk_overcommitment(const Row *m, const More *c, const 
         if (said) said[r] = risk;
         worst = more_of(worst, risk);
     }
-    if (p->best_effort || !m->has_data) return 0.0;
+    if (asked == 0 || !m->has_data) return 0.0; /* one that asks for nothing is best-effort */
     return p->rounding ? round_half_away(100.0 * (1.0 - worst)) : 100.0 * (1.0 - worst);
 }
 SCORE(low_risk_overcommitment, LowRiskOvercommitment)

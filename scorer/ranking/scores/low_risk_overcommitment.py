@@ -36,8 +36,7 @@ class LowRiskOvercommitment(Plugin):
     """
 
     name = "low_risk_overcommitment"
-    struct = struct(smoothing="f8", weights=("f8", R), rounding="i4", best_effort="i4", used=("?", R))
-    fixed = False
+    struct = struct(smoothing="f8", weights=("f8", R), rounding="i4", used=("?", R))
 
     smoothing_window: float = 5.0
     limit_weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 0.5, "memory": 0.5})
@@ -50,14 +49,12 @@ class LowRiskOvercommitment(Plugin):
         if not self.limit_weights:
             raise ValueError("limit_weights: expected at least one resource")
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return the weights, and whether the request is best-effort."""
+    def settings(self) -> NDArray[Any]:
         return settings(
             self.struct,
             smoothing=math.sqrt(self.smoothing_window),
             weights=[self.limit_weights.get(name, 0.0) for name in RESOURCES],
             rounding=self.rounding,
-            best_effort=not machines.limits.any(),
             used=[name in self.limit_weights for name in RESOURCES],
         )
 

@@ -6,10 +6,10 @@ static inline double most_allocated(const Row *m, const More *c, const Query *q,
     for (int r = 0; r < R; r++) {
         double limit = whole(m->allocatable[r], p, r);
         counts[r] = limit > 0;
-        double after = whole(allocated_of(m, c, p, r) + p->added[r], p, r);
+        double after = whole(allocated_of(m, c, p, r) + added_by(q, p, r), p, r);
         values[r] = or_zero(percent_of(least(after, limit), limit, p->rounding));
     }
-    say_shares(m, c, p, said);
-    return mean_by_weight(values, counts, p, p->rounding);
+    say_shares(m, c, q, p, said);
+    return mean_by_weight(values, counts, q, p, p->rounding);
 }
 SCORE(most_allocated, Allocation)

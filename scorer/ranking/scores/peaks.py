@@ -7,7 +7,6 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from schemas.resources import CPU
 from schemas.values.numbers import finite
 from scorer.ranking.kernel.layout import LEAST_BEST, LEAST_BEST_WHOLE, struct
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, settings
@@ -27,8 +26,7 @@ class Peaks(Plugin):
     """
 
     name = "peaks"
-    struct = struct(added="f8", peer="i8")
-    fixed = False
+    struct = struct(peer="i8")
 
     peer: bool = False
 
@@ -37,10 +35,8 @@ class Peaks(Plugin):
         """Compare with the least and the largest increase among the feasible machines."""
         return LEAST_BEST_WHOLE if self.peer else LEAST_BEST
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return what the instance adds in cores."""
-        added = machines.amounts if self.peer else machines.expected
-        return settings(self.struct, added=added[CPU], peer=self.peer)
+    def settings(self) -> NDArray[Any]:
+        return settings(self.struct, peer=self.peer)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         return {"power_increase": finite(said[0])}

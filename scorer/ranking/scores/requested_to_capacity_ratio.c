@@ -16,13 +16,13 @@ static inline double requested_to_capacity_ratio(const Row *m, const More *c, co
     uint8_t counts[R];
     for (int r = 0; r < R; r++) {
         double limit = whole(m->allocatable[r], p, r);
-        double after = whole(allocated_of(m, c, p, r) + p->added[r], p, r);
+        double after = whole(allocated_of(m, c, p, r) + added_by(q, p, r), p, r);
         double utilization = after <= limit ? percent_of(after, limit, p->rounding) : 100.0;
         values[r] = broken_line(p, isnan(utilization) ? 100.0 : utilization);
         counts[r] = values[r] > 0 && limit > 0;
     }
-    say_shares(m, c, p, said);
-    double mean = mean_by_weight(values, counts, p, 0);
+    say_shares(m, c, q, p, said);
+    double mean = mean_by_weight(values, counts, q, p, 0);
     return p->rounding ? round_half_away(mean) : mean;
 }
 SCORE(requested_to_capacity_ratio, Allocation)

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from scorer.ranking.formulas.allocation import Allocation
 from scorer.ranking.kernel.layout import POINTS_MAX
-from scorer.ranking.plugin import Machines, Request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +39,8 @@ class RequestedToCapacityRatio(Allocation):
         if any(not 0 <= score <= 10 for _, score in self.shape):
             raise ValueError("shape: expected scores from 0 to 10")
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return the settings with the points."""
-        found = super().settings(request, machines)
+    def settings(self) -> NDArray[Any]:
+        found = super().settings()
         found["points"] = len(self.shape)
         found["utilization"][: len(self.shape)] = [point[0] for point in self.shape]
         found["score"][: len(self.shape)] = [10.0 * point[1] for point in self.shape]

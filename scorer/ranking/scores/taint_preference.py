@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from scorer.ranking.formulas.tolerations import untolerated
+from scorer.ranking.formulas.tolerations import left_of
 from scorer.ranking.kernel.layout import SHARE_REVERSED, SHARE_REVERSED_WHOLE
 from scorer.ranking.plugin import Floats, Machines, Plugin, Request
 
@@ -26,7 +24,7 @@ class TaintPreference(Plugin):
 
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip while no machine has such a taint."""
-        return any(taint.effect == "avoid" for taints in machines.rules.taint_sets for taint in taints)
+        return "avoid" in machines.rules.taint_effects
 
     @property
     def inner(self) -> int:
@@ -35,6 +33,4 @@ class TaintPreference(Plugin):
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
         """Count the taints that the request does not tolerate."""
-        sets = machines.rules.taint_sets
-        counts = np.array([len(untolerated(taints, request.tolerations, "avoid")) for taints in sets], np.float64)
-        return (counts[machines.rule("taint_codes")],)
+        return (left_of(machines.rules, request.tolerations, "avoid"),)

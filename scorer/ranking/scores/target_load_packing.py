@@ -46,8 +46,7 @@ class TargetLoadPacking(Plugin):
         if not 0 < self.target <= 1:
             raise ValueError(f"target: expected more than 0 and at most 1, got {self.target}")
 
-    def settings(self, request: Request, machines: Machines) -> NDArray[Any]:
-        """Return the target in percent, and of what."""
+    def settings(self) -> NDArray[Any]:
         return settings(
             self.struct,
             target=self.target * 100.0,

@@ -23,6 +23,14 @@ def test_a_profile_is_read_with_every_sight_of_its_own() -> None:
     assert risk.load_model.estimate == profile.load_model.estimate
 
 
+def test_a_profile_has_at_most_32_scores() -> None:
+    """The loops of the library have room for so many."""
+    one = '[[scores]]\nuse = "least_allocated"\n'
+    assert len(parse_profile(one * 32, "many").scores) == 32
+    with pytest.raises(ProfileError, match="expected at most 32 scores, got 33"):
+        parse_profile(one * 33, "many")
+
+
 @each_row(
     ("old", "new", "line", "message"),
     [
