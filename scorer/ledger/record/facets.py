@@ -89,12 +89,6 @@ class Avoiders:
     def __len__(self) -> int:
         return len(self._found)
 
-    def copy(self) -> Avoiders:
-        """Return the same, which changes of this one leave alone."""
-        found = Avoiders()
-        found._found = {facet: several.copy() for facet, several in self._found.items()}
-        return found
-
     def add(self, facets: Iterable[Facet]) -> None:
         """Add what of these facets is a rule."""
         for one in facets:
