@@ -142,7 +142,7 @@ def _as_logfmt(line: str) -> str:
             f"{name}={json.dumps(value)}" if name not in ("at", "level", "event") else f"{name}={value}"
             for name, value in json.loads(line[line.index("{") :]).items()
         )
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return line
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import redis
 
 from ops.top.fleet_view import join_tables
@@ -18,6 +19,7 @@ from schemas.process.settings import SettingsError, load_settings
 from schemas.process.tables import readable, screen
 from schemas.values.numbers import counted
 from schemas.values.partition_count import partition_count
+from schemas.values.read_json import read_json
 from scorer.client import UpdateResult
 from scorer.cluster_wire import wire_to
 from scorer.commands.instances.why import decided, move_words
@@ -108,7 +110,10 @@ class Reader:
 
 
 def _in_words(method: str, text: bytes) -> str:
-    answer = decided(method, json.loads(text))
+    try:
+        answer = decided(method, read_json(text))
+    except msgspec.DecodeError:
+        return "a decision that cannot be read"
     if isinstance(answer, UpdateResult):
         return move_words(answer)
     placed, asked = answer.placed, answer.asked

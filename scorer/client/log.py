@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from schemas.messages.event import Event
+from schemas.values.read_json import reader
 from scorer.client.call import POLL_S, RETRY_PAUSE_S, Away, Refused, Step, Steps, WindwardError, unreached
 
 _ENTRIES = 100
@@ -60,7 +61,7 @@ class _Logged(msgspec.Struct):
         )  # fmt: skip
 
 
-_logged = msgspec.json.Decoder(_Logged).decode
+_logged = reader(_Logged)
 
 
 class _Entry:

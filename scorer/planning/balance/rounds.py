@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
+from schemas.values.read_json import reader
 from scorer.planning.thresholds.anomaly import FORGOTTEN_S, Condition, Detector, Detectors, SideDetectors
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.arrays import Bools
@@ -60,7 +61,7 @@ class _Kept(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 _encode = msgspec.json.encode
-_decode = msgspec.json.Decoder(tuple[dict[str, _Kept], dict[str, _Kept], dict[str, _Kept]]).decode
+_decode = reader(tuple[dict[str, _Kept], dict[str, _Kept], dict[str, _Kept]])
 
 
 def _kept(one: Detector) -> _Kept:

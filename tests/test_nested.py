@@ -1,0 +1,160 @@
+"""Whoever reads JSON of another reads one that nests without end, too: each reader has its own error, and no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ops.doctor.bundle import events_of
+from ops.top.command import _in_words
+from schemas.messages.operator import InvalidOperatorFacts, known_operator_facts
+from schemas.messages.process import read_processes, read_worker
+from schemas.messages.proposal import read_proposal
+from schemas.messages.sample import Rejected, decode
+from schemas.rpc.envelope import Query
+from schemas.rpc.parameters import RPC
+from schemas.rpc.request import InvalidRequest, read_request
+from schemas.tables.learned import read_learned
+from schemas.tables.window_table import TableError, decode_table
+from schemas.values.read_json import read_json
+from scorer.client import WindwardError
+from scorer.client.call import read
+from scorer.client.log import _Entry
+from scorer.commands.planning.wanted_file import read_wanted
+from scorer.kubernetes.evictor.rules import read_evicted_pod
+from scorer.kubernetes.extender.protocol import read_args, read_binding
+from scorer.kubernetes.nodes_body import read_node, read_nodes
+from scorer.kubernetes.pods_api import _read_bookmark, _read_event
+from scorer.kubernetes.pods_body import UNREADABLE, read_list, read_pod
+from scorer.ledger.store.reconcile import InventoryError, read_inventory
+from scorer.ledger.store.scripts import _is_record
+from scorer.planning.balance.rounds import rounds_of
+from scorer.ranking.profiles.rebalance_section import Rebalancing
+from scorer.rpc.methods.parameters import read_object, read_params
+from scorer.rpc.query import read_query
+from streams.bridge.formats import node_exporter, otel, telegraf
+from streams.bridge.formats.points import UnreadableError
+from tests.rows import each_row
+
+KEYS = (
+    "x", "labels", "params", "data", "metrics", "resourceMetrics", "spec", "metadata", "items", "object", "rules",
+    "answer", "id", "machine", "taints", "instances", "details", "kinds", "uses", "tags", "fields", "state", "v",
+    "type",
+)  # fmt: skip
+"""Where the nested value stands: under a name that no reader knows, and under others."""
+DEPTHS = (70, 950, 2_000, 100_000)
+HEADS: tuple[dict[str, Any], ...] = (
+    {},
+    {"v": 1, "id": "q", "method": "place", "type": "sample", "kind": "PodList", "apiVersion": "v1"},
+    {"version": 1, "generation": 1, "state": "reserved", "machine": "m", "id": "i", "amounts": {}},
+)
+
+
+def query_of(raw: bytes) -> Query:
+    """Return a query with these parameters."""
+    return Query(id="q", method="m", params=msgspec.Raw(raw))
+
+
+def rpc(method: str) -> Callable[[bytes], object]:
+    """Return what reads the parameters of a method."""
+    return lambda raw: read_params(
+        RPC[method].parameters, read_object(Query(id="q", method=method, params=msgspec.Raw(raw)))
+    )
+
+
+READERS: dict[str, tuple[Callable[[bytes], object], tuple[type[Exception], ...]]] = {
+    "any value": (read_json, (msgspec.DecodeError,)),
+    "a sample": (decode, (Rejected,)),
+    "a query": (read_query, ()),
+    "a request": (lambda raw: read_request(read_object(query_of(raw))), (InvalidRequest,)),
+    **{f"parameters of {method}": (rpc(method), (InvalidRequest,)) for method in RPC},
+    **{
+        f"an answer of {method}": (lambda raw, kind=kind.result: read(kind, msgspec.Raw(raw)), (WindwardError,))
+        for method, kind in RPC.items()
+    },
+    "the ledger's log": (lambda raw: _Entry((b"1-0", [b"i", raw])), (WindwardError,)),
+    "a record": (_is_record, ()),
+    "an operator's rule": (
+        lambda raw: known_operator_facts(read_json(raw)), (msgspec.DecodeError, InvalidOperatorFacts),
+    ),
+    "heartbeats": (lambda raw: read_processes({b"p": raw}), ()),
+    "a worker": (read_worker, ()),
+    "a proposal": (read_proposal, ()),
+    "learned": (read_learned, ()),
+    "a table's header": (
+        lambda raw: decode_table(b"WINDTBL\x01" + len(raw).to_bytes(4, "little") + raw), (TableError,)
+    ),
+    "the state of rounds": (lambda raw: rounds_of(Rebalancing(), 60.0, raw.decode()), (ValueError,)),
+    "an inventory": (lambda raw: read_inventory(raw.decode()), (InventoryError,)),
+    "wanted instances": (lambda raw: read_wanted(raw.decode()), (ValueError,)),
+    "a list of pods": (read_list, UNREADABLE),
+    "a pod": (read_pod, UNREADABLE),
+    "an evicted pod": (read_evicted_pod, UNREADABLE),
+    "a list of nodes": (read_nodes, UNREADABLE),
+    "a node": (read_node, UNREADABLE),
+    "an event of a watch": (_read_event, UNREADABLE),
+    "a bookmark": (_read_bookmark, UNREADABLE),
+    "a scheduler's question": (read_args, UNREADABLE),
+    "a scheduler's binding": (read_binding, UNREADABLE),
+    "Prometheus' answer": (lambda raw: node_exporter.read_answer(raw, ""), (UnreadableError,)),
+    "OTLP": (otel.read_points, (UnreadableError,)),
+    "Telegraf's metric": (telegraf.read_points, (UnreadableError,)),
+    "a log in a bundle": (lambda raw: events_of(raw.decode()), ()),
+    "a decision in top": (lambda raw: _in_words("place", raw), ()),
+}  # fmt: skip
+"""By what is read: the reader, and what it may raise."""
+
+
+def nested(depth: int) -> list[bytes]:
+    """Return values so deep: alone, in objects, and under each key beside what a reader wants to see first."""
+    deep = b"[" * depth + b"]" * depth
+    found = [deep, b'{"a":' * depth + b"1" + b"}" * depth]
+    for head in HEADS:
+        rest = json.dumps(head).encode()[1:-1]
+        found += [b"{" + (rest + b"," if rest else b"") + b'"' + key.encode() + b'":' + deep + b"}" for key in KEYS]
+    return found
+
+
+@each_row("name", READERS)
+def test_a_value_that_nests_without_end_has_the_readers_own_error(name: str) -> None:
+    """At 70 levels, at those where the parser gives up, and far beyond."""
+    act, errors = READERS[name]
+    for raw in [one for depth in DEPTHS for one in nested(depth)]:
+        try:
+            act(raw)
+        except errors:
+            pass
+        except Exception as error:
+            pytest.fail(f"{type(error).__name__}: {str(error)[:100]} by {raw[:60]!r} ... {len(raw)} bytes")
+
+
+READS_JSON = ("json.Decoder", "json.decode", "json.loads", "json.load(")
+
+
+def test_json_is_read_nowhere_else() -> None:
+    """A new place where JSON is parsed uses `schemas.values.read_json`, or is tried here."""
+    known = {
+        "schemas/asyncapi.py", "schemas/messages/sample.py", "schemas/tables/window_table.py",
+        "schemas/values/read_json.py", "scorer/client/call.py", "scorer/commands/machines/operator_facts.py",
+        "scorer/commands/planning/wanted_file.py", "scorer/commands/shared/request.py",
+        "scorer/kubernetes/evictor/rules.py", "scorer/kubernetes/extender/protocol.py",
+        "scorer/kubernetes/nodes_body.py", "scorer/kubernetes/pods_api.py", "scorer/kubernetes/pods_body.py",
+        "scorer/ledger/record/instance.py", "scorer/ledger/store/reconcile.py", "scorer/rpc/methods/decisions.py",
+        "scorer/rpc/methods/parameters.py", "scorer/rpc/operators/cordon.py", "scorer/rpc/query.py",
+        "streams/bridge/formats/node_exporter.py", "streams/bridge/formats/otel.py",
+        "streams/bridge/formats/telegraf.py", "ops/cli/known.py", "ops/demo/rebalance.py", "ops/doctor/bundle.py",
+        "ops/grafana/__main__.py", "ops/packages/__main__.py",
+    }  # fmt: skip
+    root = Path(__file__).parents[1]
+    found = {
+        path.relative_to(root).as_posix()
+        for folder in ("schemas", "streams", "scorer", "ops")
+        for path in (root / folder).rglob("*.py")
+        if any(word in path.read_text() for word in READS_JSON)
+    }
+    assert found - known == set()
