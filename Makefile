@@ -79,7 +79,7 @@ test-fuzz: setup
 	WINDWARD_TEST_LONG=$(LONG) $(PYTEST) -n 4 $(SPREAD) -m 'long or slow' --timeout 900 $(TOLD)
 
 test-alerts: setup
-	WINDWARD_TEST_ALERTS=1 $(PYTEST) tests/integration/test_alerts.py --timeout 900 $(TOLD)
+	WINDWARD_TEST_ALERTS=1 $(PYTEST) tests/integration/observe/test_alerts.py --timeout 900 $(TOLD)
 
 CONTROL_PLANE := build/control-plane/control-plane
 
@@ -95,8 +95,8 @@ test-kubernetes: setup $(if $(WINDWARD_TEST_CONTROL_PLANE),,$(CONTROL_PLANE))
 test-kafka: setup
 	@$(BIN)/python -c 'from tests.kafka.archives import fetch_archives; fetch_archives()'
 	WINDWARD_TEST_KAFKA=apache $(PYTEST) -n 2 $(SPREAD) -m broker \
-		tests/integration/test_recovery.py tests/integration/test_stack_broker.py tests/integration/test_stack_broker_lost.py \
-		tests/integration/test_stack_up_apache.py tests/integration/test_kafka_users.py $(TOLD)
+		tests/integration/stream/test_recovery.py tests/integration/stack/test_stack_broker.py tests/integration/stack/test_stack_broker_lost.py \
+		tests/integration/stack/test_stack_up_apache.py tests/integration/security/test_kafka_users.py $(TOLD)
 
 # A fault of the compiled part ends it with a report of the sanitizer.
 test-sanitized: setup

@@ -44,15 +44,14 @@ hypothesis.settings.load_profile("ours")
 
 FIRST = "tests/ops/test_lines.py"
 """The file of which all tests are on one stack, one after the other: the longest chain."""
-TOGETHER = {FIRST, "tests/integration/test_dashboards.py"}
+TOGETHER = {FIRST, "tests/integration/observe/test_dashboards.py"}
 """Files whose tests share a stack that takes long to start: on one worker in the long run, too."""
 
-_ALONE = (
+ALONE = (
     "agent", "blind_worker", "fleet", "instance_usage", "junk", "lost_state", "pages", "planner", "record",
     "recovery", "scorers", "stack_broker", "stack_broker_lost", "stack_up",
 )  # fmt: skip
-ALONE = {f"tests/integration/test_{name}.py" for name in _ALONE}
-"""Files whose tests each start all they need, and wait more than they work: they may run side by side."""
+"""Files of tests/integration whose tests start all they need, and wait more than they work: they run side by side."""
 
 
 class ByFile(LoadScopeScheduling):
@@ -66,7 +65,8 @@ class ByFile(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return nodeid if file in ALONE or (LONG and file not in TOGETHER) else file
+        alone = file.startswith("tests/integration/") and Path(file).stem.removeprefix("test_") in ALONE
+        return nodeid if alone or (LONG and file not in TOGETHER) else file
 
     def remove_node(self, node: Any) -> str | None:
         """Leave out the test that a worker died of: pytest-xdist 3.8 gives it to the next worker, and so on."""

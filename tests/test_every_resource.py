@@ -1,6 +1,7 @@
 """Every resource goes all the way, in values: message, fold, table, state, snapshot, ranking, ledger.
 
-And one more than there are goes the same way (`tests.fifth_resource`): an entry in `schemas.resources` is all it takes.
+And one more than there are goes the same way (`tests.support.fifth_resource`): an entry in `schemas.resources` is all
+that it takes.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ def test_one_more_resource_needs_nothing_but_its_entry() -> None:
         "tests/ops/exporter",
         *("schemas", "streams", "scorer", "ops"),  # the examples of docstrings
     ]
-    command = [sys.executable, "-m", "tests.fifth_resource", "-v", "-p", "no:cacheprovider", *again]
+    command = [sys.executable, "-m", "tests.support.fifth_resource", "-v", "-p", "no:cacheprovider", *again]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr
     assert "test_a_resource_goes_all_the_way[tpu] PASSED" in done.stdout

@@ -8,8 +8,8 @@ from typing import Any
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import LIVE, Amounts, Instance, Moving
-from tests.history import Told, Verdict, effect, judge, steps, told
 from tests.rows import each_row
+from tests.support.history import Told, Verdict, effect, judge, steps, told
 
 CORES = 4.0
 A_MOVE = Moving("m2", 1.0, 50.0, 77)

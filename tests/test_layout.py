@@ -101,6 +101,8 @@ def test_no_floor_is_too_full() -> None:
     """A folder that holds more is two ideas."""
     full = {name: len(modules) for name, modules in folders().items() if len(modules) > FLOOR_MAX and name not in LISTS}
     assert not full
+    runs = [folder for folder in (ROOT / "tests/integration").iterdir() if folder.is_dir()]
+    assert not [folder for folder in runs if len(list(folder.glob("test_*.py"))) > FLOOR_MAX]
 
 
 def test_the_longest_chain_of_imports() -> None:

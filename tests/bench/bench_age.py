@@ -31,7 +31,7 @@ from ops.stack.servers.valkey import LocalValkey
 from schemas.messages.sample import Moments, Sample, encode
 from scorer.client import Client, WindwardError
 from streams.worker.topics import TopicSettings, ensure_topics
-from tests.integration.pipeline import await_condition
+from tests.support.pipeline import await_condition
 
 THIS = Path(__file__).resolve().parents[2]
 Figures = dict[str, float]

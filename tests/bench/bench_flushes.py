@@ -40,7 +40,7 @@ def simulated(machines: int, seconds: float, flush_s: float, folder: Path) -> Fi
     from scorer.wire import Wire
     from streams.fold.arrivals import Arrived
     from streams.worker.store import Store
-    from tests.integration.pipeline import make_samples
+    from tests.support.pipeline import make_samples
 
     start = time.time() // 10 * 10
     each = machines // PARTITIONS

@@ -29,7 +29,7 @@ from ops.stack.servers.valkey import LocalValkey
 from schemas.messages.sample import encode
 from schemas.resources import RESOURCES
 from streams.worker.topics import TopicSettings, ensure_topics
-from tests.integration.pipeline import make_samples
+from tests.support.pipeline import make_samples
 
 HOPPING_MESSAGES = 2_000
 

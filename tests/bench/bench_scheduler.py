@@ -22,11 +22,11 @@ from typing import Any
 from schemas.names import Names
 from scorer.wire import Wire
 from tests.bench.servers import machine_names, own_server
-from tests.integration.extender_process import extender
-from tests.integration.test_exporter import get
-from tests.integration.test_rpc import eventually
+from tests.integration.observe.test_exporter import get
+from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.processes import REQUESTS, entry
+from tests.support.extender_process import extender
 from tests.window_tables import GIB, publish, window_table
 
 LOOK_S = 0.1

@@ -40,9 +40,9 @@ from scorer.wire import Wire
 from tests.bench.changing_usage import ChangingUsage
 from tests.bench.class_sums import PROFILE, ClassSums, eviction_faults
 from tests.conftest import free_port, start_valkey, stop
-from tests.history import Told, steps
+from tests.support.history import Told, steps
+from tests.support.witness import Witness, read_history, verdict_on
 from tests.window_tables import publish, window_table
-from tests.witness import Witness, read_history, verdict_on
 
 CAPACITY = (16.0, 64e9, 1.25e9)
 KNOWN_S = 15.0

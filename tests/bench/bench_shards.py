@@ -33,9 +33,9 @@ from streams.fold.arrivals import Arrived
 from streams.worker.servers import ClusterServers, OneServer
 from streams.worker.store import Store
 from tests.bench.bench_flushes import full_partition
-from tests.clusters import Cluster
 from tests.conftest import start_valkey, stop
-from tests.integration.pipeline import make_samples
+from tests.support.clusters import Cluster
+from tests.support.pipeline import make_samples
 
 NAMES = Names("bench")
 

@@ -5,7 +5,7 @@
 
 Clients place, confirm, move and release under a name of their own each time; every third move is left half way. Every
 second or so a scorer is killed (and started again), frozen for up to three seconds, or Redis is frozen for up to one.
-In the end every answer is compared with the ledger's log, the ledger and its sums (`tests.history`), and none is
+In the end every answer is compared with the ledger's log, the ledger and its sums (`tests.support.history`); none is
 moving. SLOWLOG tells every script of 50 ms or more. The exit code says whether all of it held. A Redis that is frozen
 in the middle of a command counts the time as the command's: SLOWLOG is judged with --spare-redis alone, by which it is
 not frozen. It counts the time, too, for which a busy machine gave Redis no processor. So a script of constant work
@@ -34,9 +34,9 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.wire import AWAY, Wire
 from tests.bench.bench_scorers import CAPACITY, SIZES
 from tests.conftest import free_port, start_valkey, stop
-from tests.history import Told
+from tests.support.history import Told
+from tests.support.witness import Witness, verdict_on
 from tests.window_tables import publish, window_table
-from tests.witness import Witness, verdict_on
 
 SLOW_US = 50_000
 MEASURE = "local sum = 0 for i = 1, 30000 do sum = sum + i % 7 end return sum"

@@ -31,7 +31,7 @@ from ops.stack.servers.valkey import LocalValkey
 from ops.stack.stack import listens
 from schemas.names import Names
 from tests.bench.bench_fold import publish_slots
-from tests.integration.pipeline import Pipeline
+from tests.support.pipeline import Pipeline
 
 BACKLOG_MAX = 100_000
 """Messages that the publisher is ahead at most."""

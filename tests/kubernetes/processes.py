@@ -16,8 +16,8 @@ from schemas.names import Names
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import AWAY, Wire
-from tests.integration.test_exporter import get, samples
-from tests.integration.test_rpc import eventually
+from tests.integration.observe.test_exporter import get, samples
+from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes.cluster import Cluster
 from tests.window_tables import GIB, publish, window_table
 

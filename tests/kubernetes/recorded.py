@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from scorer.kubernetes.pods_api import SELECTED
-from tests.integration.test_rpc import eventually
+from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes.cluster import PODS, Cluster
 from tests.kubernetes.processes import entry, make_nodes
 

@@ -28,15 +28,15 @@ from scorer.kubernetes.pods_api import ApiServer
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey
-from tests.integration.extender_process import extender
-from tests.integration.test_evictor import counted, evictor
-from tests.integration.test_exporter import get
-from tests.integration.test_rpc import eventually, scorer_process
+from tests.integration.kubernetes.test_evictor import counted, evictor
+from tests.integration.observe.test_exporter import get
+from tests.integration.scorer.test_rpc import eventually, scorer_process
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.kubelet import Kubelets
 from tests.kubernetes.processes import MANIFESTS, REQUESTS, agents, entry, follower, make_nodes, settle
 from tests.kubernetes.test_trimaran import BINARY
+from tests.support.extender_process import extender
 
 pytestmark = test_trimaran.pytestmark
 

@@ -23,8 +23,8 @@ from ops.stack.servers.broker import LocalBroker
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
 from ops.stack.servers.valkey import LocalValkey
 from ops.stack.stack import listens
-from tests.integration.test_exporter import get
-from tests.integration.test_rpc import eventually
+from tests.integration.observe.test_exporter import get
+from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.kubelet import Kubelets

@@ -21,8 +21,8 @@ from scorer.kubernetes.pods_api import ApiServer
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey
-from tests.integration.test_pods import Follower
-from tests.integration.test_rpc import eventually
+from tests.integration.kubernetes.test_pods import Follower
+from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.processes import MANIFESTS, follower, in_ledger, settle, value

@@ -23,15 +23,15 @@ from ops.stack.servers.valkey import LocalValkey
 from schemas.names import Names
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
-from tests.integration.extender_process import extender
-from tests.integration.test_exporter import get
-from tests.integration.test_rpc import eventually
+from tests.integration.observe.test_exporter import get
+from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.kubelet import Kubelets
 from tests.kubernetes.processes import CORES, MANIFESTS, REQUESTS, agents, entry, follower, make_nodes, settle, value
 from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
+from tests.support.extender_process import extender
 
 pytestmark = [*test_trimaran.pytestmark, pytest.mark.timeout(900)]
 

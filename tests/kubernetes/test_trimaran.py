@@ -16,8 +16,8 @@ import pytest
 from schemas.names import Names
 from scorer.wire import Wire
 from tests.conftest import Valkey
-from tests.integration.test_load_watcher import load_watcher, read
-from tests.integration.test_rpc import eventually
+from tests.integration.kubernetes.test_load_watcher import load_watcher, read
+from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes.cluster import Cluster
 from tests.window_tables import GIB, publish, window_table
 

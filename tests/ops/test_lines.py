@@ -17,10 +17,10 @@ from ops.stack.servers.process import wait_until
 from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
 from scorer.client import Client
-from tests.forked import forking
-from tests.fresh import all_fresh
 from tests.ops.code_blocks import RUN, Block
 from tests.ops.test_examples import BEFORE, MAY_FAIL, TYPED
+from tests.support.forked import forking
+from tests.support.fresh import all_fresh
 
 pytestmark = pytest.mark.integration
 

@@ -16,8 +16,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.structs import TopicPartition
 
 from streams.batches import PassedOver, read_with_aiokafka, read_with_kafka_python, unpacked
-from tests.packed import BROKEN, PACKERS, packing
 from tests.rows import each_row
+from tests.support.packed import BROKEN, PACKERS, packing
 
 PARTITION = TopicPartition("samples", 3)
 CODECS = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

@@ -12,8 +12,8 @@ import pytest
 from scorer import plugins
 from scorer.commands.planning import drain
 from scorer.commands.shared.whole_fleet import fleet_of_file
-from tests.in_process import run_command
 from tests.ops.replay.worlds.test_workload_file import folder as workload
+from tests.support.in_process import run_command
 
 FAILING = """
 from dataclasses import dataclass

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration import test_reservation_rows
+from tests.integration.ledger import test_reservation_rows
 from tests.rows import each_row
 from tests.scorer.fleets import CASES, cases
 from tests.scorer.ranking import kube_scheduler, test_koordinator, test_seed_examples, test_seen

@@ -21,10 +21,10 @@ from schemas.messages.operator import OperatorFacts
 from schemas.resources import CPU
 from scorer.ledger.record.instance import copy_with
 from tests.effort import effort
-from tests.in_process import run_command
 from tests.ops.replay import fuzz_recorded
 from tests.ops.replay.recordings import ORIGIN_S, change, cpu, ended, load, record, state, write
 from tests.rows import each_row
+from tests.support.in_process import run_command
 
 MINUTES = 30
 A, B, C = record(1, -600, "m0"), record(2, 10, "m1", kind="redis", labels={"team": "x"}), record(3, 12, "m0", cpu=4.0)

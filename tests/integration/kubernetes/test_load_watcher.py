@@ -1,0 +1,172 @@
+"""The load watcher as a process before a real server: what it answers of folded samples, and while Redis is away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from redis.asyncio import Redis
+
+from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
+from ops.stack.servers.valkey import LocalValkey
+from ops.stack.stack import listens
+from schemas.messages.process import read_processes
+from schemas.messages.sample import Sample, encode
+from schemas.names import Names
+from scorer.wire import Wire
+from streams.fold.arrivals import Arrived
+from streams.fold.peaks import Zone
+from streams.fold.table import Table
+from streams.state.partition import Partition
+from streams.worker.store import Store
+from tests.conftest import Valkey
+from tests.integration.observe.test_exporter import get, samples
+from tests.integration.scorer.test_rpc import eventually
+from tests.streams import oracle
+from tests.support.pipeline import WINDOWS_S, make_samples
+from tests.window_tables import publish, window_table
+
+pytestmark = pytest.mark.integration
+
+
+@contextmanager
+def load_watcher(url: str, names: Names, *flags: str) -> Iterator[tuple[LocalProcess, str]]:
+    """Run a load watcher; yields the process and the address of its pages."""
+    port = free_port()
+    command = [sys.executable, "-P", "-m", "ops.cli.main", "load-watcher", "--redis-url", url, "--prefix", names.prefix]
+    command += ["--metrics-port", str(port), "--refresh", "0.1", *flags]
+    with LocalProcess("load-watcher", command, ready=lambda: listens(port)) as process:
+        yield process, f"http://{LOOPBACK}:{port}"
+
+
+def fold(url: str, names: Names, published: Sequence[Sample]) -> None:
+    """Leave in Redis what a stream worker does of these samples."""
+
+    async def run() -> None:
+        async with Redis.from_url(url) as client:
+            partition = Partition(0, Table(WINDOWS_S, Zone()))
+            partition.topic_id = "t1"
+            ordered = sorted(published, key=lambda one: one.at)
+            partition.take([Arrived(n, encode(one), one.at + 0.1, b"m") for n, one in enumerate(ordered)])
+            partition.fold_pending()
+            await Store(client, names).save(partition, ordered[-1].at)
+            await client.set(names.partitions, 1)
+
+    asyncio.run(run())
+
+
+def write(url: str, names: Names, *nodes: str, age_s: float = 0.0) -> None:
+    """Write the windows of nodes whose newest samples have an age."""
+    wire = Wire({"url": url})
+    publish(wire, names, [window_table(nodes, at=time.time() - age_s)])
+    wire.close()
+
+
+def nodes(page: str) -> set[str]:
+    """Return the nodes that are listed; none while nothing is known."""
+    status, _, body = get(f"{page}/watcher")
+    return set(json.loads(body)["data"]["NodeMetricsMap"]) if status == 200 else set()
+
+
+def read(page: str, path: str = "/watcher") -> Any:
+    """Return what a page says, whatever its status."""
+    return json.loads(get(page + path)[2])
+
+
+def test_the_load_of_folded_samples(valkey: Valkey, names: Names, server: redis.Redis) -> None:
+    """Mean and deviation of 15 minutes in percent of the capacity; a silent node is left out; the end is the oldest."""
+    now_s = time.time()
+    fresh = make_samples(3, 120, end=now_s)
+    gone = [one for one in make_samples(4, 60, end=now_s - 600) if one.machine == "m003"]
+    fold(valkey.url, names, [*fresh, *gone])
+    with load_watcher(valkey.url, names) as (process, page):
+        assert eventually(lambda: nodes(page)) == {"m000", "m001", "m002"}
+        body = read(page)
+        newest = {one.machine: one.at for one in fresh}
+        end = int(min(newest.values()))
+        assert body["window"] == {"duration": "15m", "start": end - 900, "end": end}
+        for name, listed in body["data"]["NodeMetricsMap"].items():
+            given = [one for one in fresh if one.machine == name]
+            wanted = []
+            for kind, resource, capacity in (("CPU", "cpu", 64.0), ("Memory", "memory", 6.87e10)):
+                window = oracle.window(given, resource, 900)
+                wanted += [
+                    (kind, "AVG", 100 * window["mean"] / capacity),
+                    (kind, "STD", 100 * window["std"] / capacity),
+                ]
+            found = [(one["type"], one["operator"], one["value"]) for one in listed["metrics"]]
+            assert [one[:2] for one in found] == [one[:2] for one in wanted]
+            assert [one[2] for one in found] == pytest.approx([one[2] for one in wanted], abs=1e-3)
+        assert read(page, "/watcher?host=m001")["data"]["NodeMetricsMap"].keys() == {"m001"}
+        assert get(f"{page}/watcher?host=m003")[0] == 404
+        assert get(f"{page}/watcher/health")[0] == 200
+        assert ({"state": "left_out"}, 1.0) in samples(get(f"{page}/metrics")[2])["windward_load_watcher_nodes"]
+        fields: Any = eventually(lambda: server.hgetall(names.processes("load-watcher")))
+        (said,) = read_processes(fields).values()
+        assert (said.pid, said.ready, said.details["nodes"]) == (process.pid, True, 3)
+        assert said.page.endswith(page.rpartition(":")[2])
+        process.stop()
+        assert not server.exists(names.processes("load-watcher"))
+        assert "watcher.stop" in process.log.read_text()
+
+
+def test_a_silent_pipeline_and_redis_away(tmp_path: Path) -> None:
+    """Nothing known is 503; then the last load with its true end, also while Redis is away; then the new one."""
+    names = Names()
+    with LocalValkey(directory=tmp_path / "valkey", append_only=True) as valkey:
+        valkey.kill()
+        with load_watcher(valkey.url, names) as (process, page):
+            for path in ("/watcher", "/watcher/health", "/ready"):
+                assert get(page + path)[0] == 503
+            valkey.start()
+            write(valkey.url, names, "a", "b", age_s=5000)
+            assert eventually(lambda: nodes(page)) == {"a", "b"}
+            before = read(page)
+            end = before["window"]["end"]
+            assert time.time() - 5060 < end < time.time() - 4990
+            valkey.kill()
+            eventually(lambda: "error" in read(page, "/ready"))
+            assert read(page) == before
+            assert get(f"{page}/watcher/health")[0] == 200
+            valkey.start()
+            write(valkey.url, names, "a", "b", "c")
+            eventually(lambda: nodes(page) == {"a", "b", "c"})
+            assert read(page)["window"]["end"] >= end + 4900
+            said = process.log.read_text()
+            assert (said.count("watcher.redis.away"), said.count("watcher.redis.back")) == (2, 2)
+
+
+def test_an_answer_for_5000_nodes_is_one_that_is_kept(valkey: Valkey, names: Names) -> None:
+    """One connection, as Trimaran holds it, gets the same bytes again and again."""
+    write(valkey.url, names, *[f"node-{n:05}" for n in range(5_000)])
+    with load_watcher(valkey.url, names) as (_, page):
+        eventually(lambda: len(nodes(page)) == 5_000)
+        answers = set()
+        port = int(page.rpartition(":")[2])
+        with socket.create_connection((LOOPBACK, port), 20) as connection, connection.makefile("rb") as stream:
+            for _ in range(20):
+                connection.sendall(b"GET /watcher HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\r\n")
+                headers = dict(line.split(b": ", 1) for line in iter(stream.readline, b"\r\n") if b": " in line)
+                answers.add(stream.read(int(headers[b"Content-Length"])))
+        (body,) = answers
+        assert 1.5e6 < len(body) < 2.5e6
+
+
+def test_a_window_that_is_not_kept_is_named(valkey: Valkey, names: Names) -> None:
+    """With those that are; SIGHUP ends nothing."""
+    write(valkey.url, names, "a")
+    with load_watcher(valkey.url, names, "--window", "10m") as (process, page):
+        process.signal(signal.SIGHUP)
+        said = eventually(lambda: read(page, "/ready").get("window"))
+        assert said == "600s is not kept; kept are 300s, 900s, 3600s"
+        assert get(f"{page}/watcher")[0] == 503

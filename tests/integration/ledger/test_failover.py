@@ -1,0 +1,156 @@
+"""Servers behind real sentinels: a primary dies or stands still, and placing goes on at the next."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from schemas.names import Names
+from scorer.client import AsyncClient, Client, WindwardError
+from scorer.ledger.store.scripts import Ledger
+from scorer.live.wake_ups import WakeUps
+from scorer.wire import AWAY, LOOK_S, Wire
+from tests.bench.bench_scorers import CAPACITY
+from tests.integration.scorer.test_rpc import scorer_process
+from tests.support.history import Told
+from tests.support.sentinels import PASSWORD, SENTINEL_PASSWORD, Watched, eventually
+from tests.support.witness import Witness, verdict_on
+from tests.window_tables import publish, window_table
+
+pytestmark = pytest.mark.integration
+
+MACHINES = [f"m{number:02d}" for number in range(20)]
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    """Yield a primary, its replica and a sentinel."""
+    with Watched(tmp_path) as found:
+        yield found
+
+
+class Placer(threading.Thread):
+    """Places, confirms and releases until it is told to stop; notes each call and what was answered."""
+
+    def __init__(self, watched: Watched, names: Names, number: int) -> None:
+        super().__init__(daemon=True)
+        self._client = Client(prefix=names.prefix, timeout_s=30, **watched.arguments)
+        self._number = number
+        self.stopping = threading.Event()
+        self.said: list[Told] = []
+
+    def run(self) -> None:
+        """Place, under a new id each time; every third instance stays."""
+        call, turn = Witness(self._client, self.said.extend), 0
+        while not self.stopping.is_set():
+            turn += 1
+            name = f"p{self._number}-{turn}"
+            with contextlib.suppress(WindwardError):
+                generation = call("place", name, cpu=0.1).generation
+                call("confirm", name, generation=generation)
+                if turn % 3:
+                    call("release", name, generation=generation)
+        self._client.close()
+
+    def placed_s(self) -> list[float]:
+        """Return when each placement was answered."""
+        return [one.at_s for one in self.said if one.step == "place" and one.machine]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param(signal.SIGKILL, id="killed"), pytest.param(signal.SIGSTOP, id="frozen", marks=pytest.mark.slow)],
+)
+def test_placing_goes_on_after_a_failover(watched: Watched, names: Names, how: signal.Signals) -> None:
+    """Within 3 s of the sentinels' decision; nothing acknowledged is elsewhere, or twice; the sums are right."""
+    wire = Wire(watched.arguments)
+    publish(wire, names, [window_table(MACHINES, at=time.time() + 3600, capacity=CAPACITY)])
+    scorers = [
+        scorer_process(
+            watched.url, names, "--name", f"s{number}", "--ledger-log-length", "1000000", env=watched.environ
+        )
+        for number in range(2)
+    ]
+    placers = [Placer(watched, names, number) for number in range(3)]
+    with scorers[0], scorers[1]:
+        for placer in placers:
+            placer.start()
+        eventually(lambda: all(len(placer.placed_s()) > 20 for placer in placers))
+        wake_ups = WakeUps(watched.arguments, names, threading.Event())
+        wake_ups.wait()
+        old, decided_at = watched.fail(how)
+        with contextlib.suppress(*AWAY):  # a connection that was closed is noticed, and another one answers
+            wire.one("PING")
+        assert time.monotonic() - decided_at < 2 * LOOK_S, "a connection to a server that stands still is waited for"
+        eventually(lambda: wake_ups.wait() is None and wake_ups._messages and wake_ups._messages.connection.port != old)
+        wake_ups.close()
+        before = [len(placer.placed_s()) for placer in placers]
+        eventually(lambda: all(len(one.placed_s()) > count + 20 for one, count in zip(placers, before, strict=True)))
+        watched.signal(old, signal.SIGCONT)
+        for placer in placers:
+            placer.stopping.set()
+            placer.join(60)
+        again_s = [min(at_s for at_s in placer.placed_s() if at_s > decided_at) - decided_at for placer in placers]
+        assert max(again_s) < 3, again_s
+        wire.close()
+        said = [one for placer in placers for one in placer.said]
+        verdict = verdict_on(Ledger(wire, names, log_length=1_000_000), said, CAPACITY)
+        assert not (verdict.doubled or verdict.over or verdict.wrong), verdict.faults
+        lost = {fault.split()[1] for fault in verdict.lost}
+        assert len(lost) <= 3, lost  # one call of each client: without WAIT an answer may be lost
+    errors = {one.error for one in said if one.error}
+    assert errors <= {"UNAVAILABLE", "DEADLINE_EXCEEDED", "ABORTED", "FAILED_PRECONDITION", "NOT_FOUND"}
+    wire.close()
+
+
+def test_every_way_in_takes_the_url(watched: Watched, names: Names) -> None:
+    """The asyncio client, the command line and doctor; the sentinels' password is needed, and a wrong name is told."""
+    wire = Wire(watched.arguments)
+    publish(wire, names, [window_table(MACHINES, at=time.time() + 3600, capacity=CAPACITY)])
+    wire.close()
+    own = f"redis+sentinel://:{PASSWORD}@127.0.0.1:1,{watched.url.partition('://')[2]}".replace(" ", "%20")
+    both = f"{own}?sentinel_password={SENTINEL_PASSWORD}".replace(" ", "%20")
+    environ = {**os.environ, **watched.environ, "WINDWARD_PREFIX": names.prefix}
+
+    async def place() -> str | None:
+        async with AsyncClient(both, names.prefix, timeout_s=30) as client:
+            return (await client.place(id="a", cpu=1)).machine
+
+    def run(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ops.cli.main", *command], env=environ, capture_output=True, text=True, check=False
+        )
+
+    ledger = ("--ledger-url", watched.url)
+    with scorer_process(watched.url, names, *ledger, env=watched.environ):
+        assert asyncio.run(place()) in MACHINES
+        with Client(both, names.prefix, timeout_s=30) as client:
+            assert client.place(id="a", cpu=1).repeated == 1
+        assert json.loads(run("why", "a", "--json").stdout)["id"] == "a"
+        done = run("doctor", "--no-broker", "--json", *ledger)
+        found = json.loads(done.stdout)["findings"]
+        assert "scorer" in {one["area"] for one in found}
+        assert not [one for one in found if one["level"] == "error"]
+        for url, said in (
+            (own, "NOAUTH|Authentication"),
+            (both.replace("/main/", "/other/"), "No master found for 'ot"),
+        ):
+            with Client(url, names.prefix, timeout_s=0.5) as client, pytest.raises(WindwardError, match=said) as error:
+                client.health()
+            assert error.value.code == "UNAVAILABLE"
+    sentinel = f"redis://127.0.0.1:{watched.sentinel_ports[0]}"
+    environ["WINDWARD_REDIS_PASSWORD"] = SENTINEL_PASSWORD
+    done = run("scorer", "--redis-url", sentinel)
+    assert done.returncode == 2
+    assert "runs as a sentinel: give redis+sentinel://" in done.stderr

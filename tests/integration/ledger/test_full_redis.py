@@ -1,0 +1,114 @@
+"""A Redis that is full or refuses writes: callers are told to come back, and it goes on when it takes writes again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+import redis
+
+from schemas.names import Names
+from scorer.client import Client, WindwardError
+from scorer.commands.shared.direct import DirectClient
+from scorer.wire import Wire
+from tests.conftest import free_port, start_valkey, stop
+from tests.integration.scorer.test_rpc import eventually, scorer_process
+from tests.window_tables import publish, window_table
+
+pytestmark = pytest.mark.integration
+
+
+class Servers(NamedTuple):
+    """The server of the queries, and that of the ledger."""
+
+    windows: redis.Redis
+    ledger: redis.Redis
+    client: Client
+    url: str
+    names: Names
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    """A scorer with a ledger server of its own."""
+    names, ports, started = Names("full"), (free_port(), free_port()), []
+    for port in ports:
+        started.append(start_valkey(port, tmp_path_factory.mktemp("server"), "--maxmemory-policy", "noeviction"))
+    windows, ledger = (f"redis://127.0.0.1:{port}/0" for port in ports)
+    try:
+        wire = Wire({"url": windows})
+        publish(wire, names, [window_table(["m1", "m2"], at=time.time())])
+        wire.close()
+        with (
+            scorer_process(windows, names, "--ledger-url", ledger),
+            Client(windows, names.prefix, timeout_s=10) as client,
+            redis.Redis(port=ports[0]) as of_windows,
+            redis.Redis(port=ports[1]) as of_ledger,
+        ):
+            eventually(lambda: client.health()["ready"])
+            yield Servers(of_windows, of_ledger, client, windows, names)
+    finally:
+        for server in started:
+            stop(server)
+
+
+def placed(servers: Servers, name: str) -> bool:
+    """Place; return whether a machine was found."""
+    return bool(servers.client.place(id=name, cpu=0.1).machine)
+
+
+@pytest.mark.parametrize("which", ["windows", "ledger"])
+def test_a_full_redis_is_unavailable_and_may_be_tried_again(servers: Servers, which: str) -> None:
+    """Of the server that holds the queries, and of a ledger's own; both recover without a restart."""
+    admin = getattr(servers, which)
+    admin.config_set("maxmemory", "1")
+    with pytest.raises(WindwardError) as refused:
+        servers.client.place(id=f"full-{which}", cpu=0.1, timeout_s=1)
+    assert (refused.value.code, refused.value.retryable) == ("UNAVAILABLE", True)
+    admin.config_set("maxmemory", "0")
+    assert eventually(lambda: placed(servers, f"full-{which}"))
+
+
+def let_it_write(server: redis.Redis) -> None:
+    """End what keeps a server from writing."""
+    server.replicaof("NO", "ONE")
+    server.config_set("min-replicas-to-write", 0)
+
+
+@pytest.mark.parametrize("how", ["NOREPLICAS", "READONLY"])
+def test_a_ledger_that_refuses_writes_for_now_is_unavailable(servers: Servers, how: str) -> None:
+    """As in a failover: placing may be tried again, reading is answered; nothing is a fault of Windward's."""
+    if how == "READONLY":
+        servers.ledger.replicaof("127.0.0.1", 1)
+    else:
+        servers.ledger.config_set("min-replicas-to-write", 1)
+    try:
+        with pytest.raises(WindwardError) as refused:
+            servers.client.place(id=how, cpu=0.1, timeout_s=1)
+        assert (refused.value.code, refused.value.retryable) == ("UNAVAILABLE", True)
+        assert servers.client.rank(cpu=0.1).machine
+        waiting = threading.Timer(0.5, let_it_write, (servers.ledger,))
+        waiting.start()
+        assert placed(servers, f"{how}-waits"), "a call outlasts what ends before its deadline"
+        waiting.join()
+    finally:
+        let_it_write(servers.ledger)
+    assert eventually(lambda: placed(servers, how))
+
+
+@pytest.mark.parametrize("kind", [Client, DirectClient])
+def test_a_call_waits_for_a_server_that_refuses_writes(servers: Servers, kind: type[Client]) -> None:
+    """Until its deadline; the scorer gives back what it could not answer."""
+    with kind(servers.url, servers.names.prefix, timeout_s=0.3) as hurried:
+        servers.windows.config_set("min-replicas-to-write", 1)
+        with pytest.raises(WindwardError) as refused:
+            hurried.place(id="hurried", cpu=0.1)
+        assert (refused.value.code, refused.value.retryable) == ("UNAVAILABLE", True)
+        assert "NOREPLICAS" in refused.value.message
+    waiting = threading.Timer(0.3, servers.windows.config_set, ("min-replicas-to-write", 0))
+    waiting.start()
+    assert placed(servers, f"patient-{kind.__name__}")
+    waiting.join()

@@ -1,0 +1,535 @@
+"""The planner on a real server: drains to the end; one lease of the rounds; proposals that are taken, or overtaken."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+import redis
+
+from schemas.messages.proposal import MoveProposal, read_proposal
+from schemas.names import Names
+from schemas.rpc.request import Request
+from scorer.client import Client
+from scorer.commands.planning.balance_settings import balanced
+from scorer.ledger.record.transition import Candidate, Change, Wanted
+from scorer.ledger.store.follower import Follower
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import instance_of
+from scorer.live.live_fleet import LiveFleet, profiles_of
+from scorer.planner.drainer import Drainer
+from scorer.planner.metrics import Metrics
+from scorer.planner.moves_queue import MovesQueue, Overtaken
+from scorer.planner.proposer import Proposer
+from scorer.planner.settings import PlannerSettings
+from scorer.wire import Wire
+from tests.conftest import Valkey, free_port, stop
+from tests.integration.scorer.test_rpc import eventually, planner_process, scorer_process
+from tests.rows import each_row
+from tests.support.fleet_label import without_fleet
+from tests.support.in_process import run_command
+from tests.window_tables import publish, window_table
+
+pytestmark = pytest.mark.integration
+
+PATIENT = {"WINDWARD_TIMEOUT": "60"}
+"""A scorer that was started just now answers after more than the usual 5 s where the cores are busy."""
+
+ROOT = Path(__file__).parents[3]
+MACHINES = ["hot", "cold1", "cold2"]
+LOADS = [0.97, 0.2, 0.3]
+
+
+class Fleet:
+    """One hot machine with four instances, two cold ones."""
+
+    def __init__(self, wire: Wire, names: Names) -> None:
+        self.wire, self.names, self.ledger = wire, names, Ledger(wire, names)
+        publish(wire, names, [window_table(MACHINES, utilization=LOADS, at=time.time() + 60)])
+        ids = [f"i{number}" for number in range(4)]
+        wanted = [instance_of(Request(id=one, cpu=1.5, memory=1e9), "", 0.0) for one in ids]
+        self.ledger.reserve([Wanted(one, 300.0, [Candidate("hot", -1)]) for one in wanted])
+        for one in ids:
+            self.ledger.confirm(one)
+
+    def daemon(self, url: str, name: str, wire: Wire | None = None, **more: float) -> Proposer:
+        """The rounds of a planner, in this process, that turn when the test says."""
+        settings = PlannerSettings(
+            redis_url=url, prefix=self.names.prefix, name=name, rest_s=0.0, moves_max=2, **{"lease_s": 30.0, **more}
+        )
+        wire = self.wire if wire is None else wire
+        ledger = Ledger(wire, self.names)
+        profile = balanced(profiles_of(settings).choose(), settings)
+        read = LiveFleet(wire, ledger, self.names).read
+        return Proposer(settings, ledger, read, MovesQueue(wire, self.names), profile, Metrics())
+
+    def proposals(self, key: str) -> list[MoveProposal]:
+        """The messages of a list, the next one first."""
+        found = [read_proposal(raw) for raw in self.wire.one("LRANGE", key, 0, -1)]
+        return [one for one in found if one is not None][::-1]
+
+    @property
+    def waiting(self) -> list[MoveProposal]:
+        """What waits."""
+        return self.proposals(self.names.moves_waiting)
+
+    def take(self) -> bytes:
+        """Take the next message, as the program that moves instances does."""
+        raw: bytes = self.wire.one("BLMOVE", self.names.moves_waiting, self.names.moves_taken, "RIGHT", "LEFT", 1)
+        return raw
+
+    def acknowledge(self, raw: bytes) -> int:
+        """Take it off the list; 0: it was withdrawn."""
+        return int(self.wire.one("LREM", self.names.moves_taken, 1, raw))
+
+    def move(self, proposal: MoveProposal) -> None:
+        """Have the ledger know that the instance has moved."""
+        follower = Follower(self.ledger)
+        follower.poll()
+        old = follower.view.instances[proposal.instance]
+        new = msgspec.structs.replace(old, machine=proposal.target)
+        outcome = self.ledger.update([Change(old, new, [Candidate(proposal.target, -1)])]).outcomes[0]
+        assert outcome.kind == "done"
+
+
+@pytest.fixture
+def fleet(wire: Wire, names: Names) -> Fleet:
+    """A hot machine and two cold ones, under a prefix of the test."""
+    return Fleet(wire, names)
+
+
+def counted(daemon: Proposer) -> dict[str, float]:
+    """The outcomes that were counted."""
+    samples = [sample for family in daemon._metrics.registry.collect() for sample in family.samples]
+    named = [one for one in samples if one.name == "windward_planner_proposals_total" and one.value]
+    return {one.labels["outcome"]: one.value for one in named}
+
+
+def test_a_server_that_can_lose_the_ledger_is_told(fleet: Fleet, valkey: Valkey) -> None:
+    """A turn looks at the ledger's server: the metric and the text are there while it may evict."""
+    before = fleet.wire.one("CONFIG", "GET", "maxmemory-policy")[1]
+    daemon = fleet.daemon(valkey.url, "r")
+    try:
+        for policy, told in (("allkeys-lru", True), ("noeviction", False)):
+            fleet.wire.one("CONFIG", "SET", "maxmemory-policy", policy)
+            daemon.turn(time.time())
+            assert ("maxmemory_policy is allkeys-lru" in daemon.server.unsafe) == told
+        fleet.wire.one("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
+        daemon.turn(time.time())
+        assert daemon._metrics.unsafe._value.get() == 1
+    finally:
+        fleet.wire.one("CONFIG", "SET", "maxmemory-policy", before)
+        daemon.stop()
+
+
+def test_a_move_is_proposed_taken_done(valkey: Valkey, fleet: Fleet) -> None:
+    """Once each; while it is open the plan sees it as made, and when the ledger has it the next ones follow."""
+    one, now_s = fleet.daemon(valkey.url, "one"), time.time()
+    one.turn(now_s)
+    first = fleet.waiting
+    assert len(first) == 2
+    assert {each.source for each in first} == {"hot"}
+    assert {each.target for each in first} <= {"cold1", "cold2"}
+    assert (first[0].attempt, first[0].expires_at) == (1, now_s + 600)
+    assert fleet.wire.one("GET", fleet.names.moves_fence) == str(first[0].fence).encode()
+    one.turn(now_s + 60)
+    assert fleet.waiting == first
+    raw = fleet.take()
+    assert read_proposal(raw) == first[0]
+    fleet.move(first[0])
+    assert fleet.acknowledge(raw) == 1
+    one.turn(now_s + 120)
+    assert counted(one)["done"] == 1
+    assert first[0].instance not in {each.instance for each in fleet.waiting}
+
+
+def test_what_is_done_without_a_word_is_withdrawn(valkey: Valkey, fleet: Fleet) -> None:
+    """A program that died after the move: the ledger says that it is done, and the message goes."""
+    one, now_s = fleet.daemon(valkey.url, "one"), time.time()
+    one.turn(now_s)
+    raw, (first, _) = fleet.take(), [*fleet.proposals(fleet.names.moves_taken), *fleet.waiting]
+    fleet.move(first)
+    one.turn(now_s + 60)
+    assert counted(one)["done"] == 1
+    assert fleet.acknowledge(raw) == 0
+
+
+def test_what_is_not_acknowledged_in_time_is_delivered_again(valkey: Valkey, fleet: Fleet) -> None:
+    """A program that died before the move: the next one gets it, and the first one's acknowledgement has no effect."""
+    one, now_s = fleet.daemon(valkey.url, "one", ack_s=100.0), time.time()
+    one.turn(now_s)
+    first = fleet.take()
+    one.turn(now_s + 60)
+    assert len(fleet.waiting) == 1
+    one.turn(now_s + 180)
+    again = fleet.waiting[0]
+    proposal = read_proposal(first)
+    assert proposal is not None
+    assert (again.id, again.attempt) == (proposal.id, 2)
+    assert fleet.acknowledge(first) == 0
+    assert read_proposal(fleet.take()) == again
+
+
+def test_one_leads_and_the_next_overtakes_its_proposals(valkey: Valkey, fleet: Fleet) -> None:
+    """The other waits; when the lease is given up it withdraws what waits and what was taken, and proposes anew."""
+    one, two, now_s = fleet.daemon(valkey.url, "one"), fleet.daemon(valkey.url, "two"), time.time()
+    one.turn(now_s)
+    two.turn(now_s)
+    first = fleet.waiting
+    raw = fleet.take()
+    assert counted(two) == {}
+    one.stop()
+    two.turn(now_s + 1)
+    assert counted(two) == {"overtaken": 2, "proposed": 2}
+    assert {each.fence for each in fleet.waiting} == {first[0].fence + 1}
+    assert fleet.acknowledge(raw) == 0
+    one.turn(now_s + 61)
+    assert counted(one) == {"proposed": 2}
+
+
+def test_an_older_number_writes_nothing(fleet: Fleet) -> None:
+    """A process that was frozen does not know that it lost the lease; what it writes is refused."""
+    queue = MovesQueue(fleet.wire, fleet.names)
+    queue.write(8, [], [], [b"new"])
+    with pytest.raises(Overtaken, match="number 8 has written since 7"):
+        queue.write(7, [b"new"], [], [b"old"])
+    assert queue.read() == ([b"new"], [])
+
+
+@each_row("kind, value", [("SET", b"?"), ("SET", b""), ("SET", b"1e999"), ("SET", b"0x7"), ("LPUSH", b"1")])
+def test_a_fence_that_is_no_number_is_replaced(valkey: Valkey, wire: Wire, kind: str, value: bytes) -> None:
+    """A round is written all the same, and from then on the fence holds."""
+    names = Names(f"fence-{kind}-{value.hex()}")
+    queue = MovesQueue(wire, names)
+    wire.one("DEL", names.moves_fence)
+    wire.one(kind, names.moves_fence, value)
+    assert queue.write(7, [], [], [b"move"]) == 0
+    assert wire.one("GET", names.moves_fence) == b"7"
+    assert wire.one("LRANGE", names.moves_waiting, 0, -1) == [b"move"]
+    with pytest.raises(Overtaken):
+        queue.write(6, [], [], [])
+
+
+def test_what_is_acknowledged_and_not_moved_is_declined(valkey: Valkey, fleet: Fleet) -> None:
+    """It is counted, and the plan is made anew."""
+    one, now_s = fleet.daemon(valkey.url, "one", every=5.0), time.time()
+    one.turn(now_s)
+    before = fleet.waiting
+    for _ in range(2):
+        assert fleet.acknowledge(fleet.take()) == 1
+    one.turn(now_s + 6)
+    assert counted(one) == {"proposed": 4, "declined": 2}
+    assert {each.id for each in fleet.waiting}.isdisjoint(each.id for each in before)
+
+
+def mover_environment(valkey: Valkey, names: Names, folder: Path) -> dict[str, str]:
+    """Return the environment of the documented mover, whose client is this checkout's."""
+    (folder / "windward_client.py").write_text("from scorer.client import *\n")
+    return {
+        **os.environ, "WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix,
+        "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
+    }  # fmt: skip
+
+
+def mover(valkey: Valkey, names: Names, folder: Path) -> Callable[[int, str], list[str]]:
+    """Return a function that runs the documented mover: it carries out so many moves by a shell program."""
+    environ = mover_environment(valkey, names, folder)
+    code = "import sys; sys.path.insert(0, 'docs/examples'); import mover; mover.mover(sys.argv[2:], int(sys.argv[1]))"
+
+    def run(count: int, program: str) -> list[str]:
+        words = [sys.executable, "-c", code, str(count), "sh", "-c", program, "sh"]
+        done = subprocess.run(words, cwd=ROOT, env=environ, capture_output=True, text=True, check=True, timeout=120)
+        return done.stdout.splitlines()
+
+    return run
+
+
+def where(fleet: Fleet) -> dict[str, tuple[str, str]]:
+    """Return by instance its machine and where it moves to, as the ledger has it."""
+    follower = Follower(fleet.ledger)
+    follower.poll()
+    return {one.id: (one.machine, one.moving.to if one.moving else "") for one in follower.view.instances.values()}
+
+
+def test_a_drain_ends_by_the_mover_alone(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
+    """After one command the documented mover empties the machine; a planner leaves those moves on the list."""
+    names, run = fleet.names, mover(valkey, fleet.names, tmp_path)
+    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
+    with scorer_process(valkey.url, names):
+        done = run_command("drain", "hot", "--apply", environ=environ)
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"4 targets are reserved until \S+ \S+ \S+; a mover takes the moves off the list", done.stdout)
+        assert {machine for machine, _ in where(fleet).values()} == {"hot"}
+        assert [one.of_command for one in fleet.waiting] == [True] * 4
+        one, now_s = fleet.daemon(valkey.url, "one", every=0.5), time.time()
+        one.turn(now_s)
+        assert len(fleet.waiting) == 4
+        assert all(line.endswith(" moved") for line in run(4, "exit 0"))
+        assert "hot" not in {machine for machine, _ in where(fleet).values()}
+        assert not fleet.waiting
+        assert not fleet.proposals(names.moves_taken)
+        one.turn(now_s + 1)
+        assert counted(one) == {"done": 4}
+
+
+def placed(fleet: Fleet, **machines: str) -> None:
+    """Have the ledger know of confirmed instances of 6 GB, each on its machine."""
+    wanted = [(instance_of(Request(id=one, cpu=0.5, memory=6e9), "", 0.0), at) for one, at in machines.items()]
+    reserved = fleet.ledger.reserve([Wanted(one, 300.0, [Candidate(machine, -1)]) for one, machine in wanted])
+    assert {outcome.kind for outcome in reserved.outcomes} == {"placed"}
+    for one in machines:
+        fleet.ledger.confirm(one)
+
+
+def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(
+    valkey: Valkey, fleet: Fleet, tmp_path: Path
+) -> None:
+    """One command that ends, and a mover that its service starts again; the planners plan what had no room.
+
+    Nothing is moved twice, nothing is above its machine.
+    """
+    placed(fleet, **{f"more{n}": "hot" for n in range(6)})
+    placed(fleet, **{f"full{n}": f"cold{n % 2 + 1}" for n in range(16)})
+    names, moved = fleet.names, tmp_path / "moved"
+    program = tmp_path / "move"
+    program.write_text(  # the first time it takes the mover with it
+        f'#!/bin/sh\necho "$1" >> {moved}\n[ -e {tmp_path}/died ] && exit 0\ntouch {tmp_path}/died\nkill -9 $PPID\n'
+    )
+    program.chmod(0o755)
+    environ = {**mover_environment(valkey, names, tmp_path), "WINDWARD_MOVER_FILE": str(tmp_path / "in-hand")}
+    words = [sys.executable, "docs/examples/mover.py", str(program)]
+
+    def on_hot() -> dict[str, str]:
+        held = where(fleet)
+        for cold in ("cold1", "cold2"):
+            assert sum(6e9 for one, at in held.items() if cold in at and not one.startswith("i")) <= 64 * 2**30
+        return {one: to for one, (machine, to) in held.items() if machine == "hot"}
+
+    command = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
+    every = ("--drain-s", "0.2", "--every", "0")
+    running = [planner_process(valkey.url, names, *every) for _ in range(2)]
+    with scorer_process(valkey.url, names), running[0], running[1]:
+        done = run_command("drain", "hot", "--apply", environ=command)
+        assert done.returncode == 3, done.stderr  # some have no room
+        assert subprocess.run(words, cwd=ROOT, env=environ, timeout=60, check=False).returncode == -signal.SIGKILL
+        assert len(on_hot()) == 10
+        again = subprocess.Popen(words, cwd=ROOT, env=environ)
+        try:
+            eventually(lambda: 0 < len(on_hot()) < 10 and not any(on_hot().values()))
+            for number in range(8):
+                fleet.ledger.release(f"full{number}")
+            eventually(lambda: not on_hot())
+            eventually(lambda: not fleet.proposals(names.moves_taken))
+        finally:
+            stop(again)
+    runs = moved.read_text().split()
+    assert len(runs) == 11, "ten instances, and again the one whose mover died"
+    assert runs[0] == runs[1]
+    assert len(set(runs)) == 10
+    assert not fleet.waiting
+    assert not fleet.proposals(names.moves_taken)
+
+
+def test_an_undone_drain_is_not_planned_again(valkey: Valkey, fleet: Fleet, wire: Wire) -> None:
+    """No planner asks for it after `--undo`, and a query that was asked before does nothing."""
+    names, environ = fleet.names, {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
+    running = [scorer_process(valkey.url, names), planner_process(valkey.url, names, "--drain-s", "0", "--every", "0")]
+    one, two = (
+        Drainer(fleet.ledger, Wire({"url": valkey.url}), PlannerSettings(prefix=names.prefix, name=name))
+        for name in ("one", "two")
+    )
+    with running[0], running[1]:
+        assert run_command("drain", "hot", "--apply", "--ttl-s", "1m", environ=environ).returncode == 0
+        (before,) = one.due(time.time())
+        assert two.due(time.time()) == [], "one has the lease"
+        assert run_command("drain", "--undo", "hot", environ=environ).returncode == 0
+        assert one.due(time.time()) == []
+        wire.one("LPUSH", names.operator_queries, msgspec.json.encode(before))
+        reply = eventually(lambda: wire.one("LRANGE", names.reply(before.id), 0, -1))
+    assert msgspec.json.decode(reply[0])["result"]["drained"] == []
+    assert not fleet.waiting
+    assert wire.one("HGET", names.operator, "hot") is None
+
+
+def test_what_a_planner_proposed_waits_once_when_the_machine_is_drained(valkey: Valkey, fleet: Fleet) -> None:
+    """Two movers would else carry out one move: the drain's message takes the place of the planner's."""
+    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
+    one = fleet.daemon(valkey.url, "one", every=0.5)
+    one.turn(time.time())
+    assert len(fleet.waiting) == 2
+    with scorer_process(valkey.url, fleet.names):
+        assert run_command("drain", "hot", "--apply", environ=environ).returncode == 0
+    assert [each.of_command for each in fleet.waiting] == [True] * 4
+
+
+def test_what_a_command_gave_up_is_not_moved(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
+    """`drain --undo` takes its moves off the list; a move whose reservation ended is taken off by the planner."""
+    names = fleet.names
+    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
+    with scorer_process(valkey.url, names):
+        for _ in range(2):  # again: nothing waits twice
+            assert run_command("drain", "hot", "--apply", environ=environ).returncode == 0
+            assert len(fleet.waiting) == 4
+            assert run_command("drain", "--undo", "hot", environ=environ).returncode == 0
+            assert not fleet.waiting
+        assert run_command("drain", "hot", "--apply", environ=environ).returncode == 0
+        given_up = fleet.waiting[0].instance
+        assert run_command("update", given_up, "--cancel-move", environ=environ).returncode == 0
+        one = fleet.daemon(valkey.url, "one", every=0.5)
+        one.turn(time.time())
+        assert given_up not in {each.instance for each in fleet.waiting if each.of_command}
+        assert counted(one)["expired"] == 1
+
+
+def test_moves_of_a_plan_are_on_the_list(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
+    """The mover carries out what the file of wanted instances says."""
+    names, run = fleet.names, mover(valkey, fleet.names, tmp_path)
+    wanted = tmp_path / "wanted.json"
+    wanted.write_text(json.dumps([{"id": "i0", "cpu": 1.5, "memory": 1e9, "machine": "cold1"}]))
+    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
+    with scorer_process(valkey.url, names):
+        done = run_command("plan", str(wanted), "--apply", environ=environ)
+        assert done.returncode == 0, done.stderr
+        assert "a mover takes the moves off the list" in done.stdout
+        assert run(1, "exit 0") == ["i0 hot cold1 moved"]
+        assert where(fleet)["i0"] == ("cold1", "")
+
+
+@pytest.mark.parametrize("words", [["--help"], []])
+def test_the_documented_mover_says_how_it_is_started(words: list[str]) -> None:
+    """It waits for no move then."""
+    command = [sys.executable, "docs/examples/mover.py", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert "python mover.py ./move-instance" in done.stderr
+
+
+def test_the_documented_mover(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
+    """It reserves, runs the program, confirms, acknowledges; what fails is cancelled, what is overtaken not begun.
+
+    An instance that ends while it moves does not end the mover, nor does an empty list: it waits for less than the time
+    after which redis-py ends a read.
+    """
+    assert f"WAIT_S = {redis.connection.DEFAULT_SOCKET_TIMEOUT - 3}\n" in (ROOT / "docs/examples/mover.py").read_text()
+    one, now_s, names = fleet.daemon(valkey.url, "one", every=0.5), time.time(), fleet.names
+    moved, run = tmp_path / "moved", mover(valkey, names, tmp_path)
+    one.turn(now_s)
+    first, second = fleet.waiting
+    with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=60) as client:
+        client.health()  # the mover waits 5 s for it
+        assert run(1, f'echo "$@" > {moved}') == [f"{first.instance} hot {first.target} moved"]
+        assert moved.read_text().split() == [first.instance, "hot", first.target]
+        (failed,) = run(1, "exit 1")
+        assert failed.startswith(f"{second.instance} hot {second.target} failed: ")
+        one.turn(now_s + 1)
+        assert counted(one) | {"proposed": 0} == {"proposed": 0, "done": 1, "declined": 1}
+        wanted = fleet.waiting
+        assert wanted
+        (released,) = run(1, f"{sys.executable} -m ops.cli.main release $1 >&2")
+        assert " moved, not confirmed: FAILED_PRECONDITION: " in released
+        wanted = fleet.waiting
+        fleet.wire.one("SET", names.moves_fence, wanted[0].fence + 1)
+        (overtaken,) = run(1, "exit 1")
+        assert overtaken.endswith(" overtaken")
+    assert where(fleet)[first.instance] == (first.target, "")
+    assert where(fleet)[second.instance] == ("hot", "")
+
+
+def test_the_command_watches_several_rounds(valkey: Valkey, fleet: Fleet) -> None:
+    """A machine gives after more rounds than `rounds_over`; fewer could give nothing, and that is said."""
+    given = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
+    command = ("rebalance", "--json", "--rest-s", "0", "--rounds-over", "2", "--every", "0.01")
+    assert json.loads(run_command(*command, "--rounds", "3", environ=given).stdout)["moves"]
+    refused = run_command(*command, "--rounds", "2", environ=given)
+    assert refused.returncode == 2
+    assert "rounds: a machine gives after more than 2 rounds (rounds_over); give --rounds 3 or more" in refused.stderr
+
+
+def test_apply_reserves_the_targets(valkey: Valkey, fleet: Fleet) -> None:
+    """A scorer reserves each, and a plan made then counts them; what is not confirmed in time ends, nothing moved."""
+    given = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix, "WINDWARD_TIMEOUT": "60"}
+    command = ("rebalance", "--json", "--rest-s", "0", "--moves-max", "2", "--apply")
+    follower = Follower(fleet.ledger)
+
+    def held() -> dict[str, str]:
+        follower.poll()
+        live = follower.view.instances.values()
+        assert {one.machine for one in live} == {"hot"}
+        return {one.id: one.moving.to for one in live if one.moving is not None}
+
+    with scorer_process(valkey.url, fleet.names):
+        done = run_command(*command, environ=given)
+        assert done.returncode == 0, done.stderr
+        moves = json.loads(done.stdout)["moves"]
+        assert [move["applied"]["outcome"] for move in moves] == ["reserved"] * 2
+        assert held() == {move["id"]: move["target"] for move in moves}
+        again = json.loads(run_command(*command[:-1], environ=given).stdout)
+        assert not {move["id"] for move in moves} & {move["id"] for move in again["moves"]}
+        assert again["moved_in_hour"] == 2
+        for one in [each for each in follower.view.instances.values() if each.moving is not None]:
+            fleet.ledger.cancel_move(one)
+        brief = json.loads(run_command(*command, "--ttl-s", "0.5", environ=given).stdout)["moves"]
+        assert [move["applied"]["outcome"] for move in brief] == ["reserved"] * 2
+        eventually(lambda: not held())
+        shown = run_command("rebalance", "--rest-s", "0", "--moves-max", "1", "--apply", environ=given).stdout
+        assert "1 target is reserved until" in shown
+        assert f"windward confirm {next(iter(held()))} --machine" in shown
+    silent = run_command(*command, environ=given | {"WINDWARD_TIMEOUT": "0.2"})
+    assert silent.returncode == 4
+    assert json.loads(silent.stdout)["moves"][0]["applied"]["outcome"] == "not tried"
+
+
+@contextmanager
+def process(url: str, names: Names, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a planner; end it afterwards, whatever became of it."""
+    arguments = ["--redis-url", url, "--prefix", names.prefix, "--rest-s", "0", "--every", "0.2", *options]
+    running = subprocess.Popen([sys.executable, "-m", "ops.cli.main", "planner", *arguments], env=dict(os.environ))
+    try:
+        yield running
+    finally:
+        if running.poll() is None:
+            stop(running)
+
+
+def test_a_killed_planner_is_overtaken(valkey: Valkey, names: Names, fleet: Fleet) -> None:
+    """Killed by -9: when its lease has run out another leads, with a newer fence; the page of each says who leads."""
+    port = free_port()
+    with process(valkey.url, names, "--lease-s", "1") as first:
+        before = eventually(lambda: fleet.waiting)
+        with process(valkey.url, names, "--lease-s", "1", "--metrics-port", str(port)) as second:
+
+            def page() -> str:
+                with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+                    return without_fleet(answer.read().decode())
+                return ""
+
+            eventually(lambda: 'windward_planner_rounds_total{result="waiting"}' in page())
+            first.send_signal(signal.SIGKILL)
+            eventually(lambda: "windward_planner_leads 1.0" in page())
+            after = eventually(lambda: [one for one in fleet.waiting if one.fence > before[0].fence])
+            assert not [one for one in fleet.waiting if one.fence == before[0].fence]
+            assert {one.id for one in after}.isdisjoint(one.id for one in before)
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(20) == 0
+
+
+def test_a_server_that_is_away_is_waited_for(names: Names) -> None:
+    """A turn that fails is counted, and the page says that it is not well."""
+    wire = Wire({"url": f"redis://127.0.0.1:{free_port()}/0"})
+    one = Fleet.__new__(Fleet)
+    one.wire, one.names = wire, names
+    daemon = one.daemon("redis://127.0.0.1:1/0", "one")
+    assert daemon.turn(0.0) == 10.0
+    assert not daemon.well
+    with suppress(redis.ConnectionError):
+        daemon.stop()

@@ -1,0 +1,79 @@
+"""Several scorers on one ledger."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from schemas.names import Names
+from schemas.resources import PRIORITY_CLASSES
+from scorer.client import Client
+from scorer.wire import Wire
+from tests.bench.bench_scorers import contend
+from tests.conftest import Valkey
+from tests.effort import LONG, effort
+from tests.integration.scorer.test_rpc import scorer_process
+from tests.window_tables import publish, window_table
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.long
+def test_several_scorers_never_oversubscribe(valkey: Valkey, names: Names) -> None:
+    """Three scorers, one killed in the middle, six clients, a nearly full fleet: every law holds in the history."""
+    placements = effort(500, 6_000) if LONG else 250
+    report, _ = contend(valkey.url, names, scorers=3, clients=6, placements=placements, machines=12, kill=True)
+    assert report.faults == []
+    assert report.answers["placed"] > placements / 4
+    assert report.answers["no machine"] > 0
+    assert report.fullest > 0.95
+    assert report.answers["moving"] > report.answers["moved"] > 0
+
+
+@pytest.mark.slow
+def test_no_class_exceeds_its_sum(valkey: Valkey, names: Names) -> None:
+    """Two scorers, four clients, mixed classes with churn, measured usage that changes: each class is within its sum.
+
+    At rest the ledger's sums are those of its instances, and what is told to leave is what no longer fits.
+    """
+    placements = effort(160, 6_000)
+    report, _ = contend(
+        valkey.url, names, scorers=2, clients=4, placements=placements, machines=3, classes=True, usage_every_s=0.3
+    )
+    assert report.faults == []
+    assert all(report.fullest_of_class[name] > 0 for name in PRIORITY_CLASSES)
+
+
+def test_rules_beyond_one_machine_hold_between_scorers(valkey: Valkey, names: Names) -> None:
+    """One instance a rack, asked for by many at once of three scorers: every rack gets one, none gets two."""
+    machines = [f"m{number:02d}" for number in range(12)]
+    racks = {machine: f"rack{number % 4}" for number, machine in enumerate(machines)}
+    facts = {
+        machine: {"type": "machine", "v": 1, "machine": machine, "boot": 1, "at": 1.0, "labels": {"rack": rack}}
+        for machine, rack in racks.items()
+    }
+    wire = Wire({"url": valkey.url})
+    publish(wire, names, [window_table(machines, at=time.time() + 30, facts=1)], [facts])
+    wire.close()
+    rule = [{"instances": {"app": "shop"}, "topology": "rack"}]
+    answers: list[dict[str, Any]] = []
+
+    def ask(number: int) -> None:
+        with Client(valkey.url, names.prefix, timeout_s=60) as client:
+            answers.append(client.place(id=f"r{number}", cpu=0.1, labels={"app": "shop"}, anti_affinity=rule))
+
+    scorers = [scorer_process(valkey.url, names, "--name", f"s{number}") for number in range(3)]
+    with scorers[0], scorers[1], scorers[2]:
+        with Client(valkey.url, names.prefix, timeout_s=60) as client:
+            client.health()
+        asking = [threading.Thread(target=ask, args=(number,)) for number in range(16)]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
+    placed = [racks[answer["machine"]] for answer in answers if answer["machine"]]
+    assert sorted(placed) == ["rack0", "rack1", "rack2", "rack3"]
+    assert len(answers) == 16

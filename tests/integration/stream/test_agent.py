@@ -1,0 +1,159 @@
+"""The agent as a process against a real broker that comes, goes and loses its memory."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ops.stack.servers.process import LocalProcess, free_port
+from schemas.messages.instance_report import InstanceMeans
+from schemas.messages.sample import MachineFacts, Sample, decode
+from schemas.names import Names
+from streams.agent.sampling.schedule import phase_s
+from tests.kafka.apache_kafka import ApacheKafka
+from tests.streams.agent.instances.tree import MIB, Tree
+from tests.support.pipeline import await_condition
+from tests.support.publishing import events, make_topics, metric, process, receive, restart, samples
+
+pytestmark = pytest.mark.integration
+
+START_S = 3.0
+"""What a process takes to start on an idle machine; on a busy one the first sample is an interval later."""
+
+
+def machine_due_soon() -> str:
+    """Return a machine id whose interval ends soon after a process started now has read for the first time."""
+    now_s = time.time()
+    names = (f"m{number}" for number in itertools.count())
+    return next(name for name in names if 0 < (phase_s(name, 10) - now_s) % 10 - START_S < 1)
+
+
+def agent(broker: Any, names: Names, folder: Path, *arguments: str) -> LocalProcess:
+    """Return an agent of a machine whose first sample is due soon."""
+    page = ("--metrics-port", str(free_port()))
+    machine = ("--machine", machine_due_soon(), "--nic-speed", "1G")
+    return process("agent", broker, names, folder, *page, *machine, *arguments)
+
+
+def await_samples(agent: LocalProcess, count: int = 1) -> None:
+    """Wait until the agent has made so many samples, delivered or not."""
+    await_condition(lambda: metric(agent, "windward_agent_samples_total") >= count, f"{count} samples are made")
+
+
+@pytest.mark.slow
+def test_it_starts_before_its_broker_and_outlives_one_that_forgets(broker: Any, names: Names, tmp_path: Path):
+    """Started without a broker, then one comes, dies, and comes back: every sample arrives with its own time."""
+    broker.kill()
+    with agent(broker, names, tmp_path) as running:
+        await_condition(lambda: events(running, "publisher.broker.away"), "the agent notes that the broker is away")
+        await_samples(running)
+        restart(broker, names, running)
+        first = receive(broker, names, samples)
+        assert isinstance(first[0].message, MachineFacts)
+        sample = samples(first)[0]
+        assert sample.seq == 0
+        assert first[0].timestamp_s == pytest.approx(time.time(), abs=60)
+        assert all(found.key == sample.machine.encode() for found in first)
+        await_condition(lambda: events(running, "publisher.broker.back"), "the agent notes that the broker is back")
+
+        broker.kill()
+        acknowledged = metric(running, 'windward_agent_records_total{result="delivered"}')  # facts, then samples
+        await_condition(lambda: len(events(running, "publisher.broker.away")) == 2, "the agent notes it again")
+        restart(broker, names, running)
+        later = samples(receive(broker, names, lambda received: len(samples(received)) >= 2))
+        known = {found.seq: found for found in later}
+        assert sorted(known) == list(range(min(known), max(known) + 1))
+        assert min(known) < acknowledged
+        for found in [*samples(first), *later]:
+            assert found.at == pytest.approx(sample.at + 10 * found.seq, abs=1e-6)
+            assert (found.machine, found.boot) == (sample.machine, sample.boot)
+        assert all(found.cpu and found.memory for found in later)
+        running.stop()
+        assert running.exit_code == 0
+        assert events(running, "agent.stopped")[0]["dropped"] == 0
+
+
+@pytest.mark.slow
+def test_a_full_backlog_drops_the_oldest_and_counts_them(broker: Any, names: Names, tmp_path: Path):
+    """Room for one: of the facts and two samples only the newest arrives; two are counted."""
+    broker.kill()
+    with agent(broker, names, tmp_path, "--backlog-records", "1") as running:
+        await_samples(running, 2)
+        restart(broker, names, running)
+        received = receive(broker, names, len)
+        running.stop()
+        assert running.exit_code == 0
+    assert isinstance(received[0].message, Sample)
+    assert received[0].message.seq >= 1
+    assert events(running, "agent.stopped")[0]["dropped"] == received[0].message.seq + 1
+
+
+def test_sigterm_delivers_what_is_left(broker: Any, names: Names, tmp_path: Path):
+    """Told to stop while the broker is away: what is left goes out when it comes within the deadline, exit code 0."""
+    broker.kill()
+    with agent(broker, names, tmp_path, "--flush-s", "60") as running:
+        running.stop_deadline_s = 60
+        await_samples(running)
+        running.ask_to_stop()
+        restart(broker, names, running)
+        assert running.wait(60) == 0
+    stopped = events(running, "agent.stopped")[0]
+    assert stopped["undelivered"] == 0
+    assert stopped["delivered"] == stopped["samples"] + 1 >= 2
+    assert len(receive(broker, names, lambda received: len(received) >= stopped["delivered"])) == stopped["delivered"]
+
+
+def test_sigterm_does_not_wait_for_ever(broker: Any, names: Names, tmp_path: Path):
+    """The broker stays away: the agent ends soon after its deadline, exit code 0, and says what it gave up."""
+    broker.kill()
+    with agent(broker, names, tmp_path, "--flush-s", "0.5") as running:
+        await_condition(lambda: events(running, "publisher.broker.away"), "the agent notes that the broker is away")
+        await_condition(lambda: metric(running, "windward_agent_backlog_records") >= 1, "the facts are waiting")
+        started_s = time.monotonic()
+        running.ask_to_stop()
+        assert running.wait(20) == 0
+    assert time.monotonic() - started_s < 8
+    assert events(running, "agent.stopped")[0]["undelivered"] >= 1
+
+
+def test_a_topic_that_comes_late_is_waited_for(broker: Any, names: Names, tmp_path: Path):
+    """Nothing is lost without the topic: it is made and then all arrive. The local broker makes it unasked."""
+    with agent(broker, names, tmp_path) as running:
+        if isinstance(broker, ApacheKafka):
+            await_condition(lambda: events(running, "publisher.broker.away"), "the agent notes that it cannot publish")
+        else:
+            await_samples(running)
+        make_topics(broker, names)
+        received = receive(broker, names, samples)
+        assert isinstance(received[0].message, MachineFacts)
+        assert samples(received)[0].seq == 0
+
+
+def test_once_publishes_what_it_prints(broker: Any, names: Names, tmp_path: Path):
+    """One sample on stdout and the same one on the topic, exit code 0."""
+    make_topics(broker, names)
+    with agent(broker, names, tmp_path, "--once") as running:
+        assert running.wait(60) == 0
+    printed = [line for line in running.log.read_text().splitlines() if '"type":"sample"' in line]
+    assert [decode(line.encode()) for line in printed] == samples(receive(broker, names, samples))
+
+
+def test_instances_are_reported_with_the_first_sample(broker: Any, names: Names, tmp_path: Path):
+    """A unit is found by its control group, without a setting for it; what belongs to no instance is the system."""
+    make_topics(broker, names)
+    tree = Tree(tmp_path / "machine")
+    tree.group("system.slice/redis-7001.service", cpu_s=1.0, memory=MIB)
+    with agent(broker, names, tmp_path, "--cgroup-root", str(tree.groups)) as running:
+        (sample, *_) = samples(receive(broker, names, samples))
+        await_condition(lambda: metric(running, "windward_agent_instances") == 1, "the page shows it")
+    report = sample.instance_report
+    assert report is not None
+    (one,) = report.entries.items()
+    assert one in [("redis-7001", InstanceMeans(0.0, float(MIB), disk=disk)) for disk in (None, 0.0)]  # a disk or none
+    assert report.system is not None
+    assert report.system.cpu is not None
+    assert report.at == sample.at
