@@ -159,9 +159,10 @@ class Ranking:
         """Return the limits of the profile's filters for a request on some machines, and one instance a port."""
         index, found = np.array(rows, np.int64), list[Limit]()
         for placed in self.profile.filters:
-            if hasattr(placed.filter, "limit"):
-                own = next((each.machines for each in self.verdicts if each.placed is placed), self.machines)
-                found += plugins.limits(placed.filter, request, own.of(request).take(index))
+            own = next((each.machines for each in self.verdicts if each.placed is placed), self.machines)
+            asked = own.of(request)
+            if plugins.has_limits(placed.filter, request, asked):
+                found += placed.filter.limit(request, asked.take(index))
         known = {limit.measure for limit in found}
         return found + [limit for limit in one_to_a_port(request.ports) if limit.measure not in known]
 

@@ -207,7 +207,8 @@ class _Comparison:
         seen, limits = Seen(request, inputs), list[Limit](one_to_a_port(request.ports))
         for each in bounded:  # amounts that it holds already are not checked: only what grows
             here = seen.machines(each.load_model).take(np.array([row]))
-            limits += [_of_one(limit) for limit in plugins.limits(each.filter, request, here)]
+            if plugins.has_limits(each.filter, request, here):
+                limits += [_of_one(limit) for limit in each.filter.limit(request, here)]
         return self._exceeded(of_growth(limits, old, new), new)
 
     def _exceeded(self, limits: Sequence[Limit], new: Instance) -> str:

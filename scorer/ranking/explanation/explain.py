@@ -13,7 +13,7 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
-from schemas.rpc.results import Candidate, RankResult, Verdict
+from schemas.rpc.results import Candidate, RankResult, Refusal, Verdict
 from schemas.values.numbers import counted
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
 from scorer.ranking.estimates.measured_use import SIZE
@@ -27,8 +27,12 @@ from scorer.ranking.scores.spread import Spread
 
 def summary(ranking: Ranking) -> str:
     """Return one line in words: ``0/5 feasible: 3 cpu over threshold, 2 stale``."""
+    return _summary(ranking, refusals(ranking))
+
+
+def _summary(ranking: Ranking, refused: Sequence[Refusal]) -> str:
     line = f"{ranking.feasible_count}/{len(ranking.machines)} feasible"
-    why = ", ".join(f"{each.machines} {each.reason}" for each in refusals(ranking))
+    why = ", ".join(f"{each.machines} {each.reason}" for each in refused)
     return f"{line}: {why}" if why else line
 
 
@@ -143,12 +147,12 @@ def _learned(ranking: Ranking) -> dict[str, Any] | None:
 def _answer(ranking: Ranking, top: int, explain_all: bool) -> RankResult:
     best = ranking.best(top).tolist()
     machines = ranking.machines
-    candidates = described(ranking, best)
+    candidates, refused = described(ranking, best), refusals(ranking)
     return RankResult(
         machine=candidates[0].machine if best else None,
         score=candidates[0].score if best else None,
         profile=ranking.profile.name,
-        summary=summary(ranking),
+        summary=_summary(ranking, refused),
         feasible=ranking.feasible_count,
         fleet=len(machines),
         request=dict(zip(RESOURCES, machines.amounts.tolist(), strict=True)),
@@ -156,7 +160,7 @@ def _answer(ranking: Ranking, top: int, explain_all: bool) -> RankResult:
         expected_from=expected_from(ranking),
         learned=_learned(ranking),
         candidates=candidates,
-        refusals=refusals(ranking),
+        refusals=refused,
         warnings=warnings(ranking, best[0] if best else None),
         machines=told(ranking, best_first(ranking)) if explain_all else None,
     )

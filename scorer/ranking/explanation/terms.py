@@ -25,7 +25,9 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
     machines, now_s = ranking.machines.take(index), ranking.machines.now_s
     names = _names([term.weighted.score.name for term in ranking.terms])
     taken = [term.machines.take(index) for term in ranking.terms]
-    resources = _resources(machines)
+    resources, own = _resources(machines), machines.records(0)
+    window_s, age_s = machines.records(1)["window_s"].tolist(), (now_s - own["seen_at"]).tolist()
+    coverage, warming, count = (own[name].tolist() for name in ("coverage", "warming", "count"))
     found = []
     for position, row in enumerate(rows):
         scores: dict[str, dict[str, Any]] = {}
@@ -44,11 +46,11 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
                 risk=risk,
                 scores=scores,
                 resources=resources[position],
-                window_s=finite(machines.window_s[position]),
-                coverage=finite(machines.coverage[position]),
-                warming=bool(machines.warming[position]),
-                age_s=finite(now_s - machines.seen_at[position]),
-                instances=int(machines.count[position]),
+                window_s=finite(window_s[position]),
+                coverage=finite(coverage[position]),
+                warming=warming[position],
+                age_s=finite(age_s[position]),
+                instances=count[position],
             )
         )
     return found
@@ -56,12 +58,14 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
 
 def _resources(machines: Machines) -> list[dict[str, dict[str, float | None]]]:
     """Return what an answer shows of each machine by resource."""
+    rows, more = machines.records(0), machines.records(1)
     columns = {
-        "mean": machines.measured_mean, "std": machines.std, "credit": machines.credit, "debit": machines.debit,
-        "promised": machines.allocated, "allocatable": machines.allocatable, "utilization": machines.utilization,
-        "request": np.repeat(machines.amounts[:, None], len(machines), axis=1),
+        "mean": more["measured"], "std": more["std"], "credit": more["credit"],
+        "debit": np.maximum(more["measured"] + more["credit"] - rows["mean"], 0.0) * machines.debits,
+        "promised": rows["allocated"], "allocatable": rows["allocatable"], "utilization": rows["utilization"],
+        "request": np.broadcast_to(machines.amounts, rows["mean"].shape),
     }  # fmt: skip
-    by_machine = np.array(list(columns.values())).transpose(2, 1, 0).tolist()
+    by_machine = np.array(list(columns.values())).transpose(1, 2, 0).tolist()
     return [
         {name: dict(zip(columns, _plain(values), strict=True)) for name, values in zip(RESOURCES, each, strict=True)}
         for each in by_machine

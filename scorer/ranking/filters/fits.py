@@ -144,9 +144,9 @@ class Fits(Plugin):
             yield from by_class.limits(machines.amounts)
             return
         most = self._most(machines)
-        for resource in np.flatnonzero(machines.amounts):
-            name = RESOURCES[resource]
-            yield Limit(total(name), most[resource], f"{name} too full")
+        for name, amount, of in zip(RESOURCES, machines.amounts.tolist(), most, strict=True):
+            if amount:
+                yield Limit(total(name), of, f"{name} too full")
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show both sides of the comparison."""

@@ -243,15 +243,20 @@ class Machines:
         of = self.table.records[place]
         assert of is not None, f"{name}: no filter of the profile counts by class"
         if self.rows is not None and self.rows.size <= FEW:
-            if place not in self._taken:
-                self._taken[place] = self.what_if.records(self.table, place, self.rows)
-            values = self._taken[place][name]
+            values = self.records(place)[name]
         else:
             values = self.what_if.column(self.table, name, place, of[name])
             values = values if self.rows is None else values[self.rows]
         values = values.transpose(*range(1, values.ndim), 0)
         values.flags.writeable = False
         return values
+
+    def records(self, place: int) -> NDArray[np.void]:
+        """Return [n] rows (0), or what is read besides (1), of some machines; changes of a what-if included."""
+        if place not in self._taken:
+            assert self.rows is not None, "of all machines, read a column"
+            self._taken[place] = self.what_if.records(self.table, place, self.rows)
+        return self._taken[place]
 
     def column(self, name: str, *args: Any) -> Any:
         """Return a column by name; ``args`` are those of a column that takes some."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from schemas.rpc.request import Request
-from scorer.ledger.record.limits import Limit
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.third_party import PluginError, guarded
 from scorer.snapshot.arrays import Bools, Floats
@@ -70,10 +69,9 @@ def reasons(plugin: Any, request: Request, machines: Machines, allowed: Bools) -
     return {plugin.reason: ~allowed} if ask is None else {**ask(request, machines), plugin.reason: ~allowed}
 
 
-def limits(plugin: Any, request: Request, machines: Machines) -> Iterable[Limit]:
-    """Return the limits of a filter that the ledger must uphold for this request."""
-    ask: Callable[[Request, Machines], Iterable[Limit]] | None = getattr(plugin, "limit", None)
-    return () if ask is None or not wanted(plugin, request, machines) else ask(request, machines)
+def has_limits(plugin: Any, request: Request, machines: Machines) -> bool:
+    """Return whether the ledger must uphold limits of a filter for this request."""
+    return hasattr(plugin, "limit") and wanted(plugin, request, machines)
 
 
 def momentary(plugin: Any) -> bool:

@@ -139,9 +139,12 @@ class Profile:
 
     def needs(self, rules: MachineRules) -> frozenset[str]:
         """Return what its filters and scores read of rows besides what all do."""
-        own = (*(each.filter for each in self.filters), *(each.score for each in self.scores))
-        asked = (plugin.needs(rules) for plugin in own if isinstance(plugin, BuiltIn))
-        return frozenset().union(*asked)
+        return frozenset().union(*(plugin.needs(rules) for plugin in self._needy))
+
+    @cached_property
+    def _needy(self) -> list[BuiltIn]:
+        """Those of its plugins that read more of rows, under some rules at least."""
+        return [plugin for plugin in self.all_of(BuiltIn) if type(plugin).needs is not BuiltIn.needs]
 
     @cached_property
     def ignores(self) -> Mapping[str, str]:
