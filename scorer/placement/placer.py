@@ -16,7 +16,7 @@ from itertools import groupby
 import msgspec
 
 from schemas.rpc.request import InvalidRequest, Request
-from scorer.ledger.record.digest import request_digest
+from scorer.ledger.record.as_request import request_digest
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
@@ -24,8 +24,7 @@ from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import Parts, Plan, by_kind, plan_steps
 from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.offers.offer import as_of, candidates, expected_change
-from scorer.placement.offers.outcomes import hopeless, refused, replanned, settle
-from scorer.placement.offers.placement import Conflict, Late, Placement
+from scorer.placement.offers.placement import Conflict, Late, Placement, hopeless, refused, replanned, settle
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.rank import rank

@@ -16,9 +16,8 @@ from schemas.rpc.parameters import Rebalance
 from schemas.rpc.request import InvalidRequest
 from schemas.rpc.results import RebalanceResult
 from schemas.values.errors import field_error
-from scorer.planning.balance.advice import advice
+from scorer.planning.balance.advice import advice, told
 from scorer.planning.balance.rounds import Rounds, rounds_of
-from scorer.planning.balance.told import told
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.parameters import read_params

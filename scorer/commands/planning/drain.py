@@ -26,9 +26,7 @@ from schemas.rpc.draining import Draining
 from scorer.client import CordonResult, WindwardError
 from scorer.commands.machines.known_machines import known_machines, meant
 from scorer.commands.machines.operator_facts import change_operator_facts
-from scorer.commands.planning.drain_view import drain_answer, show, show_undone
-from scorer.commands.planning.evict_view import evict_answer
-from scorer.commands.planning.evict_view import show as show_evicted
+from scorer.commands.planning.drain_view import drain_answer, evict_answer, show, show_evicted, show_undone
 from scorer.commands.shared import ask
 from scorer.commands.shared.by_scorer import by_scorer, check_profile, planned_by_scorer
 from scorer.commands.shared.show import counted

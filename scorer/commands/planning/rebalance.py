@@ -132,9 +132,8 @@ def _round(settings: RebalanceSettings, **several: Any) -> RebalanceResult:
 
 def _here(settings: RebalanceSettings, every_s: float = 0.0, rounds: str = "") -> RebalanceResult:
     """Return the plan of one round, made by this process; raises one of `scorer.wire.AWAY`."""
-    from scorer.planning.balance.advice import advice
+    from scorer.planning.balance.advice import advice, told
     from scorer.planning.balance.rounds import rounds_of
-    from scorer.planning.balance.told import told
 
     profile = balanced(chosen_profile(settings.profile, settings.profiles), settings)
     state = rounds_of(profile.rebalance, every_s, rounds) if every_s else None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+
+import msgspec
+
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance
@@ -25,3 +29,17 @@ IN_BOTH = sorted(
     {*Request.__struct_fields__} & {*Instance.__struct_fields__} - {*RESOURCES, "limits", "expected", "machine"}
 )
 """The fields that a request and its instance share."""
+
+
+_ANY = Request()
+_sorted = msgspec.json.Encoder(order="deterministic").encode
+
+
+def request_digest(request: Request) -> str:
+    """Return what tells two requests under one id apart; lifetime and how the answer is shown do not count.
+
+    >>> request_digest(Request(cpu=1.0, top=3, ttl_s=9)) == request_digest(Request(cpu=1.0))
+    True
+    """
+    plain = msgspec.structs.replace(request, top=_ANY.top, explain=False, dry_run=False, ttl_s=_ANY.ttl_s)
+    return hashlib.blake2b(_sorted(plain), digest_size=9).hexdigest()

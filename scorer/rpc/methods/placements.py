@@ -13,8 +13,7 @@ from schemas.rpc.request import Request, read_request
 from schemas.rpc.results import PlaceResult, RankResult
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
-from scorer.placement.offers.outcomes import GONE
-from scorer.placement.offers.placement import Late, Placement
+from scorer.placement.offers.placement import GONE, Late, Placement
 from scorer.placement.placer import Placing
 from scorer.ranking.explanation.explain import answer, best_first, candidates, told
 from scorer.ranking.profiles.looked_at import check_looked_at

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.rpc.request import read_request
-from scorer.ledger.record.digest import request_digest
+from scorer.ledger.record.as_request import request_digest
 from tests.rows import each_row
 
 

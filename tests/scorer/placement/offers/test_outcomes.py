@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scorer.ledger.record.transition import ALL_OR_NONE, CHANGED, Kind, Outcome
-from scorer.placement.offers.outcomes import hopeless
-from scorer.placement.offers.placement import Placement
+from scorer.placement.offers.placement import Placement, hopeless
 from tests.scorer.fleets import request
 
 
