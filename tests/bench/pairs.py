@@ -109,7 +109,10 @@ class Side:
 
 @contextmanager
 def two_sides(other: Path, maker: str, **made_with: Any) -> Iterator[tuple[Side, Side]]:
-    """Yield the side of another checkout and that of this one."""
+    """Yield the side of another checkout and that of this one, each with the compiled part of its own C files."""
+    for tree in (other, HERE):
+        if (tree / "ops/packages/compiler.py").exists():
+            subprocess.run([sys.executable, "-m", "ops.packages.compiler"], cwd=tree, check=True)
     with ExitStack() as stack:
         sides = [stack.enter_context(closing(Side(tree, maker, **made_with))) for tree in (other.resolve(), HERE)]
         yield sides[0], sides[1]
