@@ -50,7 +50,10 @@ class Plugin:
 
     @property
     def inner(self) -> int:
-        """For a score: what its values are made of (`scorer.ranking.kernel.layout`)."""
+        """For a score: what its values are made of (`scorer.ranking.kernel.layout`).
+
+        ``OF_MEANS`` where its function reads ``q->fleet_mean``, in which the values must be linear.
+        """
         return PLAIN
 
     def needs(self, rules: MachineRules) -> frozenset[str]:
@@ -78,7 +81,10 @@ class Plugin:
         return False
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Return the numbers behind one machine's verdict; ``said``: what the C function told of it."""
+        """Return the numbers behind one machine's verdict; ``said``: what the C function told of it.
+
+        One that is not known is None in an answer, not NaN: `schemas.values.numbers.finite`.
+        """
         return {}
 
 

@@ -1,16 +1,19 @@
-"""Records rankings anew: ``python -m tests.scorer.ranking.recorded [part ...]``, all parts without an argument."""
+"""Records anew: ``python -m tests.scorer.ranking.recorded rankings|wider [part ...]``, all parts without a number."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
-from tests.scorer.ranking.recorded.record_file import FILE, read, write
-from tests.scorer.ranking.recorded.recorder import PARTS, made
+from tests.scorer.ranking.recorded import recorder, wider
+from tests.scorer.ranking.recorded.record_file import FILE, WIDER, read, write
 
 if __name__ == "__main__":
-    chosen = [int(argument) for argument in sys.argv[1:]] or range(len(PARTS))
-    parts = read() if FILE.exists() else [[] for _ in PARTS]
+    of: Any = {"rankings": (recorder, FILE), "wider": (wider, WIDER)}
+    module, file = of[sys.argv[1]]
+    chosen = [int(argument) for argument in sys.argv[2:]] or range(len(module.PARTS))
+    parts = read(file) if file.exists() else [[] for _ in module.PARTS]
     for number in chosen:
-        parts[number] = list(made(PARTS[number]))
-        sys.stderr.write(f"part {number}: {len(parts[number])} rankings\n")
-    write(parts)
+        parts[number] = list(module.made(module.PARTS[number]))
+        sys.stderr.write(f"part {number}: {len(parts[number])}\n")
+    write(parts, file)

@@ -11,11 +11,12 @@ import numpy as np
 from tests.scorer.ranking.recorded.recorder import Found
 
 FILE = Path(__file__).with_name("rankings.xz")
+WIDER = Path(__file__).with_name("wider.xz")
 _COLUMNS = (("rows", "<i2"), ("totals", "<f8"), ("raws", "<f8"))
 _LENGTHS = tuple(f"{name}_lengths" for name, _ in _COLUMNS)
 
 
-def write(parts: Sequence[Sequence[Found]]) -> None:
+def write(parts: Sequence[Sequence[Found]], file: Path = FILE) -> None:
     """Write the rankings of all parts."""
     every = [found for part in parts for found in part]
     columns = [np.array([len(part) for part in parts], "<u4")]
@@ -24,12 +25,12 @@ def write(parts: Sequence[Sequence[Found]]) -> None:
     columns.append(np.array([found.spread for found in every], "<f4"))
     digests = b"".join((found.refused or bytes(8)) + (found.batch or bytes(8)) for found in every)
     sizes = np.array([column.size for column in columns], "<u4")
-    FILE.write_bytes(lzma.compress(sizes.tobytes() + b"".join(map(np.ndarray.tobytes, columns)) + digests, preset=9))
+    file.write_bytes(lzma.compress(sizes.tobytes() + b"".join(map(np.ndarray.tobytes, columns)) + digests, preset=9))
 
 
-def read() -> list[list[Found]]:
+def read(file: Path = FILE) -> list[list[Found]]:
     """Return the rankings of all parts."""
-    raw = lzma.decompress(FILE.read_bytes())
+    raw = lzma.decompress(file.read_bytes())
     kinds = ["<u4", *["u1"] * len(_COLUMNS), *(kind for _, kind in _COLUMNS), "<f4"]
     sizes, at = np.frombuffer(raw, "<u4", len(kinds)), 4 * len(kinds)
     columns = []

@@ -119,7 +119,7 @@ def _batch(part: Part, inputs: RankingInputs, asking: Iterator[Request]) -> Foun
     kinds = [without_id(next(asking)) for _ in range(3)]
     several = [kinds[0]] * part.batch + [kinds[1], kinds[2]] * (part.batch // 4)
     machines = plan(several, inputs).machines
-    return Found((), (), b"", (), np.inf, _digest(Counter(map(str, machines[: part.batch])), machines[part.batch :]))
+    return Found((), (), b"", (), np.inf, digest(Counter(map(str, machines[: part.batch])), machines[part.batch :]))
 
 
 def _found(ranking: Ranking, number: int) -> Found:
@@ -131,9 +131,10 @@ def _found(ranking: Ranking, number: int) -> Found:
         float(np.ptp(term.raw[feasible])) for term in ranking.terms if term.weighted.normalise == "min-max" and rows
     ]
     least = min((each for each in spread if each > 0), default=np.inf)
-    return Found(tuple(rows), tuple(ranking.total[rows].tolist()), _digest(refusals), tuple(raws), least)
+    return Found(tuple(rows), tuple(ranking.total[rows].tolist()), digest(refusals), tuple(raws), least)
 
 
-def _digest(*of: object) -> bytes:
+def digest(*of: object) -> bytes:
+    """Return eight bytes of some values."""
     text = repr([sorted(one.items()) if isinstance(one, Counter) else one for one in of])
     return blake2b(text.encode(), digest_size=8).digest()

@@ -1,15 +1,21 @@
-"""Rankings are those that were recorded before filters and scores were compiled, in 20,309 cases.
+"""Rankings, and what is made from them, are as recorded before filters and scores were compiled: 28,187 cases.
 
-Of these 833 were recorded anew when the rules of instances began to keep others away: ``anew.txt`` lists them.
+Of the first 20,309 rankings 833 were recorded anew when the rules of instances began to keep others away: ``anew.txt``
+lists them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+
 import numpy as np
 import pytest
 
-from tests.scorer.ranking.recorded.record_file import read
-from tests.scorer.ranking.recorded.recorder import PARTS, QUICK, Found, made
+from tests.scorer.ranking.recorded import recorder, wider
+from tests.scorer.ranking.recorded.record_file import FILE, WIDER, read
+from tests.scorer.ranking.recorded.recorder import Found
 
 NEAR, PART = 1e-8, 1e-9
 """Totals are equal to this, or to this part of 1 / (highest - lowest raw value) where that is more."""
@@ -19,6 +25,10 @@ NAMED_OTHERWISE = {
 }  # fmt: skip
 """By part and number, rankings by class in which a machine was refused for a resource that is short, and named for
 another one whose usage is not known. The reason now names the resource that is short."""
+
+ONE_TOO_FEW = (3, 189)
+"""The room of a profile by class, which the earlier code counted one too small on some machines: placed one by one, it
+took as many copies as are counted now."""
 
 
 def differs(was: Found, now: Found) -> str:
@@ -35,12 +45,12 @@ def differs(was: Found, now: Found) -> str:
     return "" if was.refused == (now.refused or bytes(8)) else "first refusals"
 
 
-def check(parts: tuple[int, ...]) -> dict[tuple[int, int], str]:
-    """Return how the rankings of some parts differ."""
-    record = read()
+def check(of: ModuleType, file: Path, parts: Iterable[int]) -> dict[tuple[int, int], str]:
+    """Return how some parts differ from what was recorded."""
+    record = read(file)
     found = {}
     for part in parts:
-        again = list(made(PARTS[part]))
+        again = list(of.made(of.PARTS[part]))
         assert len(again) == len(record[part])
         for number, (was, now) in enumerate(zip(record[part], again, strict=True)):
             if why := differs(was, now):
@@ -50,10 +60,21 @@ def check(parts: tuple[int, ...]) -> dict[tuple[int, int], str]:
 
 def test_rankings_are_as_recorded() -> None:
     """Of a few worlds; the long run has all."""
-    assert not check(QUICK)
+    assert not check(recorder, FILE, recorder.QUICK)
+
+
+def test_what_is_made_from_rankings_is_as_recorded() -> None:
+    """Of a few worlds: extender, batches, drains, moves, room, and each value of the best ten."""
+    assert not check(wider, WIDER, wider.QUICK)
 
 
 @pytest.mark.slow
 def test_all_rankings_are_as_recorded() -> None:
     """The same of all worlds."""
-    assert check(tuple(range(len(PARTS)))) == dict.fromkeys(NAMED_OTHERWISE, "first refusals")
+    assert check(recorder, FILE, range(len(recorder.PARTS))) == dict.fromkeys(NAMED_OTHERWISE, "first refusals")
+
+
+@pytest.mark.slow
+def test_all_that_is_made_from_rankings_is_as_recorded() -> None:
+    """The same of all worlds."""
+    assert check(wider, WIDER, range(len(wider.PARTS))).keys() == {ONE_TOO_FEW}

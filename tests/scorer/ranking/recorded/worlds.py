@@ -27,104 +27,105 @@ filters = [{use="machine_name"}, {use="cordon"}, {use="taints"}, {use="selector"
 """
 
 
-def _profile(
+def profile_text(
     fits: str = "", threshold: str = "", more: str = '{use="memory_pressure"}', scores: str = "", head: str = ""
 ) -> str:
+    """Return a profile of all filters, with these settings of two of them."""
     filters = _FILTERS.replace("FITS", f'{{use="fits"{fits}}}').replace(
         "THRESHOLD", f'{{use="usage_threshold"{threshold}}}'
     )
     return f"{head}\n{filters.replace('MORE', more)}\nscores = [{scores}]\n".replace("\n ", " ")
 
 
-_USUAL = ", thresholds={cpu=0.8, memory=0.9, nic=0.9}"
+USUAL = ", thresholds={cpu=0.8, memory=0.9, nic=0.9}"
 _PLAIN = '{use="least_allocated"}'
 TEXTS = {
-    "variance": _profile(threshold=_USUAL, scores='{use="global_variance", normalise="min-max"}, {use="spread"}'),
-    "variance feasible": _profile(
-        ', basis="requests"', _USUAL, scores='{use="global_variance", over="feasible", weights={cpu=1, disk=2}}'
+    "variance": profile_text(threshold=USUAL, scores='{use="global_variance", normalise="min-max"}, {use="spread"}'),
+    "variance feasible": profile_text(
+        ', basis="requests"', USUAL, scores='{use="global_variance", over="feasible", weights={cpu=1, disk=2}}'
     ),
-    "overload": _profile(
-        threshold=_USUAL,
+    "overload": profile_text(
+        threshold=USUAL,
         head='debits=true\nlearned=true',
         scores='{use="expected_overload", variation_of="learned", learned_variation=2.0, evenness=0.0, limit=0.7},'
         '{use="apart", weight=3}, {use="taint_preference"}, {use="machine_preference"}',
     ),
-    "overload by rank": _profile(
-        threshold=_USUAL, scores='{use="expected_overload", normalise="rank", weights={cpu=1}}, {use="data_locality"}'
+    "overload by rank": profile_text(
+        threshold=USUAL, scores='{use="expected_overload", normalise="rank", weights={cpu=1}}, {use="data_locality"}'
     ),
-    "risk": _profile(scores='{use="load_variation_risk", margin=1.5, sensitivity=2.0, resources=["cpu","disk"]}'),
-    "risk rounded": _profile(
+    "risk": profile_text(scores='{use="load_variation_risk", margin=1.5, sensitivity=2.0, resources=["cpu","disk"]}'),
+    "risk rounded": profile_text(
         head='window="shortest"\ncredits="none"',
         scores='{use="load_variation_risk", rounding=true, newcomer="request"}, {use="spread", by="kind"}',
     ),
-    "risk reduced": _profile(
+    "risk reduced": profile_text(
         head='ties="draw"',
         scores='{use="load_variation_risk", form="reduced", sensitivity=0.0}, {use="spread", by="labels"}',
     ),
-    "packing": _profile(
+    "packing": profile_text(
         scores='{use="target_load_packing", resource="memory", target=0.6, credits="trimaran-60s"},'
         '{use="target_load_packing", rounding=true, limit="capacity", window=300,'
         ' estimate={base="limit-first", factor={cpu=1.5}, default={cpu=1.0}, round_to={cpu=0.001}}}'
     ),
-    "beta": _profile(
+    "beta": profile_text(
         scores='{use="low_risk_overcommitment", smoothing_window=1.0}, {use="low_risk_overcommitment", rounding=true}'
     ),
-    "peaks": _profile(scores='{use="peaks"}, {use="peaks", peer=true}'),
-    "aware": _profile(
+    "peaks": profile_text(scores='{use="peaks"}, {use="peaks", peer=true}'),
+    "aware": profile_text(
         threshold=', thresholds={cpu=0.6}, percentile_thresholds={cpu=0.7, memory=0.9}, missing="estimates"',
         head='credits="koordinator-pending"\nwindow=300\nstale="refuse"',
         scores='{use="load_aware", statistic="p95", missing="estimates", rounding=true, dominant_weight=1.0}',
     ),
-    "aware prod": _profile(
+    "aware prod": profile_text(
         threshold=', prod_thresholds={cpu=0.5, memory=0.7}, prod_with_system=true, rounding=true, expiration_s=100.0',
         scores='{use="load_aware", prod_usage=true, prod_with_system=true, expiration_s=0.0}',
     ),
-    "aware max": _profile(
+    "aware max": profile_text(
         threshold=', percentile_thresholds={cpu=0.9}, statistic="max", missing="mean", expiration_s=60.0,'
         ' pass_expired=true',
         head='debits=true',
         scores='{use="load_aware", statistic="p50", missing="mean", weights={cpu=2.0, nic=1.0}}',
     ),
-    "percentiles": _profile(
+    "percentiles": profile_text(
         threshold=', percentile_thresholds={cpu=0.8, memory=0.95}, statistic="p99"', head="debits=true", scores=_PLAIN
     ),
-    "requests": _profile(
+    "requests": profile_text(
         ', basis="requests"', head='credits="none"\nstale="requests"', scores='{use="most_allocated"}'
     ),
-    "requests rounded": _profile(
+    "requests rounded": profile_text(
         ', basis="requests", default_cpu=0.1, default_memory=209715200.0',
         scores='{use="least_allocated", rounding=true, default_cpu=0.1, default_memory=209715200.0},'
         '{use="balanced_allocation", form="v1.21", rounding=true},'
         ' {use="balanced_allocation", form="v1.36", rounding=true}',
     ),
-    "balanced": _profile(
+    "balanced": profile_text(
         scores='{use="balanced_allocation", weights={cpu=1,memory=1,nic=1}}, {use="balanced_allocation", form="v1.36"},'
         '{use="most_allocated", basis="used", rounding=true}, {use="least_allocated", basis="taken"}'
     ),
-    "shape": _profile(
+    "shape": profile_text(
         scores='{use="requested_to_capacity_ratio", shape=[[0,2],[40,10],[100,1]]},'
         '{use="requested_to_capacity_ratio", rounding=true, basis="taken"}'
     ),
-    "ratios": _profile(
+    "ratios": profile_text(
         ', ratio={cpu=1.5}, ratio_where=[{selector="rack=r1", ratio={cpu=3.0}},'
         ' {selector="disk=ssd", ratio={memory=1.2}}]',
         scores=_PLAIN,
     ),
-    "classes": _profile(', classes={share={cpu=0.9, memory=0.9}}', scores=_PLAIN, head="debits=true"),
-    "classes by request": _profile(
+    "classes": profile_text(', classes={share={cpu=0.9, memory=0.9}}', scores=_PLAIN, head="debits=true"),
+    "classes by request": profile_text(
         ', classes={share={cpu=0.8}, policy={cpu="max-usage-request"}, batch_share={cpu=0.5}, mid_unallocated=0.2,'
         ' peak_margin=0.2}, basis="requests"',
         scores='{use="most_allocated"}',
     ),
-    "peak days": _profile(
+    "peak days": profile_text(
         more='{use="daily_peak", thresholds={cpu=0.7, memory=0.9}, days=["yesterday","today"],'
         ' time_zone="Europe/Berlin"},{use="fresh", age_s_max=30.0, intervals_max=1.0},'
         ' {use="warming", coverage_min=0.5}',
         head='debits=true\nlearned=true\nstale="refuse"',
         scores='{use="expected_overload", variation=0.5, variation_of="requests"}',
     ),
-    "one of many models": _profile(
-        threshold=_USUAL + ', window=900, credits="trimaran-60s"',
+    "one of many models": profile_text(
+        threshold=USUAL + ', window=900, credits="trimaran-60s"',
         scores='{use="load_variation_risk", window=300, credits="none"}, {use="expected_overload", learned=true}',
     ),
 }  # fmt: skip
