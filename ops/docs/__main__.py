@@ -23,7 +23,7 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Placing", ("clients.md", "rpc.md", "profiles.md", "filters.md", "scores.md", "learning.md", "rebalancing.md",
                "draining.md", "classes.md", "over-commit.md", "writing-plugins.md")),
     ("Running", ("deploying.md", "settings.md", "operating.md", "sizing.md", "growth.md", "security.md",
-               "upgrading.md", "ledger.md")),
+               "upgrading.md", "ledger.md", "backup.md")),
     ("When it fails", ("failures.md", "runbook.md")),
     ("Reference", ("commands.md", "metrics.md")),
     ("More", ("instances.md", "which-profile.md", "harder-worlds.md", "replay.md", "bridge.md", "kubernetes.md")),

@@ -1,25 +1,28 @@
-"""``windward ledger``: check and repair the ledger, or accept one that was emptied."""
+"""``windward ledger``: check and repair the ledger, write it to a file and restore it, or accept an emptied one."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
-from schemas.process.settings import setting
+from schemas.process.settings import SettingsError, setting
 from schemas.process.verbs import load_verb
 from scorer.background.checker import LastCheck
 from scorer.client import WindwardError
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import counted
+from scorer.ledger.store.backup import backup, read_backup, restore
 from scorer.ledger.store.check import Check, Checked, mend
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.marker import Marker
+from scorer.ledger.store.reconcile import InventoryError
 from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import Wire
 
@@ -49,13 +52,42 @@ class AcceptSettings(ClientSettings, LedgerSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward ledger accept",)
 
 
-SETTINGS = {"check": CheckSettings, "accept": AcceptSettings}
+@dataclass(frozen=True, kw_only=True)
+class ExportSettings(ClientSettings, LedgerSettings):
+    """Write all instances and reservations to a file, as they are after one change of the ledger.
+
+    The file has JSON lines, which `windward instances import` reads, too. The first has the position of that change,
+    from which `windward events --after` goes on. Nothing stands still meanwhile.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward ledger export /var/backups/ledger.jsonl    # needs that folder",)
+
+    file: str = setting(help="the file; it is replaced when the new one is whole", positional=True, metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoreSettings(ClientSettings, LedgerSettings):
+    """Write the instances of a file of `windward ledger export` that the ledger does not have.
+
+    What is there stays as it is. Instances keep their generation and start, whatever the limits say. A reservation is
+    made again for what is left of its time. Then run `windward ledger accept`, so that scorers place again.
+    """
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward ledger restore ledger.jsonl --into-empty    # needs the file",)
+
+    file: str = setting(help="the file", positional=True, metavar="FILE")
+    into_empty: bool = setting(False, "refuse a ledger that has any instance")
+
+
+SETTINGS = {"check": CheckSettings, "accept": AcceptSettings, "export": ExportSettings, "restore": RestoreSettings}
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the subcommand."""
-    _, settings = load_verb("ledger", SETTINGS, argv, environ)
-    return ask.run(settings, "ledger", _check if isinstance(settings, CheckSettings) else _accept, "the ledger")
+    verb, settings = load_verb("ledger", SETTINGS, argv, environ)
+    work: dict[str, Callable[[Any], int]]
+    work = {"check": _check, "accept": _accept, "export": _export, "restore": _restore}
+    return ask.run(settings, "ledger", work[verb], "the ledger")
 
 
 def _check(settings: CheckSettings) -> int:
@@ -95,4 +127,38 @@ def _accept(settings: AcceptSettings) -> int:
         windows.ask([Marker(settings.names).write(follower.epoch, len(follower.view))])
     found = {"accepted": True, "instances": len(follower.view)}
     ask.tell(settings, found, lambda *_: f"accepted: the ledger has {counted(found['instances'], 'instance')}")
+    return ask.OK
+
+
+def _export(settings: ExportSettings) -> int:
+    path = Path(settings.file)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with ask.open_ledger(settings) as ledger, part.open("wb") as file:
+            count = sum(1 for _ in map(file.write, backup(ledger))) - 1
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
+        raise SettingsError(f"export: {path}: {error.strerror}") from None
+    found = {"instances": count, "file": str(path), "bytes": path.stat().st_size}
+    ask.tell(settings, found, lambda *_: f"{counted(count, 'instance')} in {path}")
+    return ask.OK
+
+
+def _restore(settings: RestoreSettings) -> int:
+    try:
+        with Path(settings.file).open("rb") as file:
+            head, instances = read_backup(file)
+    except OSError as error:
+        raise SettingsError(f"restore: {settings.file}: {error.strerror}") from None
+    except InventoryError as error:
+        raise SettingsError(f"restore: {settings.file}: {error}") from None
+    with ask.open_ledger(settings) as ledger:
+        if settings.into_empty and (there := len(ledger.all_instances())):
+            raise WindwardError("FAILED_PRECONDITION", f"the ledger has {counted(there, 'instance')}, and is not empty")
+        done = restore(ledger, instances)
+    found = {**done._asdict(), "at": head.at, "position": head.position}
+    words = f"{done.written} restored, {done.known} were there, {done.expired} reservations have expired since"
+    ask.tell(settings, found, lambda *_: f"{words}; now run: windward ledger accept")
     return ask.OK

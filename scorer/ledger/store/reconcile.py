@@ -68,8 +68,10 @@ def read_inventory(text: str) -> list[Instance]:
         raise InventoryError(f"{where}not JSON: {error}") from None
     found: dict[str, Instance] = {}
     for where, record in records:
+        if isinstance(record, dict) and "ledger" in record:
+            continue  # the first line of a backup
         try:
-            instance = _instance(record)
+            instance = read_instance(record)
         except (InvalidRequest, Rejected) as error:
             raise InventoryError(f"{where}: {error}") from None
         if instance.id in found:
@@ -78,7 +80,10 @@ def read_inventory(text: str) -> list[Instance]:
     return list(found.values())
 
 
-def _instance(record: Any) -> Instance:
+def read_instance(record: Any) -> Instance:
+    """Return the instance of an entry, confirmed; raises InvalidRequest or Rejected, which are ValueErrors."""
+    if isinstance(record, dict):
+        record = {name: value for name, value in record.items() if name != "record"}  # of a backup
     request = read_request(record)
     if not request.id or not request.machine:
         raise InvalidRequest("id and machine are required")

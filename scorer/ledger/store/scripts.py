@@ -463,22 +463,25 @@ class Ledger:
         gone: Sequence[str] = (),
         *,
         true_starts: bool = False,
+        generations: bool = False,
         lease: Held | None = None,
         cluster: str = "",
         dry_run: bool = False,
     ) -> Transition:
         """Write the instances of an inventory without comparing limits, and end the instances ``gone``.
 
-        ``true_starts``: the inventory knows when they started (0: not of this one). Raises Overtaken, and writes
-        nothing, when ``lease`` has passed to another. ``cluster``: that of Kubernetes whose pods they are; a live
-        instance without its label is another's, and stays: the outcome is ``other``.
+        ``true_starts``: the inventory knows when they started (0: not of this one). ``generations``: those that are
+        not live have the generations that they say. Raises Overtaken, and writes nothing, when ``lease`` has passed to
+        another. ``cluster``: that of Kubernetes whose pods they are; a live instance without its label is another's,
+        and stays: the outcome is ``other``.
         """
         arguments: Arguments = [*(lease or ("", 0)), cluster]
         for one in found:
             started = repr(one.started_at) if true_starts and one.started_at else ""
-            arguments += ["set", one.id, one.machine, record_tail(one), started]
+            generation = one.generation if generations and one.generation else ""
+            arguments += ["set", one.id, one.machine, record_tail(one), started, generation]
         for instance_id in gone:
-            arguments += ["end", instance_id, "", "", ""]
+            arguments += ["end", instance_id, "", "", "", ""]
         result = self._run("correct", dry_run, *arguments)
         if result[3] == "fenced":
             raise Overtaken("another has taken the lease")

@@ -4,20 +4,21 @@ instance written this way is not moving. A record that cannot be read counts as 
 ARGV[5] name of the lease under which the inventory was made ("": none)
 ARGV[6] its number: an older one is refused
 ARGV[7] the cluster of Kubernetes whose inventory it is ("": any instance): what is live without its label is of another
-ARGV[8...] five for each instance:
+ARGV[8...] six for each instance:
   "set" or "end"; id; with "set" the machine; the record's tail; when it started, epoch seconds ("": as it is known of one
-  that stayed, else now); never later than now
+  that stayed, else now); never later than now; its generation, where it is not live ("": a new one)
 
 Result: {"done", "unknown" or "other" (it is of another, and stays as it is), ...} in order, or "fenced". ]]
 local LEASE = ARGV[5]
 local LEASE_NUMBER = ARGV[6]
 local CLUSTER = ARGV[7]
 local FIRST = 8
-local EACH = 5
+local EACH = 6
 local ID = 1
 local MACHINE = 2
 local TAIL = 3
 local STARTED_AT = 4
+local GENERATION = 5
 if LEASE ~= '' and is_fenced(LEASE, LEASE_NUMBER) then return answer('fenced') end
 sweep(SWEEP_MAX)
 local results, ids = {}, {}
@@ -46,7 +47,7 @@ for at = FIRST, #ARGV, EACH do
       new.generation = record.generation
       hold(record, -1)
     else
-      new.new, new.revived = true, record
+      new.new, new.revived, new.generation = true, record, tonumber(ARGV[at + GENERATION])
     end
     hold(new, 1)
     changed(new, live and record or nil)

@@ -542,7 +542,7 @@ local function commit(always)
     change = change + 1
     record.version = change
     if began then
-      record.new, record.generation = nil, tonumber(DRAWN)
+      record.new, record.generation = nil, record.generation or tonumber(DRAWN)
     end
     if record.moving then
       record.moving.number = record.moving.number or tonumber(DRAWN)
