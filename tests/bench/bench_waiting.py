@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -57,6 +57,16 @@ def long_queries(client: Client, machine: str) -> Iterator[Callable[[], Any]]:
     ])  # fmt: skip
 
 
+def ask(url: str, machine: str, stopping: Any, answered: Any) -> None:
+    """Ask one long query after the other until the event is set."""
+    with Client(url, timeout_s=READY_S) as client:
+        for call in long_queries(client, machine):
+            if stopping.is_set():
+                return
+            call()
+            answered.value += 1
+
+
 def waited_ms(client: Client, seconds: float, name: str) -> dict[str, float]:
     """Return the waiting of placements in a row for so long."""
     found, until = list[float](), time.monotonic() + seconds
@@ -90,7 +100,8 @@ def main() -> int:
     options = parser.parse_args()
     names = [f"m{number:05d}" for number in range(options.machines)]
     has_planner = (options.tree / "scorer/planner").is_dir()
-    stopping, answered = threading.Event(), list[str]()
+    context = multiprocessing.get_context("spawn")  # whoever reads a long answer shares no interpreter with who waits
+    stopping, answered = context.Event(), context.Value("i", 0)
     with own_server() as (url, wire):
         publish(wire, Names(), [window_table(names, at=time.time() + 3_600)])
         with process(options.tree, "scorer", url), Client(url, timeout_s=READY_S) as client:
@@ -102,21 +113,13 @@ def main() -> int:
             with process(options.tree, "scorer.planner", url) if has_planner else nullcontext() as planner:
                 of_planner = begun(wire, client, planner, started)
 
-                def ask() -> None:
-                    with Client(url, timeout_s=READY_S) as other:
-                        for call in long_queries(other, names[0]):
-                            if stopping.is_set():
-                                return
-                            call()
-                            answered.append("")
-
-                asking = threading.Thread(target=ask)
+                asking = context.Process(target=ask, args=(url, names[0], stopping, answered))
                 asking.start()
                 beside = waited_ms(client, options.seconds, "beside")
                 stopping.set()
                 asking.join()
                 memory = {} if planner is None else {"MB after": round(planner.memory_info().rss / 1e6)}
-    found = {"alone": alone, "beside": beside, "long": len(answered), "planner": of_planner | memory}
+    found = {"alone": alone, "beside": beside, "long": answered.value, "planner": of_planner | memory}
     sys.stdout.write(json.dumps(found, indent=2) + "\n")
     return 0
 

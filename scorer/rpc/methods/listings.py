@@ -55,10 +55,9 @@ _Row = TypeVar("_Row")
 
 def _page(rows: Sequence[_Row], name: Callable[[_Row], str], limit: int, most: float) -> tuple[int, list[_Row]]:
     """Return how many rows there are, and the first of them by name."""
-    page = heapq.nsmallest(limit, rows, key=name)
-    if len(page) > most:
+    if min(limit, len(rows)) > most:
         raise ForPlanners
-    return len(rows), page
+    return len(rows), heapq.nsmallest(limit, rows, key=name)
 
 
 def _candidates(asked: Instances, view: LedgerView) -> list[Instance]:
