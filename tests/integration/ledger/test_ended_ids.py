@@ -319,7 +319,7 @@ class Releases:
         """Know nothing."""
         return False
 
-    accept = taken = prepare = lost = known
+    accept = taken = prepare = lost = between = known
 
 
 class Freezing(Wire):

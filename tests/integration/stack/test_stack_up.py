@@ -104,7 +104,7 @@ def test_up_places_restarts_what_dies_and_leaves_nothing_behind(tmp_path: Path) 
             assert all_fresh(client, 20), "up says ready when each machine is known by a recent sample"
             assert client.place(cpu=1, memory="1G", id="first")["placed"][0]["state"] == "reserved"
             pids = descendants(process.pid)
-            assert len(pids) == 7
+            assert len(pids) == 8
             scorer = next(pid for pid in pids if b"\0scorer\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
             os.kill(scorer, signal.SIGKILL)
             assert client.place(cpu=1, memory="1G", id="first", timeout_s=60)["repeated"]
@@ -120,7 +120,7 @@ def test_everything_ends_with_a_stack_that_is_killed(tmp_path: Path) -> None:
     """Kill -9 of ``windward up`` leaves no process: not a server, not a worker."""
     with up(tmp_path, *ANY_PORTS) as (process, _):
         pids = descendants(process.pid)
-        assert len(pids) == 6
+        assert len(pids) == 7
         process.kill()
         process.wait()
         wait_until(lambda: gone(pids), 10, "all processes are gone")
@@ -134,7 +134,7 @@ def test_up_uses_servers_that_exist_with_their_password(tmp_path: Path) -> None:
         with up(tmp_path, *more, WINDWARD_REDIS_PASSWORD="not an argument") as (process, addresses):
             assert addresses["redis_url"] == valkey.url
             pids = descendants(process.pid)
-            assert len(pids) == 5
+            assert len(pids) == 6
             arguments = b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in pids)
             assert b"not an argument" not in arguments
             with redis.Redis.from_url(valkey.url, password="not an argument") as client:
