@@ -44,7 +44,7 @@ class ChanceBin(msgspec.Struct):
 
 
 class Chances(msgspec.Struct, kw_only=True):
-    """Stated chances of load above a limit, and what came true (`scorer.ranking.true_chance`)."""
+    """Stated chances of load above a limit, and what came true (`scorer.ranking.calibration`)."""
 
     limit: float
     std_factor: float

@@ -23,11 +23,11 @@ from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics
+from scorer.ranking.calibration import Calibration, Cases, with_cases
 from scorer.ranking.estimates.measured_use import learn
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.stated import stated_chances
-from scorer.ranking.true_chance import Cases, ChanceWatch, with_cases
 from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire
@@ -55,7 +55,7 @@ class Learner(BackgroundThread):
         self._snapshot, self._profile, self._metrics = snapshot, profile, metrics
         self._follower: Follower | None = None
         self._predictor = Predictor(wire, settings.names)
-        self._chances, self._cases = ChanceWatch(), list[Cases]()
+        self._chances, self._cases = Calibration(), list[Cases]()
         self._observed_at = 0.0
 
     def run(self) -> None:

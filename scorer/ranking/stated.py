@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from scorer.ranking.calibration import Stated
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.scores.expected_overload import ExpectedOverload
 from scorer.ranking.seen import machines_of
-from scorer.ranking.true_chance import Stated
 
 
 def stated_chances(inputs: RankingInputs) -> Stated | None:

@@ -14,11 +14,11 @@ from scorer.classes.class_usage import class_usage, prod_and_system, reported_at
 from scorer.classes.last_reports import LastReports
 from scorer.classes.prediction import Histograms
 from scorer.ledger.view.view import LedgerView
+from scorer.ranking.calibration import Calibration, with_cases
 from scorer.ranking.estimates.measured_use import learn
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.stated import stated_chances
-from scorer.ranking.true_chance import ChanceWatch, with_cases
 from scorer.snapshot.snapshot import Snapshot
 
 LEARN_S = 600.0
@@ -36,7 +36,7 @@ class Lessons:
     def __init__(self, profile: Profile) -> None:
         """``profile``: whose chances of overload are watched."""
         self.learned: Learned | None = None
-        self._profile, self._chances = profile, ChanceWatch()
+        self._profile, self._chances = profile, Calibration()
         self._measured_at = float("-inf")
 
     def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:

@@ -4,7 +4,7 @@ settings  its settings
 protocol  the bodies that the scheduler sends and reads
 answer    from a ranking to scores, and to the nodes that are kept
 extender  by which profile nodes are ranked, what is reserved
-pending   the pods that were scored and are not in the ledger yet
+assumed   the pods that were scored and are not in the ledger yet
 fleet     keeps windows and ledger current on a thread of its own
 binding   reserves in the ledger, then binds
 verbs     the verbs in time: a late, stale or failed answer is a neutral one

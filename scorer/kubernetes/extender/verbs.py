@@ -23,11 +23,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from schemas.rpc.request import InvalidRequest, Request
+from scorer.kubernetes.extender.assumed import AssumedPods
 from scorer.kubernetes.extender.binding import Binder, Refused
 from scorer.kubernetes.extender.extender import Mode, reservation
 from scorer.kubernetes.extender.fleet import FollowedFleet
 from scorer.kubernetes.extender.metrics import ANSWERED, Metrics
-from scorer.kubernetes.extender.pending import Pending
 from scorer.kubernetes.extender.protocol import (
     NOT_NAMED,
     SCORE_MAX,
@@ -75,7 +75,7 @@ class Verbs:
     binder: Binder | None = None
     clock: Callable[[], float] = time.time
     _told: bool = False
-    _pending: Pending = field(default_factory=Pending)
+    _assumed: AssumedPods = field(default_factory=AssumedPods)
     _binds: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(BINDS_MAX))
 
     def prioritize(self, body: bytes) -> list[HostPriority]:
@@ -169,7 +169,7 @@ class Verbs:
         now_s = self.clock()
 
         def of(ranking: Ranking, held: Instance | None) -> tuple[Wanted, Instance | None]:
-            self._pending.note(instance_of(request, node, now_s), now_s)
+            self._assumed.note(instance_of(request, node, now_s), now_s)
             return reservation(request, node, ranking), held
 
         return self._on_ranking(request, time.monotonic(), of, stale=True)
@@ -194,12 +194,12 @@ class Verbs:
             hold = hold_id(self.how.cluster, request.kind) if request.kind else ""
             held = fleet.held(hold)
             own = "" if held is None else hold
-            inputs = fleet.inputs(lambda follower: self._pending.over(follower.view, request.id, now_s, own))
+            inputs = fleet.inputs(lambda follower: self._assumed.over(follower.view, request.id, now_s, own))
             return answer(rank(request, inputs), held if held is not None and held.expires_at > now_s else None)
         except InvalidRequest:
             raise Neutral("refused") from None
         finally:
-            self.metrics.pending.set(len(self._pending))
+            self.metrics.pending.set(len(self._assumed))
             fleet.lock.release()
 
     def _scores(
@@ -213,7 +213,7 @@ class Verbs:
         self.metrics.unknown.inc(found.unknown)
         if found.scores:
             now_s = self.clock()
-            self._pending.note(instance_of(request, found.scores[0].host, now_s), now_s)
+            self._assumed.note(instance_of(request, found.scores[0].host, now_s), now_s)
         return found.scores
 
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
 from schemas.tables.learned import ChanceBin
+from scorer.ranking.calibration import Stated, calibrated
 from scorer.ranking.formulas.overload import upper_tail
 from scorer.ranking.formulas.variance import ByWeight
 from scorer.ranking.kernel.layout import R, struct
 from scorer.ranking.plugin import Detail, Floats, Machines, Request, by_resource, settings
-from scorer.ranking.true_chance import Stated, corrected
 
 FACTOR_MAX = 1e6
 """The largest factor that a setting may be: squares of larger ones are no numbers."""
@@ -127,12 +127,12 @@ class ExpectedOverload(ByWeight):
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show, by resource: the chance of load above the limit with the instance, the overload with and without.
 
-        The chance is corrected by what came true before (`scorer.ranking.true_chance`); the overload is not.
+        The chance is corrected by what came true before (`scorer.ranking.calibration`); the overload is not.
         """
         weighted = [name for name in self.weights if self.weights[name] > 0]
         came_true = self._came_true(machines)
         chances = {
-            name: None if chance is None else corrected(came_true.get(name, ()), chance)
+            name: None if chance is None else calibrated(came_true.get(name, ()), chance)
             for name, chance in by_resource(said, 0, weighted).items()
         }
         return {

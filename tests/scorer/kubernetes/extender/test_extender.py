@@ -11,12 +11,12 @@ import pytest
 from schemas.messages.operator import OperatorFacts
 from schemas.rpc.request import Request
 from schemas.tables.window_table import decode_table, encode_table
+from scorer.kubernetes.extender.assumed import LASTS_S, AssumedPods
 from scorer.kubernetes.extender.extender import (
     Mode,
     profile_for,
     reservation,
 )
-from scorer.kubernetes.extender.pending import LASTS_S, Pending
 from scorer.kubernetes.extender.verbs import kept, scored
 from scorer.kubernetes.pods_body import read_pod
 from scorer.kubernetes.pods_request import Reading, request_of
@@ -148,7 +148,7 @@ def test_a_reservation_is_for_the_chosen_node_within_its_limits() -> None:
 
 def test_pods_on_their_way_count() -> None:
     """Each goes to the node that is best with the ones before; not twice, and not for longer than they last."""
-    given, pending, chosen = inputs(load=dict.fromkeys("abcd", 0.3)), Pending(), []
+    given, pending, chosen = inputs(load=dict.fromkeys("abcd", 0.3)), AssumedPods(), []
     for number in range(8):
         overlay = pending.over(given.ledger, f"u{number}", NOW_S)
         ranking = rank(request(f"u{number}", cpu=4.0), given if overlay is None else given.on(overlay))
@@ -168,7 +168,7 @@ def test_pods_on_their_way_count() -> None:
 
 def test_a_pod_that_is_tried_again_does_not_count_itself() -> None:
     """Neither what was noted of it, nor what the ledger reserves for it."""
-    given, pending = inputs(placed=(instance_of(request("u"), "n0", 1.0),)), Pending()
+    given, pending = inputs(placed=(instance_of(request("u"), "n0", 1.0),)), AssumedPods()
     pending.note(instance_of(request("v"), "n1", NOW_S), NOW_S)
     overlay = pending.over(given.ledger, "u", NOW_S)
     assert overlay is not None
@@ -177,7 +177,7 @@ def test_a_pod_that_is_tried_again_does_not_count_itself() -> None:
 
 def test_a_pod_does_not_count_for_longer_since_the_clock_was_set_back() -> None:
     """Nor does it keep those that came after it."""
-    given, pending = inputs(), Pending()
+    given, pending = inputs(), AssumedPods()
     pending.note(instance_of(request("early"), "n0", NOW_S), NOW_S)
     back_s = NOW_S - 3_600
     pending.note(instance_of(request("late"), "n1", back_s), back_s)

@@ -14,24 +14,24 @@ from hypothesis import strategies as st
 from schemas.rpc.request import Request
 from schemas.tables.learned import ChanceBin, Chances, Learned
 from scorer.ledger.view.view import LedgerView
+from scorer.ranking.calibration import (
+    AHEAD_S,
+    CASES_PRIOR,
+    EDGES,
+    HALF_LIFE_S,
+    Calibration,
+    Cases,
+    Stated,
+    calibrated,
+    isotonic,
+    shares_above,
+    with_cases,
+)
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.plugins import detail
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.stated import stated_chances
-from scorer.ranking.true_chance import (
-    AHEAD_S,
-    CASES_PRIOR,
-    EDGES,
-    HALF_LIFE_S,
-    Cases,
-    ChanceWatch,
-    Stated,
-    corrected,
-    rising,
-    shares_above,
-    with_cases,
-)
 from scorer.snapshot.snapshot import Snapshot
 from tests.scorer.fleets import fleet, machine
 
@@ -53,7 +53,7 @@ def snapshot(now_s: float, *usage: float, names: str = "abcdefgh", std: float = 
 
 def watched(*usages: tuple[float, ...], chances: tuple[float, ...]) -> Cases | None:
     """Return what a watch finds that looks once a window."""
-    watch = ChanceWatch()
+    watch = Calibration()
     watch.begin(stated(*chances), snapshot(NOW, *usages[0]), NOW)
     found = None
     for number, usage in enumerate(usages, 1):
@@ -84,7 +84,7 @@ def test_a_window_with_spread_counts_in_part() -> None:
 
 def test_a_stale_machine_is_no_case() -> None:
     """It sends nothing after the first look."""
-    watch = ChanceWatch()
+    watch = Calibration()
     watch.begin(stated(0.2), snapshot(NOW, 1.0), NOW)
     last = snapshot(NOW + WINDOW_S, 9.5)
     for number in range(1, 6):
@@ -103,9 +103,9 @@ def test_a_stale_machine_is_no_case() -> None:
     ],
     ids=["another machine", "a clock set back", "forgotten"],
 )
-def test_it_begins_anew(change: Callable[[ChanceWatch], Any]) -> None:
+def test_it_begins_anew(change: Callable[[Calibration], Any]) -> None:
     """What it watched is given up."""
-    watch = ChanceWatch()
+    watch = Calibration()
     assert watch.wants
     watch.begin(stated(0.2), snapshot(NOW, 1.0), NOW)
     assert not watch.wants
@@ -129,7 +129,7 @@ def test_corrected_chances_come_true(truth: Callable[[Any], Any]) -> None:
     seen, other = (generator.beta(0.5, 2.0, 20_000) for _ in range(2))
     happened = (generator.random(seen.size) < truth(seen)).astype(float)
     bins = with_cases(None, Cases(stated(), {"cpu": (seen, happened)}), NOW).bins["cpu"]
-    said = np.array([corrected(bins, each) for each in other.tolist()])
+    said = np.array([calibrated(bins, each) for each in other.tolist()])
     place = np.searchsorted(EDGES, other, side="right")
     for bin_ in range(1, len(EDGES)):
         if np.count_nonzero(here := place == bin_) >= 500:
@@ -139,7 +139,7 @@ def test_corrected_chances_come_true(truth: Callable[[Any], Any]) -> None:
 def test_few_cases_say_little() -> None:
     """A single case that was above the limit for two fifths of the time moves 0.25 by a part of the difference."""
     bins = with_cases(None, Cases(stated(), {"cpu": (np.array([0.25]), np.array([0.4]))}), NOW).bins["cpu"]
-    assert corrected(bins, 0.25) == pytest.approx(0.25 + 0.15 / (CASES_PRIOR + 1))
+    assert calibrated(bins, 0.25) == pytest.approx(0.25 + 0.15 / (CASES_PRIOR + 1))
 
 
 def test_older_cases_count_less_and_those_of_another_spread_not() -> None:
@@ -165,7 +165,7 @@ bins = st.lists(
 @given(bins=bins, chances=st.lists(st.floats(0.0, 1.0), min_size=2, max_size=10))
 def test_a_corrected_chance_is_one_and_rises(bins: list[ChanceBin], chances: list[float]) -> None:
     """From 0 to 1, and never less for a higher stated one."""
-    found = [corrected(bins, each) for each in sorted(chances)]
+    found = [calibrated(bins, each) for each in sorted(chances)]
     assert all(0.0 <= each <= 1.0 for each in found)
     assert all(low <= high + 1e-12 for low, high in itertools.pairwise(found))
 
@@ -174,10 +174,10 @@ def test_a_corrected_chance_is_one_and_rises(bins: list[ChanceBin], chances: lis
 def test_rising_keeps_the_mean(pairs: list[tuple[float, float]]) -> None:
     """Values that rise stay; the weighted mean does."""
     values, weights = zip(*pairs, strict=True)
-    found = rising(values, weights)
+    found = isotonic(values, weights)
     assert found == sorted(found)
     assert np.average(found, weights=weights) == pytest.approx(np.average(values, weights=weights))
-    assert rising(sorted(values), weights) == pytest.approx(sorted(values))
+    assert isotonic(sorted(values), weights) == pytest.approx(sorted(values))
 
 
 PROFILE = """

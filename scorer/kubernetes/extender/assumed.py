@@ -1,4 +1,4 @@
-"""The pods that were scored or reserved a moment ago and are not in the ledger's copy yet. Pure.
+"""Assumed pods: scored or reserved a moment ago, and not in the ledger's copy yet. Pure.
 
 Pods come one after the other, faster than their bindings reach the ledger: without these the best node would be the
 best for each of a burst. A pod counts on the node that scored best for it, or that it was bound to, until the ledger
@@ -22,7 +22,7 @@ MOST = 1_000
 """The most that count at once; the oldest are dropped first. The scheduler places some hundred in a second."""
 
 
-class Pending:
+class AssumedPods:
     """The likely instances by uid, each with the time at which it stops to count."""
 
     def __init__(self) -> None:

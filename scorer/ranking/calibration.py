@@ -1,14 +1,14 @@
-"""Chances of overload that come true: what a score states is compared with what is seen, and corrected. Pure.
+"""Calibration of chances of overload: predictions of a score are compared with what is observed. Pure.
 
 A score takes the load to be normal. Real load is calmer in one fleet and wilder in another, so the stated chance p of
-load above a limit is right in no fleet for certain. `ChanceWatch` notes p of each machine as it is,
-and looks at the shortest window in the next `AHEAD_S`, or once if it is longer. What it sees is
+load above a limit is right in no fleet for certain. `Calibration` notes p of each machine as it is, and
+looks at the shortest window in the next `AHEAD_S`, or once if it is longer. What it sees is
 
     f = mean over the looks of Q((limit - mean) / std)
 
 with mean and std of that window as shares of allocatable, and Q the upper tail of the normal distribution. Cases are
 summed up in bins of p, older ones fading with a half-life of three days. The correction is the mean of f by bin, for
-few cases drawn toward p, made to rise with p, and linear between the bins' means:
+few cases drawn toward p, made monotonic by isotonic regression, and linear between the bins' means:
 
     f' = (sum of f + CASES_PRIOR * mean of p) / (cases + CASES_PRIOR)
 
@@ -64,7 +64,7 @@ class Cases:
 
 
 @dataclass
-class ChanceWatch:
+class Calibration:
     """Observes one set of predictions at a time. It keeps those whose half hour is not over."""
 
     _stated: Stated | None = None
@@ -153,14 +153,14 @@ def with_cases(before: Chances | None, cases: Cases, now_s: float) -> Chances:
     return Chances(limit=before.limit, std_factor=before.std_factor, floor=before.floor, at=now_s, bins=bins)
 
 
-def corrected(bins: Sequence[ChanceBin], chance: float) -> float:
+def calibrated(bins: Sequence[ChanceBin], chance: float) -> float:
     """Return the chance as it came true before, between the bins' means; the same where nothing was seen yet.
 
     A bin without cases stands for itself: its middle is right.
 
     >>> calm = [ChanceBin(cases=1e9, stated=of * 1e9, observed=0.2e9 * of) for of in (0.005, 0.03, 0.07, 0.15)]
     >>> bins = calm + [ChanceBin()] * 8
-    >>> corrected([], 0.07), *(round(corrected(bins, chance), 3) for chance in (0.07, 0.11, 0.75))
+    >>> calibrated([], 0.07), *(round(calibrated(bins, chance), 3) for chance in (0.07, 0.11, 0.75))
     (0.07, 0.014, 0.022, 0.75)
     """
     if not any(each.cases > 0 for each in bins):
@@ -171,15 +171,15 @@ def corrected(bins: Sequence[ChanceBin], chance: float) -> float:
     ]
     weights = [each.cases + CASES_PRIOR for each in bins]
     drawn = [each.observed + CASES_PRIOR * of for each, of in zip(bins, said, strict=True)]
-    seen = rising([part / weight for part, weight in zip(drawn, weights, strict=True)], weights)
+    seen = isotonic([part / weight for part, weight in zip(drawn, weights, strict=True)], weights)
     last = seen[-1] if bins[-1].cases > 0 else 1.0
     return float(np.interp(chance, [0.0, *said, 1.0], [0.0, *seen, last]))
 
 
-def rising(values: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return the nearest values that never fall, by weighted squares: neighbours that do are joined to their mean.
+def isotonic(values: Sequence[float], weights: Sequence[float]) -> list[float]:
+    """Return the isotonic regression: the nearest values that never fall (weighted squares, pool adjacent violators).
 
-    >>> rising([0.1, 0.4, 0.2], [1.0, 1.0, 3.0])
+    >>> isotonic([0.1, 0.4, 0.2], [1.0, 1.0, 3.0])
     [0.1, 0.25, 0.25]
     """
     blocks: list[tuple[float, float, int]] = []
