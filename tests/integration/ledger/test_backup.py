@@ -13,8 +13,8 @@ import redis
 from scorer.client import WindwardError
 from scorer.ledger.store.backup import read_backup
 from scorer.ledger.store.reconcile import InventoryError
-from tests.in_process import run_command
-from tests.integration.test_redis_users import (
+from tests.integration.scorer.test_rpc import eventually
+from tests.integration.security.test_redis_users import (
     NAMES,
     admin,  # noqa: F401 - a fixture
     denied,
@@ -24,8 +24,8 @@ from tests.integration.test_redis_users import (
     server,  # noqa: F401 - a fixture
     url,
 )
-from tests.integration.test_rpc import eventually
 from tests.rows import each_row
+from tests.support.in_process import run_command
 
 pytestmark = pytest.mark.integration
 
