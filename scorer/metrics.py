@@ -70,6 +70,7 @@ class Metrics(AnsweringMetrics):
 
     placements = counter("windward_scorer_placements", "Instances asked for", outcome=("placed", "missing"))
     conflicts = counter("windward_scorer_conflicts", "Candidates lost to another scorer")
+    failed_starts = counter("windward_scorer_failed_starts", "Instances released because their start failed")
     expiries = counter("windward_scorer_reservations_expired", "Reservations that ran out")
     unaccepted = gauge("windward_scorer_ledger_unaccepted", "1 while an emptied ledger stops placing")
     differences = gauge(

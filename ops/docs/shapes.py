@@ -39,7 +39,9 @@ def ranked(
     instances: Sequence[Mapping[str, Any]] = (),
 ) -> Ranking:
     """Return the ranking of this fleet for this request."""
-    fleet = read_fleet({"machines": list(machines), "instances": list(instances)})
+    gone = [one for one in instances if "failed" in one]
+    placed = [one for one in instances if "failed" not in one]
+    fleet = read_fleet({"machines": list(machines), "instances": placed, "leavers": gone})
     return rank(read_request(dict(request)), fleet.inputs(profile))
 
 
@@ -153,6 +155,8 @@ SHAPES: dict[str, Along | Among] = {
     "spread": Among(_NEIGHBOURS, {"cpu": 1, "cluster": "web", "labels": {"app": "web"}, "kind": "web"},
                     instances=_INSTANCES),
     "apart": Among(_NEIGHBOURS, {"cpu": 1, "cluster": "web"}, instances=_INSTANCES),
+    "failed_starts": Among({"none failed": {}, "one failed": {}, "two failed": {}}, {"cpu": 1},
+                           instances={"one failed": [{"failed": True}], "two failed": [{"failed": True}] * 2}),
 }  # fmt: skip
 ANY = Along("CPU in use, share of allocatable", by_cpu)
 

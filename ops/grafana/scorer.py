@@ -143,8 +143,9 @@ def _placing() -> list[Panel]:
             each("windward_fleet_instances", "state"), "short", stacked=True,
         ),
         Lines(
-            "Reservations that ran out", "A second: they were not confirmed in time.",
-            [(rate("windward_scorer_reservations_expired_total"), "expired")], "ops",
+            "Reservations that ran out", "A second: they were not confirmed in time, or their start failed.",
+            [(rate("windward_scorer_reservations_expired_total"), "expired"),
+             (rate("windward_scorer_failed_starts_total"), "failed")], "ops",
         ),
         Lines(
             "Ledger, as scorers see it", "Instances in each scorer's copy; they differ for milliseconds only.",

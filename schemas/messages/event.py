@@ -38,7 +38,7 @@ EVENTS = {
     "moved": "it is on `machine`, no longer on `source`",
     "stayed": "its move to `target` ended without it, by `why`: cancelled, expired or inventory",
     "renamed": "its machine, or the one it moves to, was called `source` and has another name",
-    "released": "it ended, or its reservation was given back",
+    "released": "it ended, or its reservation was given back; with `why` failed its start failed on `machine`",
     "expired": "its reservation ended by itself",
     "gap": "events are missing, `why` says which: list the instances anew",
 }

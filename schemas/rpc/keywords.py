@@ -76,6 +76,8 @@ class RequestFields(TypedDict, total=False):
     data_labels: Sequence[str]
     """Images or data sets it uses."""
     machine: str
+    not_on: Sequence[str]
+    """Machines that it may not go to."""
     selector: str
     prefer: Sequence[PreferenceFields]
     affinity: Sequence[AffinityFields]
@@ -142,6 +144,7 @@ class ReleaseFields(TypedDict, total=False):
 
     machine: str
     generation: int | None
+    failed: bool
     dry_run: bool
 
 

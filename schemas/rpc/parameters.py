@@ -62,6 +62,8 @@ class Release(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     id: Id
     machine: Name = ""
     generation: Generation = None
+    failed: bool = False
+    """Its start failed on its machine: for a while that is chosen less."""
     dry_run: bool = False
 
 

@@ -144,6 +144,7 @@ class Request(
     data_labels: Annotated[tuple[DataLabel, ...], Meta(max_length=256, description="images or data sets it uses")] = ()
     # where it may go
     machine: Name = ""
+    not_on: Annotated[tuple[Name, ...], Meta(max_length=256, description="machines that it may not go to")] = ()
     selector: Selector = ""
     prefer: Preferences = ()
     affinity: Affinities = ()

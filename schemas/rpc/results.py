@@ -413,6 +413,8 @@ class MachineRow(Result, kw_only=True):
     labels: dict[str, str]
     taints: list[dict[str, Any]]
     instances: int
+    failed_starts: float = 0.0
+    """How many starts failed there, as ``release`` said: each counts half after ten minutes."""
     maxmemory: float | None
     resources: dict[str, dict[str, float | None]]
     classes: dict[str, dict[str, dict[str, float | None]]] = {}

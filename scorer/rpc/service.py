@@ -201,7 +201,11 @@ class ScorerService(AnsweringService):
         return transitions.confirm(self._ledger, self.current.follower, read_object(query), self.current.call(query))
 
     def _release(self, query: Query) -> results.ReleaseResult:
-        return transitions.release(self._ledger, self.current.follower, read_object(query), self.current.call(query))
+        params = read_object(query)
+        answer = transitions.release(self._ledger, self.current.follower, params, self.current.call(query))
+        if params.get("failed") and not (answer.repeated or answer.dry_run):
+            self._metrics.failed_starts.inc()
+        return answer
 
     def _update(self, query: Query) -> results.UpdateResult:
         return self.update(read_object(query), query)

@@ -67,7 +67,7 @@ def run(kind: type[StepSettings], method: str, argv: list[str], environ: Mapping
 
 def _each(method: str, settings: StepSettings) -> int:
     params: dict[str, Any] = {"machine": settings.machine, "dry_run": settings.dry_run}
-    for name in ("generation", "move"):
+    for name in ("generation", "move", "failed"):
         if (value := getattr(settings, name, None)) is not None:
             params[name] = value
     code = ask.OK

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from schemas.process.settings import setting
 from scorer.commands.instances.confirm import StepSettings, run
 
 
@@ -17,7 +18,10 @@ class ReleaseSettings(StepSettings):
         "windward release db-1 db-2",
         "windward release 'web-*' --dry-run     # which ones would it end?",
         "windward release --selector app=web",
+        "windward release db-1 --failed         # it did not start there: other machines come first for a while",
     )
+
+    failed: bool = setting(False, "their starts failed: their machines come last for a while")
 
 
 SETTINGS = ReleaseSettings

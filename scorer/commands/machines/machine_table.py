@@ -15,7 +15,7 @@ from schemas.values.near import did_you_mean
 from scorer.client import MachineRow
 from scorer.commands.shared.show import age, amount, ratio
 
-State = Literal["fresh", "stale", "silent", "warming", "cordoned", "tainted"]
+State = Literal["fresh", "stale", "silent", "warming", "cordoned", "tainted", "failing"]
 STATES: tuple[str, ...] = get_args(State)
 if TYPE_CHECKING:
     Sort = str
@@ -32,7 +32,8 @@ _HEADINGS = {"mean": "mean", "std": "std", "allocatable": "of"}
 def states(row: MachineRow) -> list[str]:
     """Return the states a machine is in."""
     found = ["silent" if not row.has_data else "stale" if (row.age_s or 0.0) > STALE_S else "fresh"]
-    return found + ["warming"] * row.warming + ["cordoned"] * row.cordon + ["tainted"] * bool(row.taints)
+    found += ["warming"] * row.warming + ["cordoned"] * row.cordon + ["tainted"] * bool(row.taints)
+    return found + ["failing"] * (row.failed_starts >= 0.5)
 
 
 def matching(rows: Iterable[MachineRow], wanted: Sequence[str], selector: str) -> list[MachineRow]:
@@ -82,6 +83,7 @@ def page(row: MachineRow, screen: Screen | None = None) -> str:
         f"  data       {age(row.age_s)} old",
         f"  window     {duration(row.window_s)}, {ratio(row.coverage)} of it covered",
         f"  instances  {row.instances}",
+        f"  failed     {row.failed_starts:g} starts (each counts half after ten minutes)",
         f"  labels     {_pairs(row.labels)}",
         f"  taints     {', '.join(map(_taint, row.taints)) or '-'}",
         "",

@@ -82,7 +82,8 @@ class FilePlaced(msgspec.Struct, kw_only=True):
     started: bool = True
     state: Literal["reserved", "confirmed"] = "confirmed"
     ended_ago_s: Ago = 0.0
-    """Set for an instance that has ended or moved away, and for no other."""
+    """Set for an instance that has ended or moved away, and for no other; so is ``failed``."""
+    failed: bool = False
     usage: dict[str, Any] | None = None
     usage_since_s: Ago = DAY_S
     usage_age_s: Ago = 0.0

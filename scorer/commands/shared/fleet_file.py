@@ -32,7 +32,8 @@ the coverage makes). Amounts are numbers in base units (cores, bytes, bytes/s) o
 ``usage`` and ``windows`` has no data. An instance has the fields of a request, its machine, ``placed_ago_s`` (long
 ago), ``started`` (true) and ``state`` (confirmed). What it uses, where that is measured: ``usage`` by resource,
 ``usage_since_s`` (a day) before the last report, which is ``usage_age_s`` (0) older than the sample. ``leavers`` lists
-instances that ended, ``ended_ago_s`` (0) ago: a profile with ``debits`` subtracts their load from the windows.
+instances that ended, ``ended_ago_s`` (0) ago: a profile with ``debits`` subtracts their load from the windows. Of one
+that is ``failed`` (false) the start failed.
 ``learned`` has the learned factors by resource. ``now`` and ``windows_s`` (300, 900, 3600) may be given at the top.
 """
 
@@ -115,7 +116,7 @@ def _factors(given: Mapping[str, float]) -> dict[str, float]:
 def _placed(of: str, number: int, entry: Mapping[str, Any], now_s: float) -> tuple[Instance, FilePlaced]:
     """Return an entry of ``instances`` or ``leavers`` as a record, and what the file says besides its request."""
     place = f"{of}[{entry.get('id', number)}]"
-    own = {*FilePlaced.__struct_fields__} - ({"ended_ago_s"} if of == "instances" else set())
+    own = {*FilePlaced.__struct_fields__} - ({"ended_ago_s", "failed"} if of == "instances" else set())
     try:
         said = msgspec.convert(entry, FilePlaced)
         if not said.machine or "\n" in said.machine:
@@ -129,5 +130,6 @@ def _placed(of: str, number: int, entry: Mapping[str, Any], now_s: float) -> tup
     record = instance_of(request, said.machine, at_s, request.id or f"instance-{number}")
     started_at = at_s if said.started and said.state == "confirmed" else 0.0
     if of == "leavers":
-        return copy_with(record, state="released", started_at=started_at, ended_at=now_s - said.ended_ago_s), said
+        ended = {"ended_at": now_s - said.ended_ago_s, "failed": said.failed}
+        return copy_with(record, state="released", started_at=started_at, **ended), said
     return copy_with(record, state=said.state, started_at=started_at), said

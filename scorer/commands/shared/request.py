@@ -57,6 +57,7 @@ class RequestSettings(AmountSettings):
     cluster_masters: int | None = setting(None, "masters the whole cluster has or will have", metavar="COUNT")
     kind: str | None = setting(None, "kind of instance")
     machine: str | None = setting(None, "the only machine it may go to")
+    not_on: tuple[str, ...] | None = setting(None, "machines it may not go to", metavar="MACHINE")
     selector: str | None = setting(None, "labels a machine must have")
     profile: str | None = setting(None, "profile to rank by")
     window_s: int | None = setting(None, "window to rank by, such as 5m or 1h")

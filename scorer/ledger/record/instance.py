@@ -122,6 +122,8 @@ class Instance(_Kept, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     rules: Rules | None = None
     """Where its request said it may go; None where it said nothing."""
     moving: Moving | None = None
+    failed: bool = False
+    """Whether it ended because its start failed on its machine."""
 
 
 _Tail: Any = msgspec.defstruct(

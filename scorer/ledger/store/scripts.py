@@ -383,11 +383,12 @@ class Ledger:
         *,
         machine: str = "",
         generation: int | None = None,
+        failed: bool = False,
         call: Call = NO_QUERY,
         dry_run: bool = False,
     ) -> Transition:
-        """End an instance or give a reservation back."""
-        arguments = (instance_id, machine, given(generation), *in_call(call))
+        """End an instance or give a reservation back; ``failed``: its start failed on its machine."""
+        arguments = (instance_id, machine, given(generation), *in_call(call), int(failed))
         return self._one(self._run("release", dry_run, *arguments))
 
     def update(

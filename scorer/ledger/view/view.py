@@ -27,6 +27,9 @@ GONE = -1
 CHANGES_MAX = 100_000
 """At most so many changes are remembered."""
 
+HALF_LIFE_S = 600.0
+"""After so long a failed start counts half."""
+
 Change = tuple[str, int, frozenset[Facet]]
 """A machine, the slot that an instance on it came into (or `GONE`), and what the instance is counted by."""
 
@@ -73,6 +76,8 @@ class LedgerView:
         self._changes: list[Change] = []
         self.leavers = Leavers(leavers_most)
         """Instances that ended or moved away and that the windows still show."""
+        self.failures: dict[str, tuple[float, float]] = {}
+        """By machine, how many starts failed there, as counted at the last; and when that was."""
         self._forgotten = 0
         """Number of the changes that are no longer remembered."""
         by_id = {one.id: one for one in instances if one.state in LIVE}
@@ -84,7 +89,9 @@ class LedgerView:
         for one in moving:
             self.apply(one)
         for leaver in leavers:
-            self._add_leaver(leaver)
+            self._note_failure(leaver)
+            if leaver.started_at:
+                self._add_leaver(leaver)
 
     def __len__(self) -> int:
         return len(self.instances)
@@ -100,6 +107,8 @@ class LedgerView:
             self._remove(before)
         if instance.state in LIVE:
             self._add(instance)
+        else:
+            self._note_failure(instance)
         self.version += 1
 
     def add(self, instances: Sequence[Instance]) -> None:
@@ -143,6 +152,15 @@ class LedgerView:
         if before is not None:
             self._remove(before)
             self.version += 1
+
+    def _note_failure(self, ended: Instance) -> None:
+        if ended.failed:
+            self.failures[ended.machine] = 1.0 + self.failed_starts(ended.machine, ended.ended_at), ended.ended_at
+
+    def failed_starts(self, machine: str, now_s: float) -> float:
+        """Return how many starts failed on a machine; each counts half after `HALF_LIFE_S`."""
+        count, at_s = self.failures.get(machine, (0.0, now_s))
+        return float(count * 0.5 ** (max(0.0, now_s - at_s) / HALF_LIFE_S))
 
     def _add_leaver(self, leaver: Instance) -> None:
         self.leavers.add(leaver, self.numbers.setdefault(leaver.machine, len(self.numbers)))

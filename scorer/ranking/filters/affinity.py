@@ -60,7 +60,8 @@ class AntiAffinity(Plugin):
     """
 
     name = "anti_affinity"
-    reasons = ("near instances to be avoided", "near instances that avoid it")
+    reason = "near instances to be avoided"
+    reasons = (reason, "near instances that avoid it")
     looks_at = ("anti_affinity",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:

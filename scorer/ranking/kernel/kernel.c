@@ -24,6 +24,7 @@
 #include "../scores/balanced_allocation.c"
 #include "../scores/data_locality.c"
 #include "../scores/expected_overload.c"
+#include "../scores/failed_starts.c"
 #include "../scores/global_variance.c"
 #include "../scores/least_allocated.c"
 #include "../scores/load_aware.c"
@@ -74,6 +75,7 @@ const ScoreEntry SCORES[] = {
     SCORE_ENTRY(data_locality, None),
     SCORE_ENTRY(spread, None),
     SCORE_ENTRY(apart, None),
+    SCORE_ENTRY(failed_starts, None),
     {NULL, NULL, NULL, 0},
 };
 

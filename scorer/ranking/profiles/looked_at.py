@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.ranking.profiles.profile import Profile
 
-DEMANDS = ("machine", "selector", "ports", "affinity", "anti_affinity")
+DEMANDS = ("machine", "not_on", "selector", "ports", "affinity", "anti_affinity")
 
 
 def why_ignored(request: Request, profile: Profile) -> str:

@@ -8,6 +8,7 @@ from scorer.ranking.scores.apart import Apart
 from scorer.ranking.scores.balanced_allocation import BalancedAllocation
 from scorer.ranking.scores.data_locality import DataLocality
 from scorer.ranking.scores.expected_overload import ExpectedOverload
+from scorer.ranking.scores.failed_starts import FailedStarts
 from scorer.ranking.scores.global_variance import GlobalVariance
 from scorer.ranking.scores.least_allocated import LeastAllocated
 from scorer.ranking.scores.load_aware import LoadAware
@@ -38,4 +39,5 @@ SCORES: tuple[type[Any], ...] = (
     DataLocality,
     Spread,
     Apart,
+    FailedStarts,
 )

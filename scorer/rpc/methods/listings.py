@@ -21,6 +21,7 @@ from scorer.ledger.view.view import LedgerView
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
+from scorer.ranking.scores.failed_starts import failed_starts
 from scorer.ranking.seen import machines_of as seen_of
 from scorer.rpc.methods.errors import ForPlanners
 from scorer.rpc.methods.parameters import read_params
@@ -119,7 +120,8 @@ def _machines(seen: Machines, sums: ClassSums | None, rows: list[int]) -> list[M
     }  # fmt: skip
     taken = [(what, column[:, rows].tolist()) for what, column in shown.items()]
     plain = (column[rows].tolist() for column in (
-        seen.has_data, seen.age_s, seen.window_s, seen.coverage, seen.warming, seen.cordon, seen.count, seen.maxmemory
+        seen.has_data, seen.age_s, seen.window_s, seen.coverage, seen.warming, seen.cordon, seen.count, seen.maxmemory,
+        failed_starts(seen),
     ))  # fmt: skip
     return [
         MachineRow(
@@ -133,6 +135,7 @@ def _machines(seen: Machines, sums: ClassSums | None, rows: list[int]) -> list[M
             labels=dict(snapshot.rules.labels(row)),
             taints=[msgspec.to_builtins(t) for t in snapshot.rules.taint_sets[int(snapshot.rules.taint_codes[row])]],
             instances=int(count),
+            failed_starts=round(failed, 3),
             maxmemory=finite(maxmemory),
             resources={
                 name: {what: finite(column[position][at]) for what, column in taken}
@@ -140,7 +143,7 @@ def _machines(seen: Machines, sums: ClassSums | None, rows: list[int]) -> list[M
             },
             classes={} if sums is None else _classes(sums, row),
         )
-        for at, (row, has_data, age_s, window_s, coverage, warming, cordon, count, maxmemory) in enumerate(
+        for at, (row, has_data, age_s, window_s, coverage, warming, cordon, count, maxmemory, failed) in enumerate(
             zip(rows, *plain, strict=True)
         )
     ]

@@ -31,7 +31,8 @@ def release(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Ca
     """End an instance or give a reservation back; return the answer."""
     asked: Release = read_params(Release, params)
     transition = ledger.release(
-        asked.id, machine=asked.machine, generation=asked.generation, call=call, dry_run=asked.dry_run
-    )
+        asked.id, machine=asked.machine, generation=asked.generation, failed=asked.failed, call=call,
+        dry_run=asked.dry_run,
+    )  # fmt: skip
     follower.absorb(transition)
     return answer_to(ReleaseResult, transition, asked.id, "release", asked.dry_run)

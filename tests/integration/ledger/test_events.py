@@ -97,7 +97,7 @@ def act(wire: Wire, names: Names) -> list[tuple[str, str, str, str, str, str]]:
     wrong = Difference("machine", "m6", "", row, row.decode().partition(" ")[2], instance=late.all_instances()["a"])
     assert late.repair(number, wrong) == "done"
     late.correct([], ["e"])
-    late.release("a")
+    late.release("a", failed=True)
     return [
         ("placed", "a", "m1", "", "", ""), ("placed", "b", "m1", "", "", ""), ("placed", "c", "m1", "", "", ""),
         ("placed", "d", "m1", "", "", ""), ("confirmed", "a", "m1", "", "", ""), ("confirmed", "b", "m1", "", "", ""),
@@ -107,7 +107,7 @@ def act(wire: Wire, names: Names) -> list[tuple[str, str, str, str, str, str]]:
         ("stayed", "a", "m3", "", "m4", "expired"), ("renamed", "a", "m5", "m3", "", ""),
         ("moved", "a", "m6", "m5", "", "inventory"), ("confirmed", "d", "m1", "", "", "inventory"),
         ("placed", "e", "m6", "", "", "inventory"), ("updated", "a", "m6", "", "", "repair"),
-        ("released", "e", "m6", "", "", "inventory"), ("released", "a", "m6", "", "", ""),
+        ("released", "e", "m6", "", "", "inventory"), ("released", "a", "m6", "", "", "failed"),
     ]  # fmt: skip
 
 

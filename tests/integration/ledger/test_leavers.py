@@ -68,6 +68,26 @@ def test_who_starts_later_knows_who_left(wire: Wire, names: Names) -> None:
     }
 
 
+def test_who_starts_later_knows_where_starts_failed(wire: Wire, names: Names) -> None:
+    """Of reservations and of what ran; a repeated release counts once. What never ran left nothing in the windows."""
+    ledger = Ledger(wire, names)
+    following = Follower(ledger)
+    following.load()
+    reserve(ledger, "a", "m1")
+    reserve(ledger, "b", "m1")
+    run(ledger, "c", "m2")
+    for name in ("a", "a", "b", "c"):
+        ledger.release(name, failed=True)
+    reserve(ledger, "a", "m1")
+    ledger.release("a")
+    following.poll()
+    starting = Follower(ledger)
+    starting.load()
+    assert following.view.failures == starting.view.failures
+    assert {machine: round(count, 2) for machine, (count, _) in starting.view.failures.items()} == {"m1": 2, "m2": 1}
+    assert {machine for machine, *_ in known(starting)} == {"m2"}
+
+
 def test_leavers_are_bounded(wire: Wire, names: Names) -> None:
     """The setting bounds their number; a repeated release leaves nothing twice."""
     ledger = Ledger(wire, names, leavers_most=2)

@@ -289,8 +289,9 @@ class LedgerModel:
         return self._single(instance_id, "confirm", machine, generation, call, there, move)
 
     def release(
-        self, instance_id: str, *, machine: str = "", generation: int | None = None, call: Call = NO_QUERY
-    ) -> Transition:
+        self, instance_id: str, *, machine: str = "", generation: int | None = None, failed: bool = False,
+        call: Call = NO_QUERY,
+    ) -> Transition:  # fmt: skip
         """As `Ledger.release`."""
         now = self._clock()
         return self._single(
@@ -299,7 +300,7 @@ class LedgerModel:
             machine,
             generation,
             call,
-            lambda r: msgspec.structs.replace(r, state="released", ended_at=now, moving=None),
+            lambda r: msgspec.structs.replace(r, state="released", ended_at=now, moving=None, failed=failed),
         )
 
     def acted(self, step: str, instance_id: str, call: Call) -> bool:

@@ -52,7 +52,8 @@ KEYS[8] ended      prefix  <prefix>:<id> -> record of a released or expired inst
 KEYS[9] queries    prefix  <prefix>:<query> -> hash of "script id" -> generation acted on, until deadline + 60 s
 KEYS[10] leases    hash    "<name> number", "<name> holder", "<name> until" of each lease (lease.lua)
 KEYS[11] leavers   zset    record of each instance that was confirmed and ended or moved away, by the end, as it was on the
-                           machine it left: what the windows still show of it; for LEAVERS_S, at most LEAVERS_MOST
+                           machine it left: what the windows still show of it; for LEAVERS_S, at most LEAVERS_MOST; and
+                           of each whose start failed (failed: true)
 KEYS[12] moving    zset    id of each moving instance by the time its move ends by itself
 ARGV[1] "1": try only, write nothing but what has expired
 ARGV[2] log length
@@ -243,7 +244,8 @@ local function encode(record)
     '{"version":%.0f,"generation":%.0f,"state":"%s","machine":%s,"reserved_at":%.6f,"started_at":%.6f,"expires_at":%.6f,'
       .. '"ended_at":%.6f,%s\n%s}',
     record.version or 0, record.generation or 0, record.state, cjson.encode(record.machine), record.reserved_at or 0,
-    record.started_at or 0, record.expires_at or 0, record.ended_at or 0, moves, record.tail)
+    record.started_at or 0, record.expires_at or 0, record.ended_at or 0,
+    record.failed and moves .. '"failed":true,' or moves, record.tail)
 end
 
 local function generation_of(record)
@@ -469,7 +471,7 @@ local function keep(record, value, old)
       local first = string.format('{"version":%s,', version)
       if oldest and string.sub(oldest, 1, #first) == first then redis.call('DEL', ENDED .. ':' .. id) end
     end
-    if (record.started_at or 0) > 0 then left, left_at = value, record.ended_at end
+    if (record.started_at or 0) > 0 or record.failed then left, left_at = value, record.ended_at end
   elseif old.machine ~= record.machine and (old.started_at or 0) > 0 then
     left_at = record.started_at
     left = encode({version = record.version, generation = old.generation, state = 'released', machine = old.machine,
@@ -494,7 +496,7 @@ local function entry_of(record, value, old, began)
   local event, name, machine, why = 'updated', 'source', nil, SCRIPT == 'repair' and 'repair'
   local moving, inventory = old and old.moving, SCRIPT == 'correct' and 'inventory'
   if not is_live(record) then
-    event, why = record.state, record.state == 'released' and inventory
+    event, why = record.state, record.failed and 'failed' or record.state == 'released' and inventory
   elseif record.renamed then
     event, name, machine = 'renamed', 'renamed', record.renamed
   elseif moving and not record.moving and old.machine == record.machine then

@@ -5,6 +5,7 @@ ARGV[6] machine it must be on ("": any)
 ARGV[7] generation it must be ("": any)
 ARGV[8] id of the query ("": none)
 ARGV[9] its deadline, epoch seconds (0: none)
+ARGV[10] "1": its start failed on its machine
 
 Result: {"done", record}, {"repeat", record} (it had ended before), {"elsewhere", record}, {"generation", record} (it
 is another one), {"gone"} (what the query ended before has been followed by others), {"late"} or {"unknown"}. ]]
@@ -13,6 +14,7 @@ local MACHINE = ARGV[6]
 local GENERATION = ARGV[7]
 local QUERY = ARGV[8]
 local DEADLINE = ARGV[9]
+local FAILED = (ARGV[10] == '1')
 sweep(SWEEP_MAX)
 local record, result, again = target(ID, GENERATION, QUERY, DEADLINE)
 if result then
@@ -20,6 +22,7 @@ if result then
 elseif MACHINE ~= '' and record.machine ~= MACHINE then
   result = 'elsewhere'
 elseif is_live(record) then
+  record.failed = FAILED or nil
   finish(record, 'released', now)
   result = 'done'
 else

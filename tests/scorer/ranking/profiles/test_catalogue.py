@@ -43,6 +43,7 @@ def test_the_default_goes_by_expected_overload_with_what_is_learned_and_without_
     assert (before.load_model.debits, before.load_model.learned) == (False, False)
     weights = [{each.score.name: each.weight for each in profile.scores} for profile in (default, before)]
     assert weights[0].pop("expected_overload") == weights[1].pop("global_variance") == 3
+    assert [each.pop("failed_starts") for each in weights] == [20, 10]  # asked only while starts fail
     assert weights[0].pop("apart") * 50 > 100 * (3 + sum(weights[0].values())), (
         "no load brings two of a cluster together"
     )

@@ -28,6 +28,7 @@ BARE = '[[filters]]\nuse = "fits"\n[[scores]]\nuse = "least_allocated"\n'
 RULE = [{"instances": {"app": "cart"}, "topology": "machine"}]
 ASKED: dict[str, tuple[str, Any]] = {
     "machine": ("machine_name", "m1"),
+    "not_on": ("machine_name", ["m2"]),
     "selector": ("selector", "disk=ssd"),
     "ports": ("ports", [6379]),
     "affinity": ("affinity", RULE),
