@@ -62,24 +62,6 @@ class Placing:
         self._attempts_max = attempts_max
         self._clock = clock
 
-    def place(
-        self,
-        requests: Sequence[Request],
-        inputs: Inputs,
-        *,
-        digests: Sequence[str] = (),
-        calls: Sequence[Call] = (),
-        deadline: float = 0.0,
-    ) -> Placement:
-        """Reserve a machine for each request, which has an id and stands for one instance.
-
-        ``digests``, ``calls``: by position, or empty. Only the script decides on an id that is live or has ended: it
-        knows what the query did before, and the server's time.
-
-        Raises IdTaken, Conflict, Late, NotAcknowledged, InvalidRequest.
-        """
-        return run_to_end(self.steps(requests, inputs, digests=digests, calls=calls, deadline=deadline))
-
     def steps(
         self,
         requests: Sequence[Request],
@@ -89,7 +71,13 @@ class Placing:
         calls: Sequence[Call] = (),
         deadline: float = 0.0,
     ) -> Steps[Placement]:
-        """Do the same in steps of about `STEP_S`; each step uses the present inputs."""
+        """Reserve a machine for each request, in steps of about `STEP_S`; each step uses the present inputs.
+
+        Each request has an id and stands for one instance. ``digests``, ``calls``: by position, or empty. Only the
+        script decides on an id that is live or has ended: it knows what the query did before, and the server's time.
+
+        Raises IdTaken, Conflict, Late, NotAcknowledged, InvalidRequest.
+        """
         if len(requests) > TOGETHER_MAX and (why := together(requests[0])):
             raise InvalidRequest(f"{why}: {len(requests)} instances, at most {TOGETHER_MAX} are reserved in one step")
         placement = Placement(

@@ -14,6 +14,7 @@ from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
+from scorer.placement.choosing.steps import run_to_end
 from scorer.placement.placer import Placing
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -83,7 +84,7 @@ def test_a_batch_gets_what_has_just_expired(
     world.reserve(request(id="before", ttl_s=50, cpu=4 - free, memory=1))
     world.set_clock(950)
     batch = [request(id=f"b{n}", cpu=2, memory=1, **more) for n in range(count)]
-    placement = world.placing.place(batch, world.inputs)
+    placement = run_to_end(world.placing.steps(batch, world.inputs))
     assert [record is not None for record in placement.records] == [n < 2 for n in range(count)]
     assert sorted(placement.missing) == list(range(2, count))
     assert placement.ranking is not None
@@ -107,7 +108,7 @@ def test_a_batch_is_planned_anew_once(wire: Wire, names: Names, monkeypatch: pyt
 
     monkeypatch.setattr(world.ledger, "reserve", reserve)
     batch = [request(id=f"b{n}", cpu=2, memory=1, all_or_nothing=True) for n in range(3)]
-    placement = world.placing.place(batch, world.inputs)
+    placement = run_to_end(world.placing.steps(batch, world.inputs))
     assert (placement.records, sorted(placement.missing), len(tries)) == ([None] * 3, [0, 1, 2], 2)
 
 
@@ -129,6 +130,6 @@ def test_reservations_of_others_are_kept(wire: Wire, names: Names, row: dict[str
     amounts = {"cpu": need["cpu_millicores"] / 1000, "memory": need["memory_bytes"]}
     asked = own or request(id=inputs["pod"]["name"], **amounts)
     assert asked.amounts()[:2] == (amounts["cpu"], amounts["memory"])
-    (record,) = world.placing.place([asked], world.inputs).records
+    (record,) = run_to_end(world.placing.steps([asked], world.inputs)).records
     intended = row["expected"]["intended_verdict"] == "pass"
     assert (record is not None) == (intended != (row["name"] in DIFFERENT))

@@ -10,6 +10,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.limits import Limit, total
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
+from scorer.placement.choosing.steps import run_to_end
 from scorer.placement.offers import offer
 from scorer.placement.offers.placement import Placement
 from scorer.placement.placer import Placing
@@ -46,7 +47,7 @@ class World:
         return RankingInputs(self.fleet.snapshot, self.follower.view, PROFILE, self.now_s, self.tables)
 
     def _place(self, wanted: Request) -> Placement:
-        found = self.placing.place([wanted], self._inputs)
+        found = run_to_end(self.placing.steps([wanted], self._inputs))
         self.now_s += 0.001
         return found
 

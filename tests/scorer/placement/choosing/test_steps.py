@@ -14,7 +14,7 @@ from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing import plan as module
 from scorer.placement.choosing import trial
 from scorer.placement.choosing.plan import plan, plan_steps
-from scorer.placement.choosing.steps import Steps
+from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.offers.placement import Late, Placement
 from scorer.placement.placer import TOGETHER_MAX, Placing
 from scorer.ranking.inputs import RankingInputs
@@ -80,7 +80,7 @@ def test_another_query_is_answered_within_a_batch() -> None:
     steps = scorer.steps(unlike(40))
     next(steps)
     assert 0 < len(scorer.follower.view) < 40
-    single = scorer.placing.place([request(id="single", cpu=1)], scorer.inputs)
+    single = run_to_end(scorer.placing.steps([request(id="single", cpu=1)], scorer.inputs))
     assert single.records[0] is not None
     left, placement = finish(steps)
     assert left >= 1
