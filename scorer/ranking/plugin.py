@@ -80,6 +80,10 @@ class Plugin:
         """Return whether one more instance changes the columns of other machines, too."""
         return False
 
+    def compares(self) -> Sequence[tuple[str, str]]:
+        """Return what a filter compares, in words: a resource, and the sentence, for each comparison."""
+        return ()
+
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Return the numbers behind one machine's verdict; ``said``: what the C function told of it.
 

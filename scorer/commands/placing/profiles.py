@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from schemas.process.settings import SettingsError, setting
 from schemas.process.verbs import load_verb
+from schemas.resources import RESOURCES
 from scorer.commands.shared.whole_fleet import chosen_profile
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
@@ -51,11 +52,24 @@ class ShowSettings(ProfilesSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class CheckSettings(ProfilesSettings):
-    """Check a profile file of your own; an error names the line."""
+    """Check a profile file of your own, and show what it compares by resource; an error names the line."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward profiles check mine.toml",)
 
     file: str = setting(help="TOML file", positional=True, metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffSettings(ProfilesSettings):
+    """Show what a profile has otherwise than another one, setting by setting."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward profiles diff mine.toml",
+        "windward profiles diff mine.toml --against trimaran",
+    )
+
+    name: str = setting(help="name of a profile, or a TOML file", positional=True, metavar="NAME")
+    against: str = setting("windward", "the other one: a name, or a TOML file", metavar="NAME")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +81,8 @@ class PluginsSettings(ProfilesSettings):
 
 REFUSED = ": a request with it is refused"
 SETTINGS: dict[str, type[ProfilesSettings]] = {
-    "list": ListSettings, "show": ShowSettings, "check": CheckSettings, "plugins": PluginsSettings,
+    "list": ListSettings, "show": ShowSettings, "check": CheckSettings, "diff": DiffSettings,
+    "plugins": PluginsSettings,
 }  # fmt: skip
 
 
@@ -82,9 +97,17 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
                 found = read_profile(Path(settings.file))
                 counts = {
                     "profile": found.name, "filters": len(found.filters), "scores": len(found.scores),
+                    "compares": [
+                        {"resource": resource, "filter": placed.filter.name, "what": what}
+                        for placed in found.filters
+                        for resource, what in getattr(placed.filter, "compares", tuple)()
+                    ],
                     "does_not_look_at": [{"field": field, "plugin": name} for field, name in found.ignores.items()],
                 }  # fmt: skip
                 _print(settings.json, counts, _checked)
+            case DiffSettings():
+                both = [chosen_profile(name, settings.profiles) for name in (settings.against, settings.name)]
+                _print(settings.json, _differences(*(_flat(one.effective()) for one in both)), _told)
             case PluginsSettings():
                 _print(settings.json, _plugins(), _plugin_lines)
             case ListSettings():
@@ -102,7 +125,56 @@ def _checked(found: dict[str, Any]) -> str:
         f"  does not look at {one['field']}, as {one['plugin']} would{REFUSED if one['field'] in DEMANDS else ''}"
         for one in found["does_not_look_at"]
     ]
-    return "\n".join([first, *lines])
+    compared = []
+    for resource in RESOURCES:
+        of_one = [one for one in found["compares"] if one["resource"] == resource]
+        compared += [f"  {resource}: {one['what']} ({one['filter']})" for one in of_one]
+        compared += [] if of_one else [f"  {resource}: not compared"]
+    return "\n".join([first, *compared, *lines])
+
+
+def _flat(value: Any, at: str = "") -> dict[str, Any]:
+    """Return each setting by its path; filters and scores by their names.
+
+    >>> _flat({"stale_s": 60.0, "filters": [{"use": "fits", "ratio": {"cpu": 2.0}}, {"use": "fits", "ratio": {}}]})
+    {'stale_s': 60.0, 'filters.fits': True, 'filters.fits.ratio.cpu': 2.0, 'filters.fits#2': True}
+    """
+    if isinstance(value, Mapping):
+        return {path: one for key, of in value.items() for path, one in _flat(of, f"{at}.{key}" if at else key).items()}
+    if at not in ("filters", "scores"):
+        return {at: value}
+    found: dict[str, Any] = {}
+    for entry in value:
+        name = path = f"{at}.{entry['use']}"
+        number = 1
+        while path in found:
+            number += 1
+            path = f"{name}#{number}"
+        found |= {path: True, **_flat({key: one for key, one in entry.items() if key != "use"}, path)}
+    return found
+
+
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the settings that differ; of a filter or score that only one has, only that."""
+    found = []
+    for path in dict.fromkeys([*before, *after]):
+        was, now = before.get(path), after.get(path)
+        plugin = ".".join(path.split(".")[:2])
+        apart = plugin != path and (plugin in before) != (plugin in after)
+        if was != now and path not in ("name", "description") and not apart:
+            found.append({"setting": path, "before": was, "after": now})
+    return found
+
+
+def _told(found: list[dict[str, Any]]) -> str:
+    lines = []
+    for one in found:
+        was, now = one["before"], one["after"]
+        if True in (was, now) and None in (was, now) and one["setting"].count(".") == 1:
+            lines.append(f"{'+' if now else '-'} {one['setting']}")
+        else:
+            lines.append(f"  {one['setting']}: {toml(was)} -> {toml(now)}")
+    return "\n".join(lines) or "no difference"
 
 
 def _print(as_json: bool, value: Any, lines: Any) -> None:

@@ -52,6 +52,10 @@ class DailyPeak(Plugin):
         except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
             raise ValueError(f"time_zone: no time zone {self.time_zone!r}") from None
 
+    def compares(self) -> Sequence[tuple[str, str]]:
+        what = f"peak of {' and '.join(self.days)} at most"
+        return [(name, f"{what} {limit:g} of allocatable") for name, limit in self.thresholds.items() if limit > 0]
+
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip while no threshold is set."""
         return any(self.thresholds.values()) and not machines.requests_alone

@@ -95,6 +95,18 @@ class Fits(Plugin):
         if self.classes is not None and (self.default_cpu or self.default_memory):
             raise ValueError("classes: sums by class have no default_cpu and default_memory")
 
+    def compares(self) -> Sequence[tuple[str, str]]:
+        more = (", by class" if self.classes is not None else "") + (
+            "; ratio_where has others" if self.ratio_where else ""
+        )
+        found = []
+        for name in RESOURCES:
+            ratio = self.ratio.get(name, 1.0)
+            found.append((name, f"promised at most {ratio:g} of allocatable{more}"))
+            if self.basis == "taken":
+                found.append((name, f"used (mean), with the request, at most {max(1.0, ratio):g} of allocatable"))
+        return found
+
     def wanted(self, request: Request, machines: Machines) -> bool:
         """Skip a request that asks for nothing."""
         return any(self._amounts(machines).tolist())

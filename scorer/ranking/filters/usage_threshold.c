@@ -5,10 +5,12 @@ typedef struct {
     int32_t has_percentiles, has_prod; /* whether the profile gives them */
     int32_t statistic;                 /* of the percentile thresholds, MEAN for none */
     int32_t with_system, pass_expired, missing, rounding, plain;
+    int32_t instead; /* the first group that is given is compared alone */
     uint8_t optional[R];
 } UsageThreshold;
 
-enum { REFUSED, PASSED, BY_ESTIMATES, BY_MEAN }; /* what counts where the statistic is missing */
+enum { OF_MEAN, OF_PERCENTILE, OF_PROD_USE, GROUPS }; /* the groups of thresholds */
+enum { REFUSED, PASSED, BY_ESTIMATES, BY_MEAN };      /* what counts where the statistic is missing */
 enum { THRESHOLD_PROD_UNKNOWN = 1, THRESHOLD_UNKNOWN, THRESHOLD_PROD_OVER, THRESHOLD_OVER, THRESHOLD_WHYS = 4 };
 #define THRESHOLD_STALE (THRESHOLD_WHYS * R + 1)
 
@@ -38,40 +40,53 @@ static inline int below_plain(const Row *m, const Query *q, const UsageThreshold
     return below;
 }
 
+/* Return whether one use, with the requested instance, is above a threshold. */
+static inline int is_over(const UsageThreshold *p, int r, double usage, double expected, double allocatable,
+                          double threshold) {
+    if (isnan(usage) && (p->missing != REFUSED || (p->optional[r] && expected <= 0))) return 0;
+    if (p->rounding) return !(whole_percent(usage + expected, allocatable, p->units[r]) <= threshold * 100.0 + 1e-9);
+    if (p->plain) return !(threshold * allocatable * (1 + ROUNDING) - usage >= expected);
+    return !(usage + expected <= threshold * allocatable * (1 + ROUNDING));
+}
+
+/* said, by resource: the compared use and its threshold, as shares, and the group; the one that is over, or the first. */
 static inline int64_t usage_threshold(const Row *m, const More *c, const Query *q, const UsageThreshold *p,
                                       const double *x, double *said) {
     if (!said && below_plain(m, q, p)) return 0;
+    const double *given[GROUPS] = {p->thresholds, p->percentiles, p->prod};
+    const double *owns[GROUPS] = {c->thresholds, c->percentiles, c->prod_thresholds};
+    int own[GROUPS] = {m->own_thresholds, m->own_percentiles, m->own_prod};
+    int there[GROUPS] = {1, p->has_percentiles || own[OF_PERCENTILE],
+                         q->priority_class == PROD && (p->has_prod || own[OF_PROD_USE])};
+    if (p->instead) {
+        there[OF_PERCENTILE] = there[OF_PERCENTILE] && !there[OF_PROD_USE];
+        there[OF_MEAN] = !there[OF_PERCENTILE] && !there[OF_PROD_USE];
+    }
     int64_t found = 0;
-    int checked = 0, by_prod = q->priority_class == PROD && (p->has_prod || m->own_prod);
-    int by_percentile = p->has_percentiles || m->own_percentiles;
+    int checked = 0;
     for (int r = 0; r < R; r++) {
-        double threshold = m->own_thresholds ? or_zero(c->thresholds[r]) : p->thresholds[r], usage = m->mean[r];
-        if (by_prod) {
-            threshold = m->own_prod ? or_zero(c->prod_thresholds[r]) : p->prod[r];
-            usage = c->prod[r] + (p->with_system ? or_zero(c->system[r]) : 0.0);
-        } else if (by_percentile) {
-            threshold = m->own_percentiles ? or_zero(c->percentiles[r]) : p->percentiles[r];
-            usage = statistic_of(m, c, r, p->statistic, p->missing);
-        }
-        if (said) {
-            said[r] = (usage + q->expected[r]) / m->allocatable[r];
-            said[R + r] = threshold;
-            said[2 * R] = by_prod;
-        }
-        checked |= threshold > 0;
-        if (found || !(threshold > 0 && m->allocatable[r] > 0)) continue;
         double expected = q->expected[r];
-        int over, unused = p->optional[r] && expected <= 0;
-        if (p->rounding)
-            over = !(whole_percent(usage + expected, m->allocatable[r], p->units[r]) <= threshold * 100.0 + 1e-9);
-        else if (p->plain)
-            over = !(threshold * m->allocatable[r] * (1 + ROUNDING) - usage >= expected);
-        else
-            over = !(usage + expected <= threshold * m->allocatable[r] * (1 + ROUNDING));
-        if (isnan(usage) && (p->missing != REFUSED || unused)) over = 0;
-        if (!over) continue;
-        found = THRESHOLD_WHYS * r + (isnan(usage) ? (by_prod ? THRESHOLD_PROD_UNKNOWN : THRESHOLD_UNKNOWN)
-                                                   : (by_prod ? THRESHOLD_PROD_OVER : THRESHOLD_OVER));
+        int told = 0;
+        for (int group = 0; group < GROUPS; group++) {
+            if (!there[group]) continue;
+            double threshold = given[group][r], usage = m->mean[r];
+            if (own[group] && (p->instead || !isnan(owns[group][r]))) threshold = or_zero(owns[group][r]);
+            if (group == OF_PERCENTILE) usage = statistic_of(m, c, r, p->statistic, p->missing);
+            if (group == OF_PROD_USE) usage = c->prod[r] + (p->with_system ? or_zero(c->system[r]) : 0.0);
+            int compared = threshold > 0 && m->allocatable[r] > 0;
+            int over = compared && is_over(p, r, usage, expected, m->allocatable[r], threshold);
+            checked |= threshold > 0;
+            if (said && (told < 1 + over || (told == 1 && compared && !(said[R + r] > 0)))) {
+                told = 1 + over;
+                said[r] = (usage + expected) / m->allocatable[r];
+                said[R + r] = threshold;
+                said[2 * R + r] = group;
+            }
+            if (!over || found) continue;
+            found =
+                THRESHOLD_WHYS * r + (isnan(usage) ? (group == OF_PROD_USE ? THRESHOLD_PROD_UNKNOWN : THRESHOLD_UNKNOWN)
+                                                   : (group == OF_PROD_USE ? THRESHOLD_PROD_OVER : THRESHOLD_OVER));
+        }
     }
     if (p->plain) return found;
     if (p->missing != REFUSED && !m->has_data) found = 0;

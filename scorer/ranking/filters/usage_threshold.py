@@ -24,15 +24,20 @@ class UsageThreshold(Plugin):
     ``usage`` includes the credits of placed instances, ``expected`` is the requested instance's. A resource without a
     threshold, with one of 0, or without allocatable is not compared.
 
+    Every threshold that is given is compared, each with its own usage; to add one takes no other away.
+
     thresholds:
         by resource, of the mean.
     percentile_thresholds, statistic:
-        if given, these instead, of a percentile (``p50 p90 p95 p99``) or the maximum.
+        of a percentile (``p50 p90 p95 p99``) or the maximum.
     prod_thresholds, prod_with_system:
-        for a request of class prod, if given, these before all others, of the measured usage by class prod: as samples
-        split it, else the sum over the instances that are prod in the ledger; with the second, plus the system's.
-    An operator's thresholds of a machine replace each group as a whole, there. A group of zeros is given, and switches
-    the others off.
+        for a request of class prod, of the measured usage by class prod: as samples split it, else the sum over the
+        instances that are prod in the ledger; with the second, plus the system's.
+    instead:
+        as the peer does: only the first group that is given is compared, of prod, percentiles and means in this order.
+        A group of zeros is given, and switches the others off.
+    An operator's threshold of a machine replaces that of its group for its resource, there; with ``instead`` the whole
+    group.
 
     The peer's (Koordinator LoadAwareScheduling) checks, in its order, are switched on by:
 
@@ -55,7 +60,7 @@ class UsageThreshold(Plugin):
     struct = struct(
         thresholds=("f8", R), percentiles=("f8", R), prod=("f8", R), units=("f8", R), expiration_s="f8",
         has_percentiles="i4", has_prod="i4", statistic="i4", with_system="i4", pass_expired="i4", missing="i4",  # noqa: S106
-        rounding="i4", plain="i4", optional=("?", R),
+        rounding="i4", plain="i4", instead="i4", optional=("?", R),
     )  # fmt: skip
 
     thresholds: Thresholds = field(default_factory=dict)
@@ -63,6 +68,7 @@ class UsageThreshold(Plugin):
     statistic: Statistic = "p95"
     prod_thresholds: Thresholds = field(default_factory=dict)
     prod_with_system: bool = False
+    instead: bool = False
     expiration_s: float = 0.0
     pass_expired: bool = False
     missing: Literal["refuse", "pass", "estimates", "mean"] = "refuse"
@@ -86,6 +92,20 @@ class UsageThreshold(Plugin):
             or rules.has_prod_thresholds
             or rules.has_percentile_thresholds
         )
+
+    def compares(self) -> Sequence[tuple[str, str]]:
+        alone = ", and nothing else of this filter" if self.instead else ""
+        groups = (
+            (self.prod_thresholds, f"of a request of class prod{alone}: used by prod"),
+            (self.percentile_thresholds, f"used ({self.statistic})"),
+            (self.thresholds, "used (mean)"),
+        )
+        found: list[tuple[str, str]] = []
+        for given, what in groups:
+            found += [(name, f"{what} at most {limit:g} of allocatable") for name, limit in given.items() if limit > 0]
+            if self.instead and given and given is self.percentile_thresholds:
+                break
+        return found
 
     @property
     def reasons(self) -> Sequence[str]:
@@ -116,12 +136,14 @@ class UsageThreshold(Plugin):
             pass_expired=self.pass_expired,
             missing=MISSING[self.missing],
             rounding=self.rounding,
+            instead=self.instead,
             plain=not (self.rounding or self.expiration_s or self.missing != "refuse"),
             optional=[name in self.optional for name in RESOURCES],
         )
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show both sides of the comparison, as shares of allocatable."""
+        """Show both sides of each comparison, as shares of allocatable, and of what other usage than the mean it is."""
         threshold = {name: value for name, value in by_resource(said, 1).items() if value}
-        prod = {"usage_of": "prod"} if said[2 * R] else {}
-        return {**prod, "usage": by_resource(said, 0), "threshold": threshold}
+        groups = {name: (None, self.statistic, "prod")[int(group or 0)] for name, group in by_resource(said, 2).items()}
+        others = {name: group for name, group in groups.items() if group and name in threshold}
+        return {**({"usage_of": others} if others else {}), "usage": by_resource(said, 0), "threshold": threshold}

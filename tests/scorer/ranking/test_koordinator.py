@@ -114,6 +114,7 @@ def profile(parameters: dict[str, Any]) -> dict[str, Any]:
         "expiration_s": parameters["node_metric_expiration_s"] if parameters["filter_expired_node_metrics"] else 0.0,
         "pass_expired": parameters["enable_schedule_when_node_metrics_expired"],
         "rounding": True,
+        "instead": True,
         **window(aggregated.get("usage_aggregated_duration_s"), aggregated.get("usage_aggregation_type")),
     }
     score = {
@@ -345,7 +346,7 @@ def test_zeros_switch_a_group_and_those_behind_it_off(
 ) -> None:
     """The first group that is given decides, even if it says nothing: then not even old data is looked at."""
     more = {"expiration_s": 180.0, "missing": "estimates", "rounding": True} if rounding else {}
-    plugin = UsageThreshold(**{"thresholds": {"cpu": 0.65}, **settings, **more})
+    plugin = UsageThreshold(**{"thresholds": {"cpu": 0.65}, "instead": True, **settings, **more})
     assert allowed(plugin, fleet(machine(**KOORDINATOR_OLD, operator=operator))) == {"m": passes}
 
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scorer.ranking.filters.usage_threshold import UsageThreshold
+from tests.effort import examples
 from tests.rows import each_row
 from tests.scorer.fleets import BUSY, IDLE, fleet, machine, passes, request, verdicts, why
 
 
 @each_row(
-    ("name", "settings", "usage", "asked", "passed"),
+    ("name", "rules", "usage", "asked", "passed"),
     [
         ("below", {"thresholds": {"cpu": 0.8}}, {"cpu": 7, "memory": 0}, {"cpu": 1}, True),
         ("the requested instance counts", {"thresholds": {"cpu": 0.8}}, {"cpu": 7, "memory": 0}, {"cpu": 1.1}, False),
@@ -31,7 +36,7 @@ from tests.scorer.fleets import BUSY, IDLE, fleet, machine, passes, request, ver
             True,
         ),
         (
-            "a percentile instead of the mean",
+            "a percentile",
             {"percentile_thresholds": {"cpu": 0.8}},
             {"cpu": {"mean": 1, "p95": 9}, "memory": 0},
             {},
@@ -60,14 +65,14 @@ from tests.scorer.fleets import BUSY, IDLE, fleet, machine, passes, request, ver
 )
 def test_usage_threshold(
     name: str,
-    settings: dict[str, Any],
+    rules: dict[str, Any],
     usage: dict[str, Any],
     asked: dict[str, Any],
     passed: bool,
 ) -> None:
     """Usage with the requested instance stays at or below the share of allocatable."""
     one = machine("m", usage=usage, capacity={"nic": 100})
-    assert passes(UsageThreshold(**settings), one, **asked) == ("m" if passed else "")
+    assert passes(UsageThreshold(**rules), one, **asked) == ("m" if passed else "")
 
 
 def test_usage_threshold_sees_credits() -> None:
@@ -78,24 +83,74 @@ def test_usage_threshold_sees_credits() -> None:
     assert passes(plugin, machine("m", usage={"cpu": 2}), instances=instances, cpu=1) == "m"
 
 
-def test_a_machines_own_thresholds_replace_the_group() -> None:
-    """An operator's thresholds of one machine replace all of the profile's, there only."""
+@each_row(("instead", "passed"), [(False, ""), (True, "own")])
+def test_a_machines_own_threshold_is_of_its_resource(instead: bool, passed: str) -> None:
+    """An operator's threshold of one machine replaces the profile's there; with `instead` its whole group."""
     own = {"thresholds": {"memory": 0.5}}
     machines = [
         machine("own", usage={"cpu": 9, "memory": 20}, operator=own),
         machine("plain", usage={"cpu": 9, "memory": 20}),
     ]
-    assert passes(UsageThreshold(thresholds={"cpu": 0.8}), *machines) == "own"
+    assert passes(UsageThreshold(thresholds={"cpu": 0.8}, instead=instead), *machines) == passed
+    loose = machine("own", usage={"cpu": 9, "memory": 60}, operator={"thresholds": {"cpu": 1.0}})
+    assert passes(UsageThreshold(thresholds={"cpu": 0.8, "memory": 0.7}, instead=instead), loose) == "own"
     strict = [machine("own", usage=IDLE, operator={"thresholds": {"cpu": 0.05}}), machine("plain", usage=IDLE)]
-    assert passes(UsageThreshold(), *strict, cpu=1) == "plain"
+    assert passes(UsageThreshold(instead=instead), *strict, cpu=1) == "plain"
+
+
+GROUPS = {
+    group: st.dictionaries(st.sampled_from(("cpu", "memory", "nic")), st.sampled_from((0.3, 0.5, 0.7)))
+    for group in ("thresholds", "percentile_thresholds", "prod_thresholds")
+}
+
+
+@settings(max_examples=examples(120, 1_000))
+@given(
+    rules=st.fixed_dictionaries(GROUPS),
+    group=st.sampled_from(sorted(GROUPS)),
+    resource=st.sampled_from(("cpu", "memory", "nic")),
+    limit=st.sampled_from((0.5, 0.8, 0.95)),
+    asked=st.sampled_from(("prod", "batch")),
+    rounding=st.booleans(),
+    seed=st.integers(0, 1_000),
+)
+def test_a_rule_that_is_added_lets_no_machine_in(
+    rules: dict[str, dict[str, float]], group: str, resource: str, limit: float, asked: str, rounding: bool, seed: int
+) -> None:
+    """Nor does a threshold that an operator gives one machine of a resource that had none."""
+    chance = random.Random(seed)
+    machines = [
+        machine(
+            f"m{number}",
+            capacity={"nic": 100},
+            usage={
+                name: {"mean": size * (mean := chance.random()), "p95": size * min(1.0, mean + 0.2 * chance.random())}
+                for name, size in (("cpu", 10), ("memory", 100), ("nic", 100))
+                if chance.random() < 0.9
+            },
+            classes={"prod": {"cpu": 10 * chance.random(), "memory": 100 * chance.random()}},
+        )
+        for number in range(12)
+    ]
+
+    def let_in(of: dict[str, dict[str, float]], operator: dict[str, Any]) -> set[str]:
+        ours = [one | {"operator": operator} for one in machines]
+        return set(passes(UsageThreshold(**of, rounding=rounding), *ours, cpu=0.5, priority_class=asked).split())
+
+    before = let_in(rules, {})
+    if not rules[group].get(resource):
+        assert let_in({**rules, group: {**rules[group], resource: limit}}, {}) <= before
+        assert let_in(rules, {group: {resource: limit}}) <= before
 
 
 def test_prod_thresholds_are_for_prod_newcomers() -> None:
-    """A request of class prod is judged by what prod uses; another by all usage."""
-    plugin = UsageThreshold(thresholds={"cpu": 0.8}, prod_thresholds={"cpu": 0.5})
+    """A request of class prod is judged by what prod uses, and by all usage unless the profile says instead."""
+    plugin = UsageThreshold(thresholds={"cpu": 0.8}, prod_thresholds={"cpu": 0.5}, instead=True)
     one = machine("m", usage={"cpu": 7, "memory": 0}, classes={"prod": {"cpu": 2}})
     assert passes(plugin, one, cpu=2, priority_class="prod") == "m"
     assert passes(plugin, one, cpu=2, priority_class="batch") == ""
+    assert passes(replace(plugin, instead=False), one, cpu=2, priority_class="prod") == ""
+    assert passes(replace(plugin, instead=False), one, cpu=1, priority_class="prod") == "m"
 
 
 @each_row(
@@ -114,7 +169,7 @@ def test_prod_thresholds_are_for_prod_newcomers() -> None:
 )  # fmt: skip
 def test_what_prod_uses_is_measured(name: str, prod: dict[str, Any], said: dict[str, Any], refused: list[str]) -> None:
     """Of 10 cores prod may use 5, with the 2 requested; what batch uses beside it is not looked at."""
-    plugin = UsageThreshold(thresholds={"cpu": 0.8}, prod_thresholds={"cpu": 0.5})
+    plugin = UsageThreshold(thresholds={"cpu": 0.8}, prod_thresholds={"cpu": 0.5}, instead=True)
     batch = {"id": "b", "machine": "m", "cpu": 5, "priority_class": "batch"}
     instances = [{"id": "p", "machine": "m", "cpu": 4, **prod}, batch | ({"usage": {"cpu": 5}} if prod else {})]
     there = machine("m", usage={"cpu": 9, "memory": 0}, **said)
@@ -129,16 +184,20 @@ def test_a_machine_without_data_or_prod() -> None:
 
 
 def test_whose_usage_was_compared_is_explained() -> None:
-    """Of a request of prod, where there are thresholds for it."""
-    profile = {"use": "usage_threshold", "thresholds": {"cpu": 0.8}, "prod_thresholds": {"cpu": 0.5}}
+    """By resource, where it is not the mean: of what is over, or else of the first that is compared."""
+    profile = {
+        "use": "usage_threshold", "thresholds": {"cpu": 0.95}, "prod_thresholds": {"cpu": 0.1},
+        "percentile_thresholds": {"memory": 0.8},
+    }  # fmt: skip
     offline = fleet(
-        machine("m", usage={"cpu": 9, "memory": 0}),
+        machine("m", usage={"cpu": 9, "memory": {"mean": 10, "p95": 70}}),
         instances=[{"id": "p", "machine": "m", "cpu": 4, "usage": {"cpu": 2}}],
     )
     compared = {of: verdicts(offline, profile, request(priority_class=of))["m"]["compared"] for of in ("prod", "batch")}
-    assert compared["prod"]["usage_of"] == "prod"
-    assert compared["prod"]["usage"]["cpu"] == pytest.approx(0.2)
-    assert "usage_of" not in compared["batch"]
+    assert compared["prod"]["usage_of"] == {"cpu": "prod", "memory": "p95"}
+    assert compared["prod"]["usage"] == pytest.approx({"cpu": 0.2, "memory": 0.7, "nic": None, "disk": None})
+    assert compared["batch"]["usage_of"] == {"memory": "p95"}
+    assert compared["batch"]["usage"]["cpu"] == pytest.approx(0.9)
 
 
 def test_usage_threshold_names_the_resource() -> None:

@@ -28,7 +28,16 @@ from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from tests.scorer.ranking.recorded.adapter import extended, first_refusals, kept, scored, tables_of
 from tests.scorer.ranking.recorded.recorder import BEST, Found, digest
-from tests.scorer.ranking.recorded.worlds import TEXTS, USUAL, profile_text, profiles, requests, without_id, world
+from tests.scorer.ranking.recorded.worlds import (
+    TEXTS,
+    USUAL,
+    as_recorded,
+    profile_text,
+    profiles,
+    requests,
+    without_id,
+    world,
+)
 
 _PLAIN = '{use="least_allocated"}'
 MORE_TEXTS = {
@@ -90,7 +99,7 @@ QUICK = (0, 5, 10)
 def made(part: Part) -> Iterator[Found]:
     """Yield what is found of a part, in its order."""
     fleet = world(part.machines, part.per_machine, part.seed)
-    every = {**profiles(), **{name: parse_profile(text, name) for name, text in MORE_TEXTS.items()}}
+    every = {**profiles(), **{name: as_recorded(parse_profile(text, name)) for name, text in MORE_TEXTS.items()}}
     for name in sorted(every):
         yield from _of_profile(part, fleet, every[name], name)
 

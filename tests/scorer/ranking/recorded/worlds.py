@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from schemas.rpc.request import Request, read_request
 from schemas.tables.learned import Learned
 from scorer.commands.shared.fleet_file import FleetState, read_fleet
+from scorer.ranking.filters.usage_threshold import UsageThreshold
 from scorer.ranking.profiles.catalogue import built_in_profiles
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -133,7 +135,17 @@ TEXTS = {
 
 def profiles() -> dict[str, Profile]:
     """Return the built-in profiles, and one for each text."""
-    return {**built_in_profiles(), **{name: parse_profile(text, name) for name, text in TEXTS.items()}}
+    every = {**built_in_profiles(), **{name: parse_profile(text, name) for name, text in TEXTS.items()}}
+    return {name: as_recorded(profile) for name, profile in every.items()}
+
+
+def as_recorded(profile: Profile) -> Profile:
+    """Return the profile with the first group of usage thresholds alone, which was the only way there was."""
+    filters = [
+        replace(each, filter=replace(each.filter, instead=True)) if isinstance(each.filter, UsageThreshold) else each
+        for each in profile.filters
+    ]
+    return replace(profile, filters=tuple(filters))
 
 
 def world(machines: int, per_machine: int, seed: int) -> FleetState:
