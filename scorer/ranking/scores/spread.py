@@ -51,7 +51,7 @@ class Spread(Plugin):
         return (1.0,)
 
     def far(self, request: Request, machines: Machines) -> bool:
-        """Return whether others count beyond the one machine."""
+        """Return whether instances on other machines count."""
         return self.topology != "machine"
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:

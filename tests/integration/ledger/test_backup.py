@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 import redis
 
+from schemas.rpc.request import read_request
 from scorer.client import WindwardError
 from scorer.ledger.store.backup import read_backup
+from scorer.ledger.store.check import Check
 from scorer.ledger.store.reconcile import InventoryError
+from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.view.view import instance_of
+from scorer.wire import Wire
+from tests.conftest import free_port, start_valkey, stop
 from tests.integration.scorer.test_rpc import eventually
 from tests.integration.security.test_redis_users import (
     NAMES,
@@ -20,6 +29,7 @@ from tests.integration.security.test_redis_users import (
     denied,
     deployer,
     environment,
+    password,
     scorer,
     server,  # noqa: F401 - a fixture
     url,
@@ -29,6 +39,7 @@ from tests.support.in_process import run_command
 
 pytestmark = pytest.mark.integration
 
+ROOT = Path(__file__).parents[3]
 ASKED = {"cpu": 0.5, "memory": "1G", "cluster": "shop", "labels": {"app": "web"}, "ports": [7000]}
 
 
@@ -90,6 +101,59 @@ def test_an_emptied_ledger_is_restored(
         assert done.stdout.splitlines()[-1].startswith("0 added, 0 changed, 0 gone, 4 unchanged")
         assert client.place(cpu=1)["machine"]
     assert [one for one in denied(admin) if one[0] == "operator"] == []
+
+
+def dumped(admin_of_server: redis.Redis) -> None:
+    """Have the server write its dump, and wait for it."""
+    admin_of_server.bgsave()
+    eventually(lambda: not admin_of_server.info("persistence")["rdb_bgsave_in_progress"])
+
+
+def test_the_servers_own_files_are_restored_in_the_order_of_the_page(tmp_path: Path) -> None:
+    """By the user `admin`: the dump, which a server with an append-only file does not read, and that file."""
+    lines = [(ROOT / f"ops/redis/{user}.acl").read_text() for user in ("admin", "operator")]
+    users = tmp_path / "users.acl"
+    digests = [hashlib.sha256(password(user).encode()).hexdigest() for user in ("admin", "operator")]
+    users.write_text(
+        "".join(one.replace("PASSWORD_SHA256", digest) for one, digest in zip(lines, digests, strict=True))
+    )
+    port = free_port()
+
+    @contextmanager
+    def running(name: str, *options: str, found: Path | None = None) -> Iterator[tuple[Ledger, redis.Redis, Path]]:
+        """Start a server in a folder, perhaps with a kept file; yield the ledger as operators see it, and the admin."""
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        if found is not None:
+            (shutil.copytree if found.is_dir() else shutil.copy)(found, folder / found.name)
+        conf = ("--include", str(ROOT / "ops/redis/ledger.conf"), "--aclfile", str(users), "--save", "3600 1")
+        process = start_valkey(port, folder, *conf, *options)
+        wire = Wire({"url": url(port), "username": "operator", "password": password("operator")})
+        with redis.Redis(port=port, username="admin", password=password("admin")) as boss:
+            try:
+                yield Ledger(wire, NAMES), boss, folder
+            finally:
+                wire.close()
+                stop(process)
+
+    with running("first") as (ledger, boss, first):
+        ledger.correct([instance_of(read_request({"id": f"i-{n}", "cpu": 1}), f"m{n % 3}", 0.0) for n in range(30)])
+        before = ledger.all_instances()
+        dumped(boss)
+        assert boss.acl_load()
+        shutil.copy(first / "dump.rdb", tmp_path / "dump.rdb")
+    with running("wrong", found=tmp_path / "dump.rdb") as (ledger, _, _):
+        assert ledger.all_instances() == {}
+    with running("right", "--appendonly", "no", found=tmp_path / "dump.rdb") as (ledger, boss, right):
+        assert ledger.all_instances() == before
+        boss.config_set("appendonly", "yes")
+        eventually(lambda: not boss.info("persistence")["aof_rewrite_in_progress"])
+        assert boss.info("persistence")["aof_last_bgrewrite_status"] == "ok"
+    with running("right") as (ledger, _, _):
+        assert ledger.all_instances() == before
+        assert Check(ledger).run().differences == []
+    with running("append-only", found=right / "appendonlydir") as (ledger, _, _):
+        assert ledger.all_instances() == before
 
 
 def lines_of(*records: dict[str, object], count: int = 1) -> list[bytes]:

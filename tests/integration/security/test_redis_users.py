@@ -49,9 +49,9 @@ pytestmark = pytest.mark.integration
 ROOT = Path(__file__).parents[3]
 USERS = (
     "stream", "scorer", "deployer", "operator", "exporter", "record", "planner", "mover", "pods", "extender",
-    "evictor",
+    "evictor", "admin",
 )  # fmt: skip
-WITHOUT_WINDOWS = ("deployer", "record", "mover", "pods", "evictor")
+WITHOUT_WINDOWS = ("deployer", "record", "mover", "pods", "evictor", "admin")
 NAMES = Names()
 SHARED = {"load-watcher": "exporter"}
 """Processes that have no user of their own, and whose they use."""
@@ -157,6 +157,7 @@ WORST: dict[str, tuple[str | int, ...]] = {
     "proposes moves": ("LPUSH", NAMES.moves_waiting, "x"),
     "steers replaced pods": ("HSET", NAMES.holds, "x", 1),
     "empties the server": ("FLUSHALL",),
+    "changes the server's settings": ("CONFIG", "SET", "tcp-keepalive", 300),
 }
 """By what a user may do at worst, as docs/security.md says it, one command that does it."""
 
