@@ -23,11 +23,10 @@ from ops.replay.play.moves import Evicting, Moving
 from ops.replay.play.roles import Policy
 from ops.replay.play.simulation import Outcome, simulate
 from ops.replay.report.calibration import Chances
-from ops.replay.report.comparison import Result, as_json, once
+from ops.replay.report.comparison import Result, as_json, once, read_results
 from ops.replay.report.measures import measure
 from ops.replay.report.plots import SUFFIXES, save_page, save_reliability
 from ops.replay.report.report import markdown, print_report
-from ops.replay.report.results_file import read_results
 from ops.replay.settings import ReplaySettings
 from ops.replay.sources import worlds
 from ops.replay.workload import Workload, WorkloadError

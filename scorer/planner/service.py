@@ -10,12 +10,10 @@ from schemas.rpc import results
 from schemas.rpc.envelope import Query
 from scorer.ledger.store.scripts import Ledger
 from scorer.placement.choosing.steps import run_to_end
-from scorer.planner.capacity import capacity
 from scorer.planner.drain import drain
 from scorer.planner.drainer import Drainer
-from scorer.planner.plan import plan
 from scorer.planner.proposer import Proposer
-from scorer.planner.rebalance import rebalance
+from scorer.planner.queries import capacity, plan, rebalance
 from scorer.planner.settings import PlannerSettings
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.parameters import read_object

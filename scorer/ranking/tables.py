@@ -8,7 +8,9 @@ changed meanwhile.
 from __future__ import annotations
 
 import weakref
+import zoneinfo
 from collections.abc import Iterator
+from datetime import datetime
 from functools import lru_cache
 
 import numpy as np
@@ -17,7 +19,6 @@ from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.residents import Residents
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.estimates.estimate import Estimate
-from scorer.ranking.machines.days import day_start_s
 from scorer.ranking.machines.table import Model, Table
 from scorer.ranking.machines.what_if import NOTHING, WhatIf
 from scorer.ranking.profiles.profile import LoadModel, Profile
@@ -123,3 +124,22 @@ def _days_of(time_zone: str, quarter: float) -> Floats:
     """Return [D, 2]: when today and yesterday begin and end; the same array for a quarter of an hour."""
     today, yesterday = (day_start_s(quarter * 900, day, time_zone) for day in ("today", "yesterday"))
     return np.array([[today, np.inf], [yesterday, today]])
+
+
+def day_start_s(now_s: float, day: str, time_zone: str) -> float:
+    """Return when ``today`` or ``yesterday`` began in a time zone; a day has 23 or 25 hours where the clocks change.
+
+    >>> day_start_s(1_700_000_000.0, "today", "UTC"), day_start_s(1_700_000_000.0, "yesterday", "UTC")
+    (1699920000.0, 1699833600.0)
+    """
+    return _day_start_s(now_s // 900 * 900, day, time_zone)  # days begin at quarters of an hour, everywhere
+
+
+@lru_cache(maxsize=64)
+def _day_start_s(now_s: float, day: str, time_zone: str) -> float:
+    zone = zoneinfo.ZoneInfo(time_zone)
+    midnight = datetime.fromtimestamp(now_s, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    if day == "today":
+        return midnight.timestamp()
+    before = datetime.fromtimestamp(midnight.timestamp() - 1, zone)
+    return before.replace(hour=0, minute=0, second=0, microsecond=0).timestamp()

@@ -14,8 +14,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import exp, log, sqrt
+from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from ops.replay.workload import WorkloadError
+from schemas.values.errors import field_error, shortened
+from schemas.values.read_json import read_as
 
 RATIOS = ("std", "hot80", "hot90", "hot100", "lost", "on_hot")
 """Figures (`ops.replay.report.measures`) that are compared as ratios; the others are shown as they are."""
@@ -147,3 +155,42 @@ def as_json(results: Sequence[Result], baseline: str) -> dict[str, Any]:
 
 def _without(name: str, one: Result | Row) -> dict[str, Any]:
     return {key: value for key, value in asdict(one).items() if key != name}
+
+
+_NEEDED = (*RATIOS, "refused_first")
+_Figures = dict[str, Annotated[float, Meta(ge=0)]]
+
+
+class _World(msgspec.Struct):
+    family: str
+    seed: int
+    policy: str
+    reference: bool
+    steady: _Figures
+    fill: _Figures | None = None
+    resolution: Annotated[float, Meta(gt=0)] = RESOLUTION
+
+
+class _Results(msgspec.Struct):
+    worlds: list[_World]
+
+
+def read_results(path: Path) -> list[Result]:
+    """Return the worlds in a file of results; raises WorkloadError."""
+    try:
+        found = read_as(path.read_bytes(), _Results)
+    except OSError as error:
+        raise WorkloadError(f"{path} cannot be read: {error.strerror or error}") from None
+    except msgspec.DecodeError as error:
+        what = shortened(field_error(error))
+        raise WorkloadError(f"{path.name}: {what}; expected what `windward replay --json` prints") from None
+    return [_result(f"{path.name}: worlds[{number}]", world) for number, world in enumerate(found.worlds)]
+
+
+def _result(source: str, world: _World) -> Result:
+    stages = {"steady": world.steady} if world.fill is None else {"fill": world.fill, "steady": world.steady}
+    for stage, figures in stages.items():
+        lacking = next((name for name in _NEEDED if name not in figures), None)
+        if lacking is not None:
+            raise WorkloadError(f"{source}.{stage}: has no {lacking}")
+    return Result(world.family, world.seed, world.policy, world.reference, stages, world.resolution)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ops.replay.report.results_file import read_results
+from ops.replay.report.comparison import read_results
 from ops.replay.workload import WorkloadError
 from tests.rows import each_row
 

@@ -1,0 +1,148 @@
+"""The queries that change nothing: ``rebalance``, ``plan`` and ``capacity``, a function each on the planner's replica.
+
+A rebalancing is one round, as of the command and of the planner itself (`scorer.planning.balance.advice`). Each of
+several rounds is a query with the state of the one before (`scorer.planning.balance.rounds`). A program begins a move
+by ``update`` with ``move``, and the generation that is named. A plan has the steps of the command
+(`scorer.planning.wanted.wanted`): a ``place``, an ``update`` or a ``release`` of the program's own each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from schemas.rpc.parameters import BATCH_MAX, Capacity, Plan, Rebalance
+from schemas.rpc.request import InvalidRequest, read_request
+from schemas.rpc.results import CapacityResult, PlanResult, PlanStep, RebalanceResult
+from schemas.values.errors import field_error
+from scorer.planning.balance.advice import advice, told
+from scorer.planning.balance.rounds import Rounds, rounds_of
+from scorer.planning.capacity.room import Room, room_of_each
+from scorer.planning.wanted.requests import InvalidWanted, WantedRequests
+from scorer.planning.wanted.steps import Action
+from scorer.planning.wanted.wanted import compare, undoable
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.profiles.rebalance_section import Rebalancing
+from scorer.rpc.methods.current import Current
+from scorer.rpc.methods.parameters import read_params
+from scorer.snapshot.snapshot import Snapshot
+
+_OWN = ("moves_max", "same")
+"""Settings that are parameters of their own."""
+_TYPES = {name: kind for name, kind in get_type_hints(Rebalancing).items() if name not in (*_OWN, "name")}
+
+
+def rebalance(params: dict[str, Any], current: Current) -> RebalanceResult:
+    """Return the moves of one plan."""
+    asked: Rebalance = read_params(Rebalance, params)
+    given = {name: value for name in _OWN if (value := getattr(asked, name)) is not None}
+    profile = current.profiles.choose(asked.profile)
+    try:
+        profile = dataclasses.replace(profile, rebalance=profile.rebalance.with_given(_typed(asked.settings) | given))
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+    inputs, rounds = current.ranking(profile), _rounds(asked, profile.rebalance)
+    return told(advice(inputs, rounds), inputs, rounds)
+
+
+def _rounds(asked: Rebalance, settings: Rebalancing) -> Rounds | None:
+    """Return the state of the rounds before; None for a round alone. Raises InvalidRequest."""
+    if asked.every_s is None:
+        if asked.rounds:
+            raise InvalidRequest("rounds: give every_s, the time between two rounds, too")
+        return None
+    try:
+        return rounds_of(settings, asked.every_s, asked.rounds)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+
+
+def _typed(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings of ``[rebalance]`` with their types; raises ValueError naming one."""
+    found = {}
+    for name, value in settings.items():
+        if name not in _TYPES:
+            raise ValueError(f"settings: no setting {name!r}; there are {', '.join(sorted(_TYPES))}")
+        try:
+            found[name] = msgspec.convert(value, _TYPES[name])
+        except msgspec.ValidationError as error:
+            raise ValueError(f"settings.{name}: {field_error(error)}") from None
+    return found
+
+
+_ACTIONS: Sequence[Action] = [one for one in get_args(Action) if one not in ("cancel", "restore")]
+
+
+def plan(params: dict[str, Any], current: Current) -> PlanResult:
+    """Return the steps, in the order in which they are to be carried out."""
+    given = params.get("instances")
+    asked: Plan = read_params(Plan, params | {"instances": ()})
+    if not isinstance(given, list):
+        raise InvalidRequest("instances: expected a list of instances")
+    if len(given) > BATCH_MAX:
+        raise InvalidRequest(f"instances: {len(given)}, at most {BATCH_MAX}")
+    if asked.prune_labels and not asked.prune:
+        raise InvalidRequest("prune_labels: goes with prune")
+    profile = current.profiles.choose(asked.profile)
+    wanted = WantedRequests()
+    try:
+        for position, one in enumerate(given):
+            wanted.add(f"instances[{position}]", one)
+    except InvalidWanted as error:
+        raise InvalidRequest(str(error)) from None
+    inputs = current.ranking(profile)
+    make = undoable if asked.release_last else compare
+    found = make(wanted.all, inputs, prune=asked.prune, prune_labels=asked.prune_labels)
+    return PlanResult(
+        profile=profile.name,
+        counts={action: found.count(action) for action in _ACTIONS},
+        others=found.others,
+        steps=[
+            PlanStep(
+                action=one.action, id=one.id, source=one.source, target=one.target, why=one.why,
+                generation=one.generation, changes=dict(one.changes),
+                record=msgspec.to_builtins(one.old) if asked.records and one.old else None,
+            )
+            for one in found.steps
+        ],
+        machines=len(inputs.snapshot),
+        instances=len(inputs.ledger),
+    )  # fmt: skip
+
+
+def capacity(params: dict[str, Any], inputs_of: Callable[[str], RankingInputs]) -> CapacityResult:
+    """Return how many copies of a request fit; ``inputs_of`` returns the inputs by the name of a profile.
+
+    Where a filter looks at the whole fleet (anti-affinity over a topology, a cluster's masters) copies would be placed
+    one by one. That is no query's work: such a request is refused, and `windward capacity` counts it on its own copy of
+    the fleet.
+    """
+    by = read_params(Capacity, params).by
+    request = read_request({name: value for name, value in params.items() if name != "by"})
+    inputs = inputs_of(request.profile)
+    found = room_of_each(request, inputs)
+    if found is None:
+        raise InvalidRequest(
+            "a rule of this request looks at instances of other machines, so copies are placed one by one: "
+            "the command `windward capacity` counts them"
+        )
+    return CapacityResult(
+        fit=found.total,
+        at_least=found.at_least,
+        machines_with_room=int((found.copies > 0).sum()),
+        limits=list(found.limits),
+        by=_by(by, found, inputs.snapshot) if by else {},
+        profile=inputs.profile.name,
+    )
+
+
+def _by(key: str, found: Room, snapshot: Snapshot) -> dict[str, int]:
+    """Return copies by the values of a label, or by machine, most first."""
+    counts: Counter[str] = Counter()
+    for row, copies in enumerate(found.copies.tolist()):
+        counts[snapshot.names[row] if key == "machine" else snapshot.rules.labels(row).get(key, "")] += copies
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
