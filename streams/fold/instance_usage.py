@@ -39,6 +39,8 @@ class Applied:
     applied: int = 0
     late: int = 0
     """Entries that are not after the last report of their pair or machine: repeated, or overtaken."""
+    excess: int = 0
+    """Entries with more than their machine has: that number counts as not measured."""
     evicted: int = 0
     """Pairs that were dropped for others."""
     fresh: bool = False
@@ -83,13 +85,17 @@ class InstanceUsage:
 
     # ---- applying
 
-    def apply(self, reports: Sequence[tuple[str, InstanceReport]], day_of: Callable[[Floats], Floats]) -> Applied:
+    def apply(
+        self, reports: Sequence[tuple[str, InstanceReport]], day_of: Callable[[Floats], Floats],
+        most: Floats | float = np.inf,
+    ) -> Applied:  # fmt: skip
         """Apply reports, each with its machine, in the order they came.
 
+        ``most`` [reports, R]: the most that an instance of each can use; NaN: unknown.
         ``day_of`` returns the number of the local day that holds the moment before each of these times, epoch s.
         """
         result = Applied()
-        entries = self._entries(reports, result)
+        entries = self._entries(reports, result, np.broadcast_to(most, (len(reports), len(_UNKNOWN))))
         if not len(entries.rows):
             return result
         order = np.argsort(entries.rows, kind="stable")
@@ -105,14 +111,15 @@ class InstanceUsage:
         result.evicted += self._make_room() if result.fresh else 0
         return result
 
-    def _entries(self, reports: Sequence[tuple[str, InstanceReport]], result: Applied) -> _Entries:
+    def _entries(self, reports: Sequence[tuple[str, InstanceReport]], result: Applied, most: Floats) -> _Entries:
         """Return the entries of reports that are not late; adds a row for each new pair."""
+        numbers: list[int] = []
         names: list[str] = []
         ends: list[float] = []
         values: list[tuple[float | None, ...]] = []
         newest: dict[str, float] = {}
         fresh: dict[str, tuple[float, bool]] = {}
-        for machine, report in reports:
+        for number, (machine, report) in enumerate(reports):
             system = pair_name(machine, "")
             row = self.row.get(system)
             known = newest.get(machine, self.at[row] if row is not None else -np.inf)
@@ -121,21 +128,24 @@ class InstanceUsage:
                 continue
             newest[machine] = report.at
             began = fresh[system][0] if system in fresh else report.at if row is None else float(self.since[row])
-            found = {system: report.system} | {pair_name(machine, one): used for one, used in report.entries.items()}
+            found = {system: report.system} | {pair_name(machine, name): one for name, one in report.entries.items()}
             if report.system is None and report.part > 1:
                 del found[system]
-            for name, used in found.items():
+            for name, one in found.items():
                 if name not in self.row and name not in fresh:
                     fresh[name] = (report.at, int(report.at) == int(began))
                 names.append(name)
+                numbers.append(number)
                 ends.append(report.at)
-                values.append(_UNKNOWN if used is None else means(used))
+                values.append(_UNKNOWN if one is None else means(one))
         self._add(fresh)
         result.fresh = bool(fresh)
         rows = np.fromiter(map(self.row.__getitem__, names), np.intp, len(names))
-        return _Entries(
-            rows, np.array(ends, np.float64), np.array(values, np.float64).reshape(len(names), len(_UNKNOWN))
-        )
+        used = np.array(values, np.float64).reshape(len(names), len(_UNKNOWN))
+        over = used > most[numbers]
+        result.excess = int(over.any(axis=1).sum())
+        used[over] = np.nan
+        return _Entries(rows, np.array(ends, np.float64), used)
 
     def _add(self, fresh: Mapping[str, tuple[float, bool]]) -> None:
         used, needed = len(self.names), len(self.names) + len(fresh)

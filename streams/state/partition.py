@@ -37,7 +37,7 @@ from streams.fold.fact_changes import FactChanges
 from streams.fold.fold import fold
 from streams.fold.instance_usage import Applied, InstanceUsage
 from streams.fold.lost_hours import LostHours
-from streams.fold.refusals import no_room, refuse_excess, refuse_machines, refuse_names, refuse_readings
+from streams.fold.refusals import MEAN_MOST, no_room, refuse_excess, refuse_machines, refuse_names, refuse_readings
 from streams.fold.ring import HOURS, NO_SLOT, Ring, S
 from streams.fold.table import Table, Update, update_together
 from streams.state.clocks import Clocks
@@ -228,7 +228,8 @@ class Partition:
             self.rows.append(done.rows)
             outcome.counts.update(accepted=done.accepted, duplicate=done.duplicate, late=done.late)
             reports = [(batch.machines[place], report) for place, report in batch.reports]
-            outcome.usage = self.usage.apply(reports, self.table.zone.day_numbers) if reports else Applied()
+            most = batch.capacity[[place for place, _ in batch.reports]] * MEAN_MOST
+            outcome.usage = self.usage.apply(reports, self.table.zone.day_numbers, most) if reports else Applied()
         left = [place for place, message in facts.items() if not self._note_facts(message, recorded_at[place])]
         self.facts_version += self._fact_changes.due(recorded_at[-1])
         refused += [Refused(place, "machines", no_room(self.admission)) for place in left]

@@ -13,7 +13,7 @@ from streams.state.partition import Partition
 from streams.state.resume import KINDS
 
 OUTCOMES = ("accepted", "duplicate", "late", "facts", "rejected")
-USAGE_OUTCOMES = ("applied", "late", "evicted")
+USAGE_OUTCOMES = ("applied", "late", "excess", "evicted")
 KEPT = ("kept", "left-out", "lost")
 FLUSH_FAILURES = ("redis", "overtaken")
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
@@ -77,7 +77,7 @@ class Metrics(Table):
     broker_up = gauge("windward_stream_broker_up", "1 while the broker answers this worker, 0 while it is blind")
     usage = counter(
         "windward_stream_instance_usages",
-        "Usages of instances reported: applied, late (repeated or overtaken); and those evicted beyond the bound",
+        "Usages by instance: applied, late (or repeated), excess (more than the machine has), evicted beyond the bound",
         outcome=USAGE_OUTCOMES,
     )
     instances = gauge("windward_stream_instances", "Pairs of machine and instance whose usage is held")

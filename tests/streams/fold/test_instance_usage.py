@@ -215,3 +215,16 @@ def test_the_bounds_hold_and_the_newest_stay(rows: list[tuple[int, int]], most: 
         assert not here.size or here.min() >= left.max()
     if len(rows) <= most and np.bincount(machines, minlength=1).max() <= of_machine:
         assert len(kept) == len(rows)
+
+
+def test_more_than_the_machine_has_is_not_measured() -> None:
+    """A counter that leapt costs its own number: not the memory beside it, no other, nor what was known before."""
+    usage, most = InstanceUsage(), np.full((1, len(RESOURCES)), np.nan)
+    most[0, 0] = 4.0 * 1.01
+    for number, cpu in enumerate((1.0, 4e9, 1.0)):
+        result = usage.apply([("m", report(60.0 * number, 0.5, leaps=cpu, other=3.9))], DAYS, most)
+        assert (result.applied, result.excess) == (3, int(cpu > 4))
+    leaps, other = (usage.row[pair_name("m", name)] for name in ("leaps", "other"))
+    assert usage.recent[0, [leaps, other]].tolist() == pytest.approx([1.0, 3.9])
+    assert usage.recent[1, leaps] > 1e9, "its memory of the second report counts"
+    assert usage.day_peak[0, leaps] == 1.0
