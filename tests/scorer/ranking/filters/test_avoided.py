@@ -1,4 +1,9 @@
-"""Rules bind both ways: an instance that must not be beside others keeps a new one of them away, on every path."""
+"""Rules bind both ways: an instance that must not be beside others keeps a new one of them away, on every path.
+
+The rows follow ``satisfyExistingPodsAntiAffinity`` of kube-scheduler's plugin InterPodAffinity: rules of placed pods,
+by each topology key, against the labels of the new one; a node without the key is in no topology. Windward's own are
+the terms by cluster, role and kind.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The score `spread`."""
+"""The score `spread`.
+
+Without the label a machine scores 0, as in kube-scheduler's plugin PodTopologySpread: its ``IgnoredNodes`` miss a key.
+"""
 
 from __future__ import annotations
 
