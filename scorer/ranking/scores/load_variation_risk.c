@@ -35,6 +35,7 @@ static inline double load_variation_risk(const Row *m, const More *c, const Quer
                 mu = m->inverse[r] * added[r] + m->utilization[r];
             sigma = p->reduced ? more_of(sigma, 0.0) : spread_of(sigma, p);
         }
+        mu = largest(mu, 0.0); /* a use below 0 is no machine's */
         double risk = isnan(mu) ? -INFINITY : p->reduced ? less_of(mu + sigma, 1.0) : less_of(mu, 1.0) + sigma;
         if (said) said[r] = isfinite(risk) ? unit * risk : NAN;
         worst = more_of(worst, risk);
