@@ -135,7 +135,7 @@ def run(api: KubeApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]
             elif number > 90:  # what the slowest metric waits for must not fill the fleet
                 client.release(f"i{number - 60}" if (number - 60) % 3 else f"i{number}")
             client.place(cpu=10_000, id=f"huge{number}")
-            client.capacity(cpu=1)  # a planner's
+            client.rebalance()  # a planner answers it
             producer.send(TopicSettings().names.samples_topic, b"no sample", key=b"nobody").get(timeout=20)
             return number > 20 and not missing_metrics(found.prometheus)
 
