@@ -33,10 +33,11 @@ from streams.fold.arrivals import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS, S
 from streams.fold.table import Table
-from streams.state.checkpoint import decode_ring, encode_hour, encode_position, encode_vitals
+from streams.state.checkpoint import encode_hour, encode_position, encode_vitals
 from streams.state.partition import Partition
 from tests.rows import each_row
 from tests.streams.batches import START
+from tests.streams.golden_values import decode_ring
 
 ROOT = Path(__file__).parents[1]
 MACHINES = ("busy", "calm", "without")

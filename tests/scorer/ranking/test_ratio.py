@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from schemas.messages.operator import InvalidOperatorFacts, OperatorFacts, effective, read_operator_facts
 from scorer.placement.offers.offer import limits
 from scorer.ranking.filters.fits import Fits, RatioWhere
-from scorer.ranking.profiles.plugins import limits as of_filter
 from scorer.ranking.scores.global_variance import GlobalVariance
 from tests.rows import each_row
 from tests.scorer.fleets import allowed, fleet, machine, ranked, request, scores, see, told
@@ -62,7 +61,7 @@ def test_promises_go_to_allocatable_times_the_ratio(what: str, plugin: Fits, of:
 def test_the_limit_by_label_is_the_filters() -> None:
     """The ledger is given what the filter compared."""
     offline = fleet(machine("m", usage=IDLE, labels={"pool": "dense"}), machine("n", usage=IDLE))
-    (limit,) = of_filter(Fits(ratio_where=(TWO,)), request(cpu=1), see(offline, request(cpu=1)))
+    (limit,) = Fits(ratio_where=(TWO,)).limit(request(cpu=1), see(offline, request(cpu=1)))
     assert list(limit.most) == [20.0, 10.0]  # type: ignore[arg-type]
 
 
