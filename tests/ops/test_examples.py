@@ -48,6 +48,7 @@ NOT_RUN = {
 
 _WEB = "windward place --cpu 1 --memory 1G --id web-7 --labels app=web"
 BEFORE = {
+    "windward ledger restore": "windward ledger export ledger.jsonl",
     "windward confirm db-1": "windward place --cpu 2 --memory 10G --id db-1",
     "windward update db-1": "windward place --cpu 2 --memory 10G --id db-1; windward confirm db-1",
     "windward instances show": "windward place --cpu 2 --memory 10G --id db-1",

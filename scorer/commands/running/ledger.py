@@ -60,7 +60,7 @@ class ExportSettings(ClientSettings, LedgerSettings):
     from which `windward events --after` goes on. Nothing stands still meanwhile.
     """
 
-    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward ledger export /var/backups/ledger.jsonl    # needs that folder",)
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward ledger export ledger.jsonl",)
 
     file: str = setting(help="the file; it is replaced when the new one is whole", positional=True, metavar="FILE")
 
@@ -73,7 +73,7 @@ class RestoreSettings(ClientSettings, LedgerSettings):
     made again for what is left of its time. Then run `windward ledger accept`, so that scorers place again.
     """
 
-    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward ledger restore ledger.jsonl --into-empty    # needs the file",)
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward ledger restore ledger.jsonl",)
 
     file: str = setting(help="the file", positional=True, metavar="FILE")
     into_empty: bool = setting(False, "refuse a ledger that has any instance")
