@@ -11,7 +11,7 @@ for the same again, with ``again``, until they are uncordoned (`scorer.planner.d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -62,7 +62,13 @@ def drain(query: Query, current: Current, rules: OperatorRules, update: Update) 
         planned = drain_result(plan_of(machines, inputs, same=asked.same, force=asked.force), inputs)
     if not asked.apply:
         return planned
-    moves = [_begun(one, asked, query, update) for one in planned.moves]
+    moves: list[DrainLine] = []
+    try:
+        for one in planned.moves:
+            moves.append(_begun(one, asked, query, update))
+    except CallError:
+        _announce(moves, current, rules)
+        raise
     result = msgspec.structs.replace(
         planned,
         cordoned=True,
@@ -70,8 +76,12 @@ def drain(query: Query, current: Current, rules: OperatorRules, update: Update) 
         blocked=[*planned.blocked, *(one for one in moves if one.target is None)],
     )
     rules.keep(query, msgspec.json.encode(result), current.clock())
-    rules.announce([_message(one, current.clock()) for one in result.moves])
+    _announce(moves, current, rules)
     return result
+
+
+def _announce(moves: Sequence[DrainLine], current: Current, rules: OperatorRules) -> None:
+    rules.announce([_message(one, current.clock()) for one in moves if one.target is not None])
 
 
 def _marked(asked: Drain) -> Draining:

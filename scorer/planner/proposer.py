@@ -73,7 +73,7 @@ class Proposer:
             self._turn(now_s)
             self.well = True
         except (*AWAY, UnknownFormat, PluginError, redis.ResponseError) as error:
-            self.well = False
+            self.well = not isinstance(error, AWAY)
             self._metrics.rounds.labels("failed").inc()
             said = f"{type(error).__name__}: {in_words(error)}"
             log.warning("planner.round.failed", extra={"values": {"error": said}})

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from schemas.rpc import results
@@ -24,6 +27,17 @@ from scorer.wire import AWAY, Wire
 log = logging.getLogger("windward.planner")
 
 
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell a refusal or a fault in the log: it is tried again when it is due."""
+    try:
+        yield
+    except AWAY:
+        raise
+    except Exception as error:
+        log.warning("planner.drain.failed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
+
+
 class PlannerService(AnsweringService):
     """Answers what scorers leave to it; ``proposer`` and ``drainer`` have their turn between two queries."""
 
@@ -34,30 +48,35 @@ class PlannerService(AnsweringService):
         """``wire``: where answers may wait to be sent with the next command."""
         super().__init__(settings, current, ledger, rules)
         self._proposer, self._drainer, self._wire, self._drain_s = proposer, drainer, wire, settings.drain_s
-        self._round_at, self._drain_at = 0.0, time.monotonic() + settings.drain_s
+        self._round_at = math.inf if proposer is None else 0.0
+        self._drain_at = math.inf if drainer is None else time.monotonic() + settings.drain_s
 
     def between(self) -> None:
-        """Do a turn of the rounds, and ask for the drains that are due."""
+        """Do a turn of the rounds, and ask for the drains that are due.
+
+        The answers have arrived before: a round outlives a lost connection, and the loop would not give back a query.
+        """
         now = time.monotonic()
         if not self.current.ready or now < min(self._round_at, self._drain_at):
             return
         if self._wire is not None:
-            self._wire.post([])
+            self._wire.ask([])
         if self._proposer is not None and now >= self._round_at:
             self._round_at = now + self._proposer.turn(self.current.clock())
+            if not self._proposer.well:
+                self.lost()
         if self._drainer is not None and now >= self._drain_at:
             self._drain_at = now + self._drain_s
             self._drain_again(self._drainer)
+            if self._wire is not None:
+                self._wire.post(self.writes())
 
     def _drain_again(self, drainer: Drainer) -> None:
-        """Plan again what is due. A refusal or a fault is told in the log, and it is tried again when it is due."""
-        try:
+        """Plan again what is due, in each of the ways of draining: where one fails, the others go on."""
+        with _told():
             for query in drainer.due(self.current.clock()):
-                run_to_end(self.steps(query))
-        except AWAY:
-            raise
-        except Exception as error:
-            log.warning("planner.drain.failed", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
+                with _told():
+                    run_to_end(self.steps(query))
 
     def _capacity(self, query: Query) -> results.CapacityResult:
         return capacity(read_object(query), self.inputs)

@@ -152,6 +152,22 @@ def test_an_instance_that_has_left_since_the_plan_stays_out(scorer: Scorer, monk
     assert len(found["moves"]) == 5
 
 
+def test_moves_that_began_before_the_deadline_are_for_movers(scorer: Scorer) -> None:
+    """The query is refused when it passes; what has begun holds its target, and waits for a mover."""
+    planner, begun = scorer.planner, list[str]()
+
+    def update(params: dict[str, Any], query: Query) -> Any:
+        if len(begun) == 2:
+            raise CallError("DEADLINE_EXCEEDED", "late", retryable=True)
+        begun.append(params["id"])
+        return planner.update(params, query)
+
+    with pytest.raises(CallError, match="late"):
+        of_drain.drain(query("q", apply=True), planner.current, scorer.rules, update)
+    waiting = [one.instance for raw in reversed(scorer.rules.moves) if (one := read_proposal(raw))]
+    assert (waiting, len(begun)) == (begun, 2)
+
+
 @pytest.mark.parametrize(
     ("asked", "error"),
     [

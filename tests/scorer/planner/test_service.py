@@ -1,0 +1,121 @@
+"""What a planner does between two queries: rounds, and drains that are due; on the connection of its loop."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, cast
+
+import msgspec
+import pytest
+import redis
+
+from schemas.rpc.envelope import Query
+from scorer.planner.service import PlannerService
+from scorer.planner.settings import PlannerSettings
+from tests.scorer.fleets import fleet, machine
+from tests.scorer.rpc.test_results import Scorer
+
+
+class Loop:
+    """The connection of the loop: notes what is sent, and fails where it is told to."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        self.away = False
+
+    def ask(self, commands: list[Any]) -> list[Any]:
+        """Wait until what was sent before has arrived."""
+        if self.away:
+            raise redis.ConnectionError("lost")
+        self.sent.append("arrived")
+        return [None for _ in commands]
+
+    def post(self, commands: list[Any]) -> None:
+        """Send, and go on."""
+        self.sent += [command[0] for command in commands]
+
+
+class Rounds:
+    """Rounds of rebalancing that reach their servers, or do not."""
+
+    well = True
+    turns = 0
+
+    def turn(self, now_s: float) -> float:
+        """Do nothing."""
+        self.turns += 1
+        return 3600.0
+
+
+class Due:
+    """Drains that are due: one that is refused, then one that is done."""
+
+    def due(self, now_s: float) -> list[Query]:
+        """Return both."""
+        given: list[dict[str, Any]] = [{"machines": ["a1"], "profile": "gone"}, {"machines": ["a1"]}]
+        return [
+            Query(
+                id=f"d{number}", method="drain", deadline=9e9,
+                params=msgspec.Raw(msgspec.json.encode({**one, "apply": True, "again": True})),
+            )
+            for number, one in enumerate(given)
+        ]  # fmt: skip
+
+
+def service(scorer: Scorer, loop: Loop, rounds: Rounds | None = None, due: Due | None = None) -> PlannerService:
+    """A planner beside a scorer, whose drains are due at once."""
+    current = scorer.service.current
+    settings = PlannerSettings(name="p", drain_s=0.0)
+    others: Any = rounds, due, loop
+    return PlannerService(settings, current, cast("Any", current.follower)._ledger, scorer.rules, *others)
+
+
+@pytest.fixture
+def scorer() -> Scorer:
+    """Two machines, of which one is drained; an instance on it, which does not move yet."""
+    scorer = Scorer(fleet(*(machine(name, usage={"cpu": 1, "memory": 5}) for name in ("a1", "a2"))))
+    scorer.ask("place", id="i", cpu=0.5, memory=1, machine="a1")
+    scorer.ask("confirm", id="i")
+    scorer.ask("cordon", machines=["a1"], drain={"ttl_s": 60})
+    return scorer
+
+
+def test_a_round_waits_until_the_answers_have_arrived(scorer: Scorer) -> None:
+    """A round outlives a lost connection; the loop, which gives queries back, must hear of an earlier one."""
+    loop, rounds = Loop(), Rounds()
+    planner = service(scorer, loop, rounds)
+    loop.away = True
+    with pytest.raises(redis.ConnectionError):
+        planner.between()
+    assert rounds.turns == 0
+    loop.away = False
+    planner.between()
+    assert (loop.sent, rounds.turns) == (["arrived"], 1)
+
+
+@pytest.mark.parametrize("well", [True, False])
+def test_after_a_lost_connection_the_ledger_is_read_again(scorer: Scorer, well: bool) -> None:
+    """The server may have restarted with other data, and the round alone has noticed it."""
+    rounds = Rounds()
+    rounds.well = well
+    service(scorer, Loop(), rounds).between()
+    assert scorer.service.current.follower.loaded == well
+
+
+def test_without_rounds_and_drains_it_asks_nothing(scorer: Scorer) -> None:
+    """A turn of the loop costs one round trip."""
+    loop = Loop()
+    service(scorer, loop).between()
+    assert loop.sent == []
+
+
+def test_drains_that_are_due(scorer: Scorer, caplog: pytest.LogCaptureFixture) -> None:
+    """One that is refused is told, and keeps no other from its turn. What was decided is on the log at once."""
+    loop = Loop()
+    with caplog.at_level(logging.WARNING):
+        service(scorer, loop, due=Due()).between()
+    assert [record.message for record in caplog.records] == ["planner.drain.failed"]
+    moving = scorer.service.current.ledger.instances["i"].moving
+    assert moving is not None
+    assert moving.to == "a2"
+    assert loop.sent == ["arrived", "XADD"]
