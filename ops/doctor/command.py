@@ -39,6 +39,7 @@ from ops.doctor.findings import (
     Finding,
     capacity_findings,
     clock_findings,
+    interface_findings,
     lack_findings,
     ledger_findings,
     machine_findings,
@@ -374,6 +375,7 @@ class Inspection:
         found += machine_findings(ages, silent, set(said_of) - {DEFAULT}, placed)
         found += capacity_findings(cores)
         found += lack_findings({name: one.lacks for name, one in agents.items() if name in ages})
+        found += interface_findings({name: one.interfaces for name, one in agents.items() if name in ages})
         found += name_findings(taken, {name: one.host_id for name, one in agents.items()}, ages, placed)
         return found + clock_findings(offset_s, skews | clocks_off)
 

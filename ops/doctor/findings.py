@@ -225,6 +225,20 @@ def lack_findings(lacks: Mapping[str, Mapping[str, str]]) -> list[Finding]:
     ]
 
 
+def interface_findings(interfaces: Mapping[str, Mapping[str, str]]) -> list[Finding]:
+    """Return the finding on machines whose interfaces count by names alone, by choice; that of most comes first."""
+    machines = defaultdict[str, list[str]](list)
+    for machine, said in interfaces.items():
+        if "names" in said:
+            machines[said["names"]].append(machine)
+    choices = sorted(machines, key=lambda one: (-one.count(","), -len(machines[one]), one))
+    groups = [f"{one} on {some(machines[one])}" for one in choices[:SHOWN]]
+    groups += [f"{len(choices) - SHOWN} other choices"] * (len(choices) > SHOWN)
+    found = "names alone decide which interfaces count: " + "; ".join(groups)
+    do = "where one carries another's traffic, leave it out: `windward bridge --excluded`, docs/bridge.md"
+    return [Finding("machines", "note", found, do)] if groups else []
+
+
 def name_findings(
     taken: Collection[str], host_of: Mapping[str, str], ages_s: Mapping[str, float], placed_on: Mapping[str, int]
 ) -> list[Finding]:

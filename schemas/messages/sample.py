@@ -7,7 +7,8 @@ Unknown fields are ignored, so a newer minor version is read by an older reader;
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from typing import Annotated, Any
 
@@ -23,7 +24,7 @@ VERSION = 1
 MESSAGE_BYTES_MAX = 16_384
 
 WHY_MAX = 200
-"""The longest reason in `MachineFacts.lacks`."""
+"""The longest text in `MachineFacts.lacks` and `interfaces`."""
 
 _ID_PATTERN = "[!-~]+"
 """Printable ASCII without spaces. It is in the JSON Schema, and checked once for each new machine: as a pattern of the
@@ -128,6 +129,10 @@ class MachineFacts(msgspec.Struct, frozen=True, gc=False, tag="machine", omit_de
     agent_version: str = ""
     host_id: HostId = ""
     lacks: Annotated[dict[str, str], Meta(description="by resource without some or all readings: why")] = {}
+    interfaces: Annotated[
+        dict[str, Annotated[str, Meta(max_length=WHY_MAX, pattern="^[ -~]*$")]],
+        Meta(description="by what decided (kernel, page, settings, names): the network interfaces that count"),
+    ] = {}
 
 
 Message = Sample | MachineFacts
@@ -159,6 +164,18 @@ _decoder = msgspec.json.Decoder(Message)
 _envelope = msgspec.json.Decoder(_Envelope)
 _encoder = msgspec.json.Encoder()
 _MACHINE_ID = re.compile(_ID_PATTERN)
+
+
+def interfaces_said(decided: Mapping[str, str]) -> dict[str, str]:
+    """Return `MachineFacts.interfaces`, cut and in printable ASCII, from what decided on each interface that counts.
+
+    >>> interfaces_said({"eno2": "page", "eno1": "page", "übr0": "names"})
+    {'page': 'eno1, eno2', 'names': '?br0'}
+    """
+    names = defaultdict[str, list[str]](list)
+    for name in sorted(decided):
+        names[decided[name]].append(name)
+    return {by: re.sub("[^ -~]", "?", ", ".join(each))[:WHY_MAX] for by, each in names.items()}
 
 
 def encode(message: Message) -> bytes:

@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import psutil
 
+from schemas.messages.sample import interfaces_said
 from streams.agent.collectors.base import Collector, CollectorSettings, Reading
 from streams.agent.rises import BITS_32, LINK_MAX, ImpossibleRiseError, NoReadingError, allowed_s, rise_of
 
@@ -97,6 +98,11 @@ class Nic(Collector):
             sent={link.name: counters[link.name].bytes_sent for link in counted},
             capacity=sum(link.speed or 0.0 for link in counted) or None,
         )
+
+    def interfaces(self) -> dict[str, str]:
+        """Return which interfaces count and what decided, for the machine's facts."""
+        by = "settings" if self.include else "kernel"
+        return interfaces_said({link.name: by for link in self._links if self.capacity_given or link.speed is not None})
 
     def parse(self, before: Traffic | None, now: Traffic, elapsed_s: float) -> Reading | None:
         """Return the rate between two reads.

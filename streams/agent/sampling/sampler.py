@@ -9,6 +9,7 @@ from typing import Any
 
 from schemas.messages.sample import VERSION, WHY_MAX, MachineFacts, Sample
 from streams.agent.collectors.base import Collector, Reading
+from streams.agent.collectors.nic import Nic
 from streams.agent.rises import ImpossibleRiseError, NoReadingError
 from streams.agent.sampling.counts import Counts
 from streams.agent.sampling.readings import Readings
@@ -80,6 +81,7 @@ class Sampler:
             agent_version=self.agent_version,
             host_id=self.host_id,
             lacks=lacks,
+            interfaces=next((one.interfaces() for one in self.collectors if isinstance(one, Nic)), {}),
         )
 
     def _lacks(self, resource: str, why: str, kind: type[Exception] = NoReadingError) -> None:

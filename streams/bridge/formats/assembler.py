@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from schemas.messages.sample import WHY_MAX, MachineFacts, Message, Rejected, Sample, check_machine_id
+from schemas.messages.sample import WHY_MAX, MachineFacts, Message, Rejected, Sample, check_machine_id, interfaces_said
 from schemas.names import SLOT_S
 from streams.agent.rises import ImpossibleRiseError, allowed_s
 from streams.agent.sampling.readings import Readings
@@ -177,6 +177,7 @@ class Assembler:
             if key[0] not in COUNTERS:
                 machine.known.pop(key, None)  # so that the newest value is last
                 machine.known[key] = point.value
+        machine.counted = self._counted(machine, moment) or machine.counted
         rises, wrong = self._rises(machine, moment)
         self._forget(machine)
         first = machine.since is None
@@ -200,6 +201,15 @@ class Assembler:
         if at - machine.since >= self.interval_s - SAME_MOMENT_S and machine.readings:
             done.append(self._sample(name, machine, at))
         return done
+
+    def _counted(self, machine: Machine, moment: Moment) -> dict[str, str]:
+        """Return what decided, by interface that counts: its page, a rule of the operator's, or the rule of names."""
+        by_name = "names" if self.excluded == NOT_PHYSICAL else "settings"
+        return {
+            part: "page" if machine.known.get(("nic_told", part)) else by_name
+            for quantity, part in moment.values
+            if quantity == "received" and self._rates.speed(machine, part)
+        }
 
     def _rises(self, machine: Machine, moment: Moment) -> tuple[dict[Key, tuple[float, float]], set[str]]:
         """Return by how much counters rose, and the resources of which one rose impossibly."""
@@ -267,4 +277,5 @@ class Assembler:
             labels=dict(self.labels),
             agent_version=self.agent_version,
             lacks=dict(machine.lacks),
+            interfaces=interfaces_said(machine.counted),
         )

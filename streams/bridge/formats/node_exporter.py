@@ -139,7 +139,11 @@ def _points(values: Iterable[Value]) -> Iterator[tuple[Quantity, str, float]]:
     busy, total, memory = defaultdict[str, float](float), defaultdict[str, float](float), dict[str, float]()
     idle_s, cores = math.nan, 0.0
     values = list(values)
-    out = left_out(interfaces(values))
+    links = interfaces(values)
+    out = left_out(links)
+    for name, link in links.items():
+        if name not in out:
+            yield "nic_told", name, float(bool(link.address or link.flags or link.number))
     for one in values:
         if one.metric == CPU:
             core = one.labels.get("cpu", "")

@@ -15,6 +15,7 @@ Quantity = Literal[
     "received",  # counter of one interface, bytes
     "sent",
     "nic_speed",  # of one interface, bytes/s
+    "nic_told",  # 1 for an interface of which more is told than name and speed
     "disk_busy_s",  # counter of one disk
 ]
 COUNTERS = frozenset(("cpu_busy_s", "cpu_total_s", "cpu_idle_s", "received", "sent", "disk_busy_s"))

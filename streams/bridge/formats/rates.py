@@ -37,7 +37,7 @@ WRAPS_AT: Mapping[str, float] = {"received": BITS_32, "sent": BITS_32, "disk_bus
 RESOURCE_OF: Mapping[str, str] = {
     **dict.fromkeys(("cpu_busy_s", "cpu_total_s", "cpu_idle_s", "cpu_busy_share", "cores"), "cpu"),
     **dict.fromkeys(("memory_used", "memory_total"), "memory"),
-    **dict.fromkeys(("received", "sent", "nic_speed"), "nic"),
+    **dict.fromkeys(("received", "sent", "nic_speed", "nic_told"), "nic"),
     "disk_busy_s": "disk",
 }
 LACKS: Mapping[str, str] = {
@@ -81,6 +81,8 @@ class Machine:
     """By resource, why readings of the current interval are left out."""
     lacks: dict[str, str] = field(default_factory=dict)
     """The same of the last interval, and of resources without any reading."""
+    counted: dict[str, str] = field(default_factory=dict)
+    """By interface that counts: what decided."""
     told: set[tuple[str, bool]] = field(default_factory=set)
     """Which of them were told: the resource, and whether it has an own reason."""
     heard_s: float = float("-inf")
@@ -156,7 +158,7 @@ class Rates:
         if used is not None and memory > 0:
             yield "memory", used.value, memory
         counted = {
-            part: speed for quantity, part in rises if quantity == "received" and (speed := self._speed(machine, part))
+            part: speed for quantity, part in rises if quantity == "received" and (speed := self.speed(machine, part))
         }
         ways = [[rises[way, part] for part in counted if (way, part) in rises] for way in DIRECTIONS]
         if all(ways):
@@ -176,10 +178,10 @@ class Rates:
         """Return the most that a counter can rise by in a second; infinity for one that does not count."""
         quantity, part = key
         if quantity in DIRECTIONS:
-            return self._speed(machine, part) or math.inf
+            return self.speed(machine, part) or math.inf
         whole = part in ("", ALL_CORES) or quantity == "cpu_idle_s"
         return (self.cores_of(machine, moment) or math.inf) if whole else 1.0
 
-    def _speed(self, machine: Machine, interface: str) -> float:
+    def speed(self, machine: Machine, interface: str) -> float:
         """Return the capacity of an interface, or of the machine where it is set, bytes/s; 0 where it is unknown."""
         return self.nic_speed or max(machine.known.get(("nic_speed", interface), 0.0), 0.0)

@@ -12,6 +12,7 @@ from ops.doctor.findings import (
     Finding,
     capacity_findings,
     clock_findings,
+    interface_findings,
     lack_findings,
     machine_findings,
     name_findings,
@@ -122,6 +123,14 @@ def unwell(**changes: Any) -> list[Finding]:
                      "cpu is left out, or some readings of it, on a: 9 s busy", "resource.lacking", id="lacks CPU"),
         pytest.param(lack_findings({"a": {"nic": "no speed"}, "b": {"nic": "no speed"}}), "note",
                      "nic is left out, or some readings of it, on a, b: no speed", "log", id="lacks what is optional"),
+        pytest.param(
+            interface_findings({
+                "a": {"names": "eth0"}, "b": {"names": "bond0, eno1"}, "c": {"kernel": "eno1, eno2"}, "d": {},
+                "e": {"names": "eth0"}, "f": {"page": "ens3"}, "g": {"settings": "eth0, eth1"},
+            }), "note", "decide which interfaces count: bond0, eno1 on b; eth0 on a, e", "--excluded",
+            id="names alone"),
+        pytest.param(interface_findings({name: {"names": f"eth{name}"} for name in "12345"}), "note",
+                     "eth1 on 1; eth2 on 2; eth3 on 3; 2 other choices", "", id="many choices"),
         pytest.param(name_findings([], {"a": "h1", "b": "h2"}, {"a": 5.0, "b": 5.0}, {}), "good", "no name of 2", "",
                      id="names"),
         pytest.param(name_findings(["a"], {}, {"a": 5.0}, {}), "error", "two live hosts send as 'a'",
@@ -163,6 +172,13 @@ def test_a_finding_says_what_and_what_to_do(found: list[Finding], level: str, sa
 def test_replicas_that_are_waited_for_are_no_finding() -> None:
     """Nor is a single server, or one whose replicas are not known."""
     assert [replication_findings(*given) for given in ((0, 0), (2, 1), (2, 2), (None, 0))] == [[]] * 4
+
+
+def test_interfaces_that_more_than_names_decided_are_no_finding() -> None:
+    """The kernel, a page, a rule of the operator's, and agents of before."""
+    assert (
+        interface_findings({"a": {"kernel": "eth0"}, "b": {"page": "eth0"}, "c": {"settings": "x, y"}, "d": {}}) == []
+    )
 
 
 def test_a_report_fits_the_terminal() -> None:

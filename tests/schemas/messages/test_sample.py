@@ -125,6 +125,8 @@ REJECTED: list[tuple[str, Any, str, str]] = [
     ("facts without a machine", {"type": "machine", "v": 1, "boot": 1, "at": 1}, "malformed", "`machine`"),
     ("facts of version 3", FACTS | {"v": 3}, "version", "v is 3, this reader knows 1"),
     ("labels are numbers", FACTS | {"labels": {"a": 1}}, "malformed", "at `$.labels[...]`"),
+    ("interfaces are too long", FACTS | {"interfaces": {"names": "x" * 201}}, "malformed", "at `$.interfaces[...]`"),
+    ("interfaces with an escape", FACTS | {"interfaces": {"names": "\x1b[2J"}}, "malformed", "`$.interfaces[...]`"),
     ("capacity of facts is negative", FACTS | {"capacity": {"cpu": -1}}, "malformed", "at `$.capacity[...]`"),
 ]
 
@@ -158,6 +160,7 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
     ("the longest interval", GOOD | {"interval_s": 3600}),
     ("an unknown class", GOOD | {"classes": {"spot": {"cpu": 1}}}),
     ("bare facts", FACTS),
+    ("facts with interfaces", FACTS | {"interfaces": {"kernel": "eth0, eth1", "names": "x" * 200}}),
     ("full facts", FACTS | {"capacity": {"cpu": 1, "gpu": 4}, "labels": {"a": "b"}, "agent_version": "9"}),
 ]
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from schemas.messages.sample import MachineFacts
+from streams.bridge.formats import telegraf
+from streams.bridge.formats.assembler import Assembler
 from streams.bridge.formats.interfaces import NOT_PHYSICAL, counts
-from streams.bridge.formats.node_exporter import interfaces, read_page
+from streams.bridge.formats.node_exporter import interfaces, points, read_page
+from streams.bridge.formats.points import Point
 from tests.rows import each_row
 
 UP, MASTER, SLAVE, POINT = 0x1003, 0x1403, 0x1803, 0x10D1
@@ -142,3 +147,46 @@ def test_no_traffic_is_counted_twice(links: list[tuple[str, dict[str, Any]]], wa
     """What the page tells decides first; a rule of names last."""
     found = counts(interfaces(read_page(page(*links))), NOT_PHYSICAL)
     assert sorted(name for name, why in found.items() if not why) == wanted, found
+
+
+_NET = json.dumps(
+    {"name": "net", "tags": {"host": "m", "interface": "eth0"}, "fields": {"bytes_recv": 5}, "timestamp": 1}
+)
+_AZURE = HOSTS["AKS, accelerated"][0]
+
+CHOICES: list[tuple[str, list[Point], dict[str, Any], dict[str, str]]] = [
+    # name, points of one moment, settings of the bridge, what the facts say
+    ("a page that tells", points("m", 1.0, read_page(page(*_AZURE))), {}, {"page": "eth0"}),
+    ("its rule replaced", points("m", 1.0, read_page(page(*_AZURE))), {"excluded": "lo"},
+     {"page": "azv1234567890a, eth0"}),
+    ("names and speeds", points("m", 1.0, read_page(page(*names("eth0", "br0", speed=1e9)))), {}, {"names": "eth0"}),
+    ("without a speed", points("m", 1.0, read_page(page(*names("eth0")))), {}, {}),
+    ("a speed that is set", points("m", 1.0, read_page(page(*names("eth0")))), {"nic_speed": 1e9}, {"names": "eth0"}),
+    ("Telegraf", telegraf.read_points(_NET.encode()), {"nic_speed": 1e9}, {"names": "eth0"}),
+    ("a rule of one's own", telegraf.read_points(_NET.encode()), {"nic_speed": 1e9, "excluded": "lo"},
+     {"settings": "eth0"}),
+    ("any text as a name", [Point("m", 1.0, "received", name, 1.0) for name in ("a\x1b", "b" * 300)],
+     {"nic_speed": 1e9}, {"names": "a?, " + "b" * 196}),
+]  # fmt: skip
+
+
+@each_row(("name", "found", "settings", "said"), CHOICES)
+def test_the_facts_say_which_interfaces_count(
+    name: str, found: list[Point], settings: dict[str, Any], said: dict[str, str]
+) -> None:
+    """And what decided it: the page, the rule of names, or a rule that the bridge was given."""
+    memory = [Point("m", 1.0, "memory_total", "", 2.0), Point("m", 1.0, "memory_used", "", 1.0)]
+    assembler = Assembler(1, **settings)
+    done = assembler.take([*found, *memory], 0.0) + assembler.flush(1e6)
+    (facts,) = [one for one in done if isinstance(one, MachineFacts)]
+    assert facts.interfaces == said, name
+
+
+def test_facts_of_a_moment_without_the_network_keep_what_was_known() -> None:
+    """Some agents send each resource at a time of its own."""
+    assembler = Assembler(1, nic_speed=1e9, facts_interval_s=10.0)
+    done = list[Any]()
+    for at in (0.0, 20.0):
+        done += assembler.take([Point("m", at, "memory_total", "", 2.0), Point("m", at, "memory_used", "", 1.0)], at)
+        done += assembler.take([Point("m", at + 5.0, "received", "eth0", 1.0)], at + 5.0)
+    assert [one.interfaces for one in done if isinstance(one, MachineFacts)] == [{}, {"names": "eth0"}]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.messages.sample import MachineFacts, Moments, Sample, Usage, encode
@@ -197,6 +198,14 @@ def test_the_newest_facts_stand(name: str, messages: list[MachineFacts], label: 
     assert msgspec.json.decode(state.facts["a"])["labels"] == {"zone": label}, name
     assert state.facts_version == version
     assert state.changed_facts == {"a"}
+
+
+def test_facts_are_kept_whole() -> None:
+    """Doctor reads there which interfaces count; a change of them alone has scorers read nothing."""
+    state, said = partition(), replace(facts("a", 2), interfaces={"names": "bond0, eno1"}, lacks={"disk": "none"})
+    state.fold([message(0, encode(facts("a", 1))), message(1, encode(said))])
+    assert msgspec.json.decode(state.facts["a"], type=MachineFacts) == said
+    assert state.facts_version == 1
 
 
 def test_a_label_that_flips_raises_the_version_at_a_bounded_rate() -> None:

@@ -100,6 +100,8 @@ def test_nic_choice(
     use_proc("before")
     nic.read()
     assert [link.name for link in nic._links] == names
+    decided = "settings" if include else "kernel"
+    assert nic.interfaces() == ({decided: ", ".join(names)} if names else {})
 
 
 @pytest.mark.parametrize(

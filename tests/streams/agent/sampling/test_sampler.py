@@ -9,10 +9,12 @@ import pytest
 
 from schemas.messages.sample import MachineFacts, Message, Moments, Sample, decode, encode
 from streams.agent.collectors.base import Collector, Reading
+from streams.agent.collectors.nic import Nic
 from streams.agent.loop import run
 from streams.agent.rises import ImpossibleRiseError
 from streams.agent.sampling.sampler import Sampler
 from streams.agent.sampling.schedule import Schedule
+from tests.streams.agent.conftest import Sysfs
 
 BOOT = 1_790_000_000
 SCHEDULE = Schedule(interval_s=10, reading_s=1, phase_s=3.5)
@@ -165,6 +167,15 @@ def test_a_resource_without_any_reading_is_told_once(caplog: pytest.LogCaptureFi
     assert sampler.counts.lacks.keys() == {"cpu", "memory"}
     assert sorted(one.values["resource"] for one in caplog.records) == ["cpu", "memory"]
     assert sampler.facts(0.0).lacks["memory"] == "its capacity is not known: set capacity memory=AMOUNT"
+
+
+def test_the_facts_say_which_interfaces_count(sysfs: Sysfs) -> None:
+    """Those of known speed, as the kernel has them; without a collector of the network nothing."""
+    sysfs.add("lo", physical=False).add("eno1").add("eno2", speed="-1").add("br0", physical=False)
+    nic = Nic(sysfs=sysfs.folder)
+    nic.read()
+    assert sampler_of(Gauge(), nic).facts(0.0).interfaces == {"kernel": "eno1"}
+    assert sampler_of(Gauge()).facts(0.0).interfaces == {}
 
 
 def test_usage_is_at_most_a_capacity_that_is_set():
