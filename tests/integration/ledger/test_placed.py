@@ -26,7 +26,9 @@ def where(valkey: Valkey) -> Iterator[tuple[str, str]]:
     """The server and the prefix of a scorer of ten machines."""
     names = Names(f"placed-{os.getpid()}")
     wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
+    facts = {"v": 1, "type": "machine", "machine": MACHINES[0], "boot": 1, "at": time.time()}
+    facts |= {"interfaces": {"names": "bond0, eno1"}}
+    publish(wire, names, [window_table(MACHINES, at=time.time() + FRESH_S, facts=1)], [{MACHINES[0]: facts}])
     wire.close()
     with scorer_process(valkey.url, names):
         with Client(valkey.url, names.prefix, timeout_s=60) as scorer:
@@ -78,7 +80,7 @@ def test_the_same_for_asyncio(where: tuple[str, str]) -> None:
 def test_doctor_finds_a_ghost_and_says_what_to_do(
     where: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A word about a machine that is not there; exit code 1; JSON for programs."""
+    """A word about a machine that is not there, exit code 1; JSON for programs; and a note on interfaces."""
     monkeypatch.setenv("WINDWARD_REDIS_URL", where[0])
     monkeypatch.setenv("WINDWARD_PREFIX", where[1])
     assert cli.main(["machines", "cordon", "ghost-1", "--ahead"]) == 0
@@ -88,6 +90,8 @@ def test_doctor_finds_a_ghost_and_says_what_to_do(
     ghost = next(one for one in said["findings"] if one["area"] == "machines")
     assert "ghost-1" in ghost["found"]
     assert ghost["do"].endswith("`windward machines forget ghost-1` deletes the rules")
+    by_names = f"names alone decide which interfaces count: bond0, eno1 on {MACHINES[0]}"
+    assert by_names in [one["found"] for one in said["findings"] if one["level"] == "note"]
     assert {"Redis", "scorer", "clocks", "versions"} <= {one["area"] for one in said["findings"]}
     assert cli.main(["machines", "forget", "ghost-1"]) == 0
     assert cli.main(["top", "--once", "--limit", "3"]) == 0
