@@ -194,7 +194,8 @@ class Rpc:
         began_at = time.perf_counter()
         while self._replies.under_way:
             if (done := self._replies.go_on()) is not None:
-                self._wire.post(self._finish(*done))
+                one, reply = done
+                self._wire.post(self._finish(one.raw, reply, of_operators=one.of_operators))
             if time.perf_counter() >= began_at + spent_s / 4:
                 return
 

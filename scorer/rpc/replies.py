@@ -77,6 +77,8 @@ class UnderWay:
     steps: Steps[bytes]
     started: float
     """When it was taken, on the clock of `time.perf_counter`."""
+    of_operators: bool = False
+    """Whether it came on the operators' list."""
     turn: int = 0
     """Number of the turn in which it did its last step."""
     steps_done: int = 0
@@ -105,8 +107,8 @@ class Replies:
             self._long.pop().steps.close()
         self._metrics.long.set(0)
 
-    def go_on(self) -> tuple[bytes, Reply] | None:
-        """Do one step of the batch whose turn it is; return its query with the answer when it is done, else None."""
+    def go_on(self) -> tuple[UnderWay, Reply] | None:
+        """Do one step of the batch whose turn it is; return it with the answer when it is done, else None."""
         if not self._long:
             return None
         one = self._whose_turn()
@@ -117,7 +119,7 @@ class Replies:
             return None
         self._long.remove(one)
         self._metrics.long.set(len(self._long))
-        return one.raw, reply
+        return one, reply
 
     def _whose_turn(self) -> UnderWay:
         """Return one of the first; every fifth time the newest of the others, with few steps."""
@@ -151,7 +153,7 @@ class Replies:
                 f"taken {late_s:.1f} s after the deadline by the server's clock: it waited so long, or the caller's "
                 "clock is behind",
             )
-        one = UnderWay(raw, query, self._service.steps(query), started)
+        one = UnderWay(raw, query, self._service.steps(query), started, of_operators)
         reply = self._step(one)
         if reply is not LATER:
             return reply

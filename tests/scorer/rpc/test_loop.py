@@ -180,6 +180,25 @@ def test_operators_queries_are_taken_one_after_the_other() -> None:
     assert 4 <= wire.looks < 10
 
 
+class InTwo(Service):
+    """Answers each in two steps, as a batch."""
+
+    def steps(self, query: Query) -> Steps[bytes]:
+        """Pause once."""
+        yield
+        return b"1"
+
+
+def test_a_batch_of_an_operator_goes_off_its_own_list() -> None:
+    """Operators may place, too; on the other list it would stay until the scorer ends, and be placed again."""
+    stop = threading.Event()
+    query = msgspec.json.encode(Query(id="o", method="place", deadline=9e9))
+    wire = Lists(stop, [query], ends=5)
+    Rpc(cast("Any", wire), cast("Any", InTwo()), Metrics(), SETTINGS, ServerClock()).run(stop)
+    assert wire.writes == [["o"]]
+    assert wire.removed == [("LREM", LISTS.taken_of_operators("s"), 1, query)]
+
+
 def test_a_scorer_that_may_not_take_them_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     """Its Redis user has an older file: it says so once, and answers the others."""
     stop = threading.Event()
