@@ -75,8 +75,8 @@ def drain(query: Query, current: Current, rules: OperatorRules, update: Update) 
         moves=[one for one in moves if one.target is not None],
         blocked=[*planned.blocked, *(one for one in moves if one.target is None)],
     )
-    rules.keep(query, msgspec.json.encode(result), current.clock())
     _announce(moves, current, rules)
+    rules.keep(query, msgspec.json.encode(result), current.clock())
     return result
 
 

@@ -138,6 +138,21 @@ def test_the_same_query_gets_the_same_answer(scorer: Scorer) -> None:
     assert scorer.rules.entries["a1"] == b""
 
 
+def test_moves_are_announced_before_the_answer_is_kept(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planner that ends between the two is followed by one that finds no answer, and tells them as moving."""
+
+    def lost(*_: Any) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr(scorer.rules, "keep", lost)
+    with pytest.raises(ConnectionError):
+        scorer.ask("drain", machines=["a1"], apply=True)
+    assert len(scorer.rules.moves) == 6
+    monkeypatch.undo()
+    again = scorer.ask("drain", machines=["a1"], apply=True)
+    assert (again["moves"], len(again["moving"]), len(scorer.rules.moves)) == ([], 6, 6)
+
+
 def test_an_instance_that_has_left_since_the_plan_stays_out(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scorer may release one while the planner plans: the move is refused, and the others begin."""
 
