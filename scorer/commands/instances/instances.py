@@ -207,7 +207,7 @@ def _import(settings: ImportSettings) -> int:
         raise SettingsError(f"import: {file}: {error}") from None
     with ask.open_ledger(settings) as ledger:
         ledger.expire()
-        diff = difference(ledger.all_instances(), found, reservations=settings.reservations)
+        diff = difference(ledger.all_instances(around=True), found, reservations=settings.reservations)
         if settings.apply:
             apply(ledger, diff)
     ask.tell(settings, diff.summary(settings.apply), lambda *_: _words(diff, settings.apply))

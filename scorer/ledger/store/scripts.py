@@ -18,7 +18,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -222,29 +222,32 @@ class Ledger:
             raise raw
         return self._read([raw])[0] if raw else None
 
-    def all_instances(self, batch: int = 2000) -> dict[str, Instance]:
-        """Return every live record. Changes made meanwhile are in the log after the change that was read first."""
-        return {record.id: record for page in self.pages(batch) for record in page}
+    def all_instances(self, batch: int = 2000, *, around: bool = False) -> dict[str, Instance]:
+        """Return every live record; ``around``: without those that cannot be read.
 
-    def pages(self, batch: int = 2000) -> Iterator[list[Instance]]:
+        Changes made meanwhile are in the log after the change that was read first.
+        """
+        return {record.id: record for page in self.pages(batch, around=around) for record in page}
+
+    def pages(self, batch: int = 2000, *, around: bool = False) -> Iterator[list[Instance]]:
         """Yield every live record, page by page; one may come twice. A page is read while the server finds the next."""
-        cursor, raws = b"0", list[bytes]()
+        cursor, raws, read = b"0", list[bytes](), _readable if around else self._read
         while True:
             records: list[Instance] = []
             page = ("HSCAN", self.instances, cursor, "COUNT", batch)
-            (found,) = self.wire.ask([page], meanwhile=lambda: records.extend(self._read(raws)))  # noqa: B023 - now
+            (found,) = self.wire.ask([page], meanwhile=lambda: records.extend(read(raws)))  # noqa: B023 - now
             if isinstance(found, redis.ResponseError):
                 raise found
             yield records
             cursor, raws = found[0], found[1][1::2]
             if cursor == b"0":
-                yield self._read(raws)
+                yield read(raws)
                 return
 
     def leavers(self) -> list[Instance]:
         """Return the leavers that can be read, the oldest first; none for a Redis user that may not read them."""
         (found,) = self.wire.ask([("ZRANGEBYSCORE", self._leavers, "-inf", "+inf")])
-        return [] if isinstance(found, redis.ResponseError) else [read_record(raw) for raw in found if _is_record(raw)]
+        return [] if isinstance(found, redis.ResponseError) else _readable(found)
 
     def live(self, ids: Sequence[str]) -> dict[str, Instance]:
         """Return the live records of some ids; one that is due may be among them."""
@@ -541,6 +544,11 @@ def _is_record(raw: bytes) -> bool:
     except _UNREADABLE:
         return False
     return True
+
+
+def _readable(raws: Iterable[bytes]) -> list[Instance]:
+    """Return the records of those that can be read."""
+    return [read_record(raw) for raw in raws if _is_record(raw)]
 
 
 def _is_row(name: bytes, row: bytes) -> bool:

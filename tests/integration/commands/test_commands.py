@@ -345,6 +345,21 @@ def test_import_shows_the_difference_first(windward: Run, tmp_path: Path) -> Non
     assert "line 1" in wrong.stderr
 
 
+def test_import_writes_a_record_anew_that_cannot_be_read(windward: Run, valkey: Valkey, tmp_path: Path) -> None:
+    """As the page of the ledger has it where the change log has the record no more; then the sums are repaired."""
+    file, key = tmp_path / "inventory.json", Names(f"commands-{os.getpid()}").ledger("instances")
+    file.write_text('{"id":"torn","machine":"m02","cpu":2}\n')
+    assert windward("instances", "import", str(file), "--apply").returncode == 0
+    with redis.Redis.from_url(valkey.url) as server:
+        server.hset(key, "torn", server.hget(key, "torn")[:40])
+    done = windward("instances", "import", str(file), "--apply")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "+ torn on m02"), done.stderr
+    windward("ledger", "check", "--repair")
+    assert windward("ledger", "check").returncode == 0
+    assert json.loads(windward("instances", "show", "torn", "--json").stdout)["state"] == "confirmed"
+    windward("release", "torn")
+
+
 def test_why_tells_the_terms_of_that_moment(windward: Run) -> None:
     """The decision about an instance is found again by its id, alone or in a batch."""
     windward("place", "--id", "asked", "--cpu", "1", "--count", "2")
