@@ -16,7 +16,6 @@ from scorer.planner.moves_queue import MovesQueue
 from scorer.planner.proposer import Proposer
 from scorer.planner.service import PlannerService
 from scorer.planner.settings import PlannerSettings
-from scorer.ranking.fleet_state import FleetState
 from scorer.rpc.parts import Parts
 from scorer.wire import Wire
 
@@ -37,13 +36,10 @@ def process(settings: PlannerSettings, _environ: Mapping[str, str]) -> Process:
     parts = Parts(settings, profiles, metrics)
     current, queue_wire = parts.current, Wire(settings.redis_arguments())
 
-    def fleet(now_s: float) -> FleetState:
-        return FleetState(current.snapshot, current.ledger, now_s)
-
     queue = MovesQueue(queue_wire, settings.names)
     if not settings.every:
         metrics.leads.set(math.nan)  # it waits for no lease
-    proposer = Proposer(settings, parts.ledger, fleet, queue, profile, metrics) if settings.every else None
+    proposer = Proposer(settings, parts.ledger, current.newest, queue, profile, metrics) if settings.every else None
     drainer = Drainer(parts.ledger, parts.wire, settings) if settings.drain_s else None
     parts.answer_by(PlannerService(settings, current, parts.ledger, parts.rules, proposer, drainer, parts.wire))
 

@@ -100,8 +100,8 @@ class Proposer:
 
     def _round(self, number: int, now_s: float) -> None:
         settings, profile = self._settings, self.profile
-        seen = self._read(now_s)
         waiting, taken = self._queue.read()
+        seen = self._read(now_s)  # afterwards: the ledger has each move that was on the lists
         settled = self._term.settle(waiting, taken, seen.ledger.instances, now_s, profile.rebalance.rest_s)
         condition = condition_of(profile.rebalance, settings.every)
         if self._rounds is None or self._rounds.condition != condition:

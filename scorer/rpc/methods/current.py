@@ -15,6 +15,7 @@ from scorer.ledger.record.transition import Call
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import AnsweringMetrics
+from scorer.ranking.fleet_state import FleetState
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import Profiles
 from scorer.ranking.profiles.profile import Profile
@@ -97,6 +98,13 @@ class Current:
         if (now := time.monotonic()) > self._told_at + _TELL_S:
             self._told_at = now
             self._tell(now)
+
+    def newest(self, now_s: float) -> FleetState:
+        """Return the fleet as it is now: the last query may have taken seconds. Raises one of `AWAY`, UnknownFormat."""
+        self.follower.poll()
+        self.follower.require()
+        self.snapshot = self.latest.snapshot or self.snapshot
+        return FleetState(self.snapshot, self.ledger, now_s)
 
     def prepare(self, snapshot: Snapshot) -> None:
         """Make the rows that a new snapshot changes as a whole; called by the thread that builds it."""

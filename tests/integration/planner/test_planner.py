@@ -18,7 +18,7 @@ import msgspec
 import pytest
 import redis
 
-from schemas.messages.proposal import MoveProposal, read_proposal
+from schemas.messages.proposal import MoveProposal, begun_move, read_proposal
 from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.client import Client
@@ -33,6 +33,7 @@ from scorer.planner.metrics import Metrics
 from scorer.planner.moves_queue import MovesQueue, Overtaken
 from scorer.planner.proposer import Proposer
 from scorer.planner.settings import PlannerSettings
+from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, stop
 from tests.integration.scorer.test_rpc import eventually, planner_process, scorer_process
@@ -179,6 +180,29 @@ def test_what_is_not_acknowledged_in_time_is_delivered_again(valkey: Valkey, fle
     assert (again.id, again.attempt) == (proposal.id, 2)
     assert fleet.acknowledge(first) == 0
     assert read_proposal(fleet.take()) == again
+
+
+def test_what_a_command_begins_meanwhile_waits_on(
+    valkey: Valkey, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round reads the lists, then the ledger: a move that is on them is under way, and is not withdrawn."""
+    daemon = fleet.daemon(valkey.url, "one")
+    read = daemon._queue.read
+
+    def just_begun() -> tuple[list[bytes], list[bytes]]:
+        follower = Follower(fleet.ledger)
+        follower.poll()
+        old = follower.view.instances["i0"]
+        (moved,) = fleet.ledger.begin_move(old, [Candidate("cold1", -1)], 60.0).changes
+        assert moved.moving is not None
+        begun = begun_move("i0", old.generation, "hot", "cold1", moved.moving.until, moved.moving.number, 0.0, "drain")
+        OperatorRules(fleet.wire, fleet.names).announce([begun])
+        return read()
+
+    daemon.turn(time.time())
+    monkeypatch.setattr(daemon._queue, "read", just_begun)
+    daemon.turn(time.time() + 61)
+    assert "i0" in [one.instance for one in fleet.waiting if one.of_command]
 
 
 def test_one_leads_and_the_next_overtakes_its_proposals(valkey: Valkey, fleet: Fleet) -> None:
