@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from schemas.rpc.request import ID_DIGITS, InvalidRequest, Request
+from scorer.ledger.record.facets import Avoids, Facet, facets, facets_of
 from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.choosing.trial import Trial, best_in
 from scorer.ranking.inputs import RankingInputs
@@ -55,7 +56,8 @@ def plan_steps(requests: Sequence[Request], inputs: RankingInputs, held: Sequenc
     many different machines. ``held`` has the machine of each instance of the same batch that an earlier call or try has
     placed: those machines count. Nothing is reserved and the ledger is not changed.
 
-    The ledger may change between two steps: an instance whose chosen machine changed since gets a new choice.
+    The ledger may change between two steps: an instance whose chosen machine changed since gets a new choice. So does
+    one that a rule beyond one machine ties to an instance that came or left.
 
     Raises InvalidRequest where `rank` does, or for more different machines than instances.
     """
@@ -170,7 +172,7 @@ class _Batch:
         self._next = list(range(len(requests)))
 
     def steps(self) -> Steps[None]:
-        """Choose a machine for each, and again for those whose machine has changed since."""
+        """Choose a machine for each, and again where that changed since, or what came is near by a rule."""
         while self._next:
             few = len(self._next) <= _TOGETHER_MAX
             for position in self._next:
@@ -260,11 +262,28 @@ class _Batch:
         if changes is None:
             return [position for position, machine in enumerate(self.found) if machine is not None]
         changed_at = {machine: start + number for number, (machine, _, _) in enumerate(changes, 1)}
+        ruled = any(one.affinity or one.anti_affinity for one in self._requests)
+        came_at = {
+            came: start + number
+            for number, (_, _, came) in enumerate(changes, 1)
+            if ruled or any(isinstance(one, Avoids) for one in came)
+        }
         return [
             position
-            for position, machine in enumerate(self.found)
-            if machine is not None and changed_at.get(machine, 0) > self._chosen_at[position]
+            for position, (machine, at) in enumerate(zip(self.found, self._chosen_at, strict=True))
+            if machine is not None
+            and (
+                changed_at.get(machine, 0) > at
+                or any(later > at and _minds(self._requests[position], came) for came, later in came_at.items())
+            )
         ]
+
+
+def _minds(request: Request, came: frozenset[Facet]) -> bool:
+    """Return whether a rule beyond one machine, of the request or of what came, is about the other."""
+    rules = [(term.topology, facets(term), came) for term in (*request.affinity, *request.anti_affinity)]
+    rules += [(one.topology, one.facets, facets_of(request)) for one in came if isinstance(one, Avoids)]
+    return any(topology != "machine" and wanted <= of for topology, wanted, of in rules)
 
 
 def proposed_id(position: int) -> str:

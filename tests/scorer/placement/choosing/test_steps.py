@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 from unittest import mock
 
+import msgspec
 import pytest
 
 from schemas.rpc.request import InvalidRequest, Request
@@ -130,6 +131,34 @@ def test_a_machine_that_was_taken_meanwhile_is_chosen_again(alike: bool) -> None
     _, found = finish(steps)
     assert "m0" not in found.machines
     assert None not in found.machines
+
+
+BY_ZONE = {"instances": {"app": "x"}, "topology": "zone"}
+
+
+@pytest.mark.parametrize(
+    ("of_batch", "of_other"),
+    [
+        pytest.param({"anti_affinity": [BY_ZONE]}, {"labels": {"app": "x"}}, id="the batch avoids it"),
+        pytest.param({"labels": {"app": "x"}}, {"anti_affinity": [BY_ZONE]}, id="it avoids the batch"),
+    ],
+)
+@pytest.mark.parametrize("alike", [False, True])
+def test_a_rule_beyond_one_machine_holds_for_what_came_meanwhile(
+    alike: bool, of_batch: dict[str, Any], of_other: dict[str, Any]
+) -> None:
+    """It is on another machine of the zone, so none of the chosen machines has changed."""
+    small = fleet(*(machine(f"m{n}", usage={"cpu": n, "memory": n}, labels={"zone": "ab"[n // 2]}) for n in range(4)))
+    view = LedgerView()
+    more = {"all_or_nothing": True, **of_batch}
+    asked = [request(id=f"i{n}", cpu=0.01, **more) for n in range(100)]
+    if not alike:
+        asked = [msgspec.structs.replace(one, cpu=0.01 + n / 1e6) for n, one in enumerate(asked[:20])]
+    steps = plan_steps(asked, RankingInputs(small.snapshot, view, PROFILE, small.now_s))
+    next(steps)
+    view.apply(instance_of(request(id="other", **of_other), "m1", small.now_s))
+    _, found = finish(steps)
+    assert {*found.machines} <= {"m2", "m3"}
 
 
 def test_a_machine_that_was_taken_meanwhile_is_none_of_the_batch() -> None:
