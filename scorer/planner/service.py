@@ -65,6 +65,7 @@ class PlannerService(AnsweringService):
             self._round_at = now + self._proposer.turn(self.current.clock())
             if not self._proposer.well:
                 self.lost()
+                return
         if self._drainer is not None and now >= self._drain_at:
             self._drain_at = now + self._drain_s
             self._drain_again(self._drainer)

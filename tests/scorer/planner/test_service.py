@@ -95,11 +95,12 @@ def test_a_round_waits_until_the_answers_have_arrived(scorer: Scorer) -> None:
 
 @pytest.mark.parametrize("well", [True, False])
 def test_after_a_lost_connection_the_ledger_is_read_again(scorer: Scorer, well: bool) -> None:
-    """The server may have restarted with other data, and the round alone has noticed it."""
+    """The server may have restarted with other data, and the round alone has noticed it: no drain is planned before."""
     rounds = Rounds()
     rounds.well = well
-    service(scorer, Loop(), rounds).between()
+    service(scorer, Loop(), rounds, Due()).between()
     assert scorer.service.current.follower.loaded == well
+    assert (scorer.service.current.ledger.instances["i"].moving is not None) == well
 
 
 def test_without_rounds_and_drains_it_asks_nothing(scorer: Scorer) -> None:
