@@ -224,11 +224,10 @@ def _found(settings: ListSettings) -> tuple[MachinesResult, ask.Show[MachinesRes
     params: dict[str, Any] = {"labels": settings.labels, "profile": settings.profile}
     params["limit"] = min(settings.limit, _PAGE) if plain else _PAGE
     answer = ask.read(settings, MachinesResult, "machines", params)
-    rows = list(answer.machines)
+    total, rows = answer.total, list(answer.machines)
     while answer.more and not (plain and len(rows) >= settings.limit):
         answer = ask.read(settings, MachinesResult, "machines", params | {"after": rows[-1].machine})
         rows += answer.machines
-    total = answer.total if plain and len(rows) <= _PAGE else len(rows)
     if not plain:
         rows = machine_table.matching(rows, settings.state, settings.selector)
         total = len(rows)
