@@ -16,6 +16,7 @@ from scorer.planner.moves_queue import MovesQueue
 from scorer.planner.proposer import Proposer
 from scorer.planner.service import PlannerService
 from scorer.planner.settings import PlannerSettings
+from scorer.ranking.profiles.catalogue import Profiles
 from scorer.rpc.parts import Parts
 from scorer.wire import Wire
 
@@ -43,11 +44,11 @@ def process(settings: PlannerSettings, _environ: Mapping[str, str]) -> Process:
     drainer = Drainer(parts.ledger, parts.wire, settings) if settings.drain_s else None
     parts.answer_by(PlannerService(settings, current, parts.ledger, parts.rules, proposer, drainer, parts.wire))
 
-    def read_again() -> None:
+    def follow(profiles: Profiles) -> None:
         if proposer is not None:
-            proposer.profile = balanced(current.profiles.choose(), settings)
+            proposer.profile = balanced(profiles.choose(), settings)
 
-    found = parts.process(read_again)
+    found = parts.process(follow)
     found.closing.callback(queue_wire.close)
     if proposer is not None:
         found.closing.callback(proposer.stop)

@@ -87,13 +87,14 @@ class Parts:
         self.wire.close()
         self.ledger.wire.close()
 
-    def process(self, read_again: Callable[[], object] = lambda: None) -> Process:
-        """Return the process; ``read_again``: what follows the profiles when they were read anew."""
+    def process(self, follow: Callable[[Profiles], object] = lambda _: None) -> Process:
+        """Return the process; ``follow``: takes profiles that are read anew, or refuses them by an exception."""
         settings, current = self.settings, self.current
 
         def read_profiles() -> None:
-            current.profiles = load_profiles(settings.profiles, settings.profile)
-            read_again()
+            profiles = load_profiles(settings.profiles, settings.profile)
+            follow(profiles)
+            current.profiles = profiles
 
         def state() -> tuple[bool, dict[str, Any]]:
             known = {"degraded": current.degraded, "clock_ahead_s": round(self.clock.ahead_s, 3)}
