@@ -38,8 +38,9 @@ from scorer.wire import AWAY
 
 log = logging.getLogger("windward.planner")
 
-
 LEASE = "rebalance"
+_KNOWN = (*AWAY, UnknownFormat, PluginError, redis.ResponseError)
+"""Failures that their words say enough of."""
 
 
 class Proposer:
@@ -72,11 +73,12 @@ class Proposer:
         try:
             self._turn(now_s)
             self.well = True
-        except (*AWAY, UnknownFormat, PluginError, redis.ResponseError) as error:
+        except Exception as error:  # a fault of the rounds, too, ends neither the process nor its answers
             self.well = not isinstance(error, AWAY)
             self._metrics.rounds.labels("failed").inc()
             said = f"{type(error).__name__}: {in_words(error)}"
-            log.warning("planner.round.failed", extra={"values": {"error": said}})
+            known = isinstance(error, _KNOWN)
+            log.warning("planner.round.failed", extra={"values": {"error": said}}, exc_info=not known)
         return min(self._settings.every, self._settings.lease_s / 3)
 
     def _turn(self, now_s: float) -> None:
