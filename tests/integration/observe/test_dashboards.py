@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -31,7 +31,7 @@ from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
 from schemas.names import Names
 from schemas.tables.learned import ChanceBin, Chances, Learned
-from scorer.client import Client
+from scorer.client import Client, WindwardError
 from scorer.commands.machines import machines as machines_command
 from scorer.ranking.profiles.catalogue import load_profiles
 from streams.worker.topics import TopicSettings
@@ -178,14 +178,21 @@ def bare_fleet(stack: Stack, prometheus: Prometheus) -> Iterator[None]:
 
 @contextmanager
 def asked_extender(stack: Stack) -> Iterator[None]:
-    """Run an extender that Prometheus scrapes, asked about a pod twice a second as a scheduler does, till the end."""
+    """Ask till the end: an extender that Prometheus scrapes, twice a second as a scheduler does, and a planner."""
     ended = threading.Event()
-    with extender(stack.redis_url, Names("windward")) as (_, port, page), ThreadPoolExecutor(1) as thread:
+    with (
+        extender(stack.redis_url, Names("windward")) as (_, port, page),
+        Client(stack.redis_url, timeout_s=20) as client,
+        ThreadPoolExecutor(1) as thread,
+    ):
 
         def ask() -> None:
             number = 0
             while not ended.wait(0.5):
                 order(port, [HERE, "sim-00004"], f"pod{(number := number + 1)}")
+                if number % 4 == 0:
+                    with suppress(WindwardError):  # no planner is there at first
+                        client.rebalance()
 
         scrape(stack, "windward-extender", int(page.rpartition(":")[2]), OURS)
         asking = thread.submit(ask)
@@ -409,7 +416,7 @@ def test_every_process_is_scraped_without_a_warning(run: Run) -> None:
     targets = run.prometheus.get("targets")["activeTargets"]
     assert sorted(each["labels"]["job"] for each in targets) == [
         "windward-agent", "windward-evictor", "windward-exporter", "windward-exporter", "windward-extender",
-        "windward-load-watcher", "windward-pods", "windward-planner", "windward-record", "windward-scorer",
+        "windward-load-watcher", "windward-planner", "windward-pods", "windward-record", "windward-scorer",
         "windward-scorer", "windward-stream",
     ]  # fmt: skip
 

@@ -50,7 +50,7 @@ def test_the_demo_shows_the_whole_stack_at_work(tmp_path: Path) -> None:
     assert cooled is not None, "the hot machine before and after the plan"
     assert int(cooled[3]) < int(cooled[2])
     assert re.search(rf"6 instances of [\d.]+ cores were sent to {cooled[1]}", shown)
-    assert re.search(r"all 6 processes are gone", shown)
+    assert re.search(r"all 7 processes are gone", shown)
     assert not list(tmp_path.iterdir())
     running = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if b"=shown\0" in read(path)]
     assert gone(set(running))
