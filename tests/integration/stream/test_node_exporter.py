@@ -35,6 +35,7 @@ STRETCH_S = 60.0
 NEAR = 0.02
 HELD_BYTES = 2 << 30
 NIC, ITS_PEER = f"ww{os.getpid()}", f"ww{os.getpid()}p"
+INDEX = 100_000 + os.getpid()
 """A link of its own, since a machine's real one may have no speed, and what passes it is not the test's.
 
 Named by the process: a run that is killed leaves its link behind, and two runs may share a machine."""
@@ -94,15 +95,18 @@ def link() -> Iterator[None]:
     def ip(*words: str) -> None:
         subprocess.run(["ip", *words], check=True, timeout=10)
 
-    ip("link", "add", NIC, "type", "veth", "peer", "name", ITS_PEER)
+    # The peer has a namespace of its own and the same number there: a page says that the link lies on no other one.
+    same = ("index", str(INDEX))
+    ip("netns", "add", ITS_PEER)
     try:
-        ip("link", "set", ITS_PEER, "up")
+        ip("link", "add", "name", NIC, *same, "type", "veth", "peer", "name", ITS_PEER, *same, "netns", ITS_PEER)
+        ip("-n", ITS_PEER, "link", "set", ITS_PEER, "up")
         ip("link", "set", NIC, "up")
         ip("address", "add", f"{ADDRESS}/24", "dev", NIC)
         ip("neighbour", "add", SOMEBODY, "lladdr", "02:00:00:00:00:02", "dev", NIC)
         yield
     finally:
-        ip("link", "delete", NIC)
+        ip("netns", "delete", ITS_PEER)
 
 
 def mean_of(found: list[Sample], resource: str, begin_s: float, end_s: float) -> float:
