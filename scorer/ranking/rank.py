@@ -75,7 +75,7 @@ class Decision:
         self.machines = self.seen.machines()
         self.count = len(self.machines)
         self.refused: Codes = np.zeros(self.count, np.int32)
-        self.filters = Uses(self.count)
+        self.filters = Uses()
         self.scores = Uses(self.count, len(self.profile.scores))
         self._records: dict[int, Records] = {}
         self.verdicts: list[Verdict] = []

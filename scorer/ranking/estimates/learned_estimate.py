@@ -23,7 +23,7 @@ from scorer.ranking.estimates.measured_use import (
     groups_of,
     octave_of,
 )
-from scorer.ranking.kernel.binding import address
+from scorer.ranking.kernel.binding import point
 from scorer.snapshot.arrays import Floats, Integers
 
 Groups = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
@@ -93,7 +93,7 @@ class LearnedEstimate(Estimate):
         found["learned"], found["groups"] = True, len(self.kinds)
         found["parts"] = [self._part(name, FLEET) for name in RESOURCES]
         codes, table = self._groups_by_code
-        found["codes"], found["table"] = address(codes), address(table)
+        point(found, codes=codes, table=table)
         return found
 
     @cached_property

@@ -70,6 +70,12 @@ def address(array: NDArray[Any]) -> int:
     return array.ctypes.data  # __array_interface__ spells the struct out each time: 90 us for a row
 
 
+def point(struct: NDArray[Any], **arrays: NDArray[Any]) -> None:
+    """Put into fields of a struct where the arrays of these names are; the caller keeps the arrays."""
+    for name, array in arrays.items():
+        struct[name] = address(array)
+
+
 _library = _load()
 
 
@@ -132,11 +138,11 @@ class Records:
 class Uses:
     """Filters or scores for one request, in their order, with what each reads: an array of `USE`."""
 
-    def __init__(self, machines: int, scores: int = 0) -> None:
-        """``scores``: so many of them at most."""
+    def __init__(self, machines: int = 0, scores: int | None = None) -> None:
+        """``scores``: so many of them at most; None: filters."""
         self._packed = bytearray()
         self._kept: list[object] = []
-        self._raw = Pinned(np.zeros((scores, machines)))
+        self._raw = None if scores is None else Pinned(np.zeros((scores, machines)))
         self.size = 0
 
     def add(
@@ -150,9 +156,9 @@ class Uses:
         if own:
             added = np.array(own)
         raw_at = 0
-        if not code:
+        if self._raw is not None:
             raw = self._raw.array[self.size]
-            raw_at = self._raw.at + self.size * self._raw.array.strides[0]
+            raw_at = self._raw.at + self.size * raw.nbytes
         self._kept += (records, settings, side, added)
         self._packed += _USE.pack(
             *records.at, 0 if settings is None else settings.at, 0 if side is None else address(side), len(columns),
@@ -174,13 +180,14 @@ class Uses:
     def put(self, number: int, raw: Floats, slope: float, start: float) -> None:
         """Put other values in place of those of a score."""
         self._kept.append(raw)
-        for name, value in (("raw", address(raw)), ("slope", slope), ("start", start)):
-            self.array[number][name] = value
+        use = self.array[number]
+        point(use, raw=raw)
+        use["slope"], use["start"] = slope, start
 
     def patch(self, number: int, rows: NDArray[Any], more: NDArray[Any]) -> None:
         """Give a plugin other rows of a what-if."""
         self._kept += (rows, more)
-        self.array[number]["patched_rows"], self.array[number]["patched_more"] = address(rows), address(more)
+        point(self.array[number], patched_rows=rows, patched_more=more)
 
 
 def evaluate(
@@ -289,8 +296,8 @@ def place_copies(
     work = np.empty((1 + (1 + R) * scores.size) * machines)
     found = _library.place_copies(
         machines, filters.at, filters.size, scores.at, scores.size, address(models.array), models.size,
-        of_means, address(index),
-        patched, address(place_of), address(refused), address(order), count, address(chosen), address(work),
+        of_means, address(index), patched, address(place_of), address(refused), address(order), count,
+        address(chosen), address(work),
     )  # fmt: skip
     return chosen[:found]
 

@@ -141,10 +141,10 @@ double explain(const Use *use, int64_t is_score, int64_t i, int64_t patch, doubl
     return (double)FILTERS[use->plugin].one(row, more, use->query, use->settings, x, said);
 }
 
-/* Put into the query the mean utilization of the fleet, and one by the number of machines, where it is known. Without
-   ``refused`` of all machines, and how many have data, how many of them none that is older than stale_s or three of
-   their own intervals, how many some that is older than stale_s, how many are warming, and the newest sample; with
-   ``refused`` of the machines that are not refused. */
+/* Put into the query the mean utilization of the fleet, and one by the number of machines, where it is known; with
+   ``refused`` those of the machines that are not refused. Without it also, of the machines with data: their number; how
+   many are fresh, the newest sample being at most stale_s or three intervals of the machine old; how many are stale, it
+   being older than stale_s; how many are warming; and when the newest sample of all was taken. */
 void survey(int64_t machines, const Row *rows, const Row *patched, const Patches *patches, const int32_t *refused,
             Query *q) {
     double sum[R] = {0}, count[R] = {0}, newest_at = -INFINITY;

@@ -27,7 +27,7 @@ from scorer.classes.class_usage import reported_usage
 from scorer.classes.reclaimed import highest, predicted
 from scorer.ledger.view.residents import Residents
 from scorer.ranking.estimates.estimate import Estimate
-from scorer.ranking.kernel.binding import address, make_rows
+from scorer.ranking.kernel.binding import make_rows, point
 from scorer.ranking.kernel.layout import BY_CLASS, CREDITS, DAYS, MAKING, MORE, ROW, STATISTICS
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
@@ -105,8 +105,7 @@ class Table:
             kept |= {"digests": columns.index.digests, "places": columns.index.order, "used_at": columns.at,
                      "since": columns.since, "recent": columns.recent, "usual": columns.mean}  # fmt: skip
         self._kept = {name: np.ascontiguousarray(array) for name, array in kept.items()}
-        for name, array in self._kept.items():
-            making[name] = address(array)
+        point(making, **self._kept)
         self.making = making
 
     def steps(self) -> Iterator[None]:

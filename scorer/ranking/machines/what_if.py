@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.overlay import Overlay
-from scorer.ranking.kernel.binding import address, make_rows
+from scorer.ranking.kernel.binding import make_rows, point
 from scorer.ranking.kernel.layout import BY_CLASS, MORE, PATCHES, ROW
 from scorer.ranking.machines.table import Table
 from scorer.snapshot.arrays import Floats, Integers
@@ -109,7 +109,8 @@ class WhatIf:
         into[0]["cordon"][places] |= [row in self._cordoned for row in machines]
 
     def _tell(self) -> None:
-        self.struct["count"], self.struct["index"] = self.count, address(self.index)
+        self.struct["count"] = self.count
+        point(self.struct, index=self.index)
 
     def proposed(self, roster: Roster) -> Iterator[tuple[int, int, Instance]]:
         """Yield what is proposed: the machine's row, 1 or -1, and the instance that comes or leaves."""
