@@ -6,7 +6,7 @@
     worlds/        workloads of any size from a trace or a file: fleet, arrivals, lives, loads scaled; batch beside them
     recorded/      a workload from a recording of a live fleet
     play/          the simulation: readings are folded, arrivals are placed by a policy, instances move and end
-    report/        figures, stated chances against observed shares, ratios with intervals, tables, plots
+    report/        figures, ratios with intervals, tables
 
 All inputs of a profile come from the product's code: `streams.fold.fold` and the window table, `build_snapshot`,
 `LedgerView`, credits, limits, `rank` and the batch code. Only the simulated world itself is written here.

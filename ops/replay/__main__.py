@@ -18,14 +18,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from ops.replay.play.contenders import contenders
 from ops.replay.play.moves import Evicting, Moving
+from ops.replay.play.references import contenders
 from ops.replay.play.roles import Policy
 from ops.replay.play.simulation import Outcome, simulate
-from ops.replay.report.calibration import Chances
 from ops.replay.report.comparison import Result, as_json, once, read_results
 from ops.replay.report.measures import measure
-from ops.replay.report.plots import SUFFIXES, save_page, save_reliability
 from ops.replay.report.report import markdown, print_report
 from ops.replay.settings import ReplaySettings
 from ops.replay.sources import worlds
@@ -42,20 +40,14 @@ SETTINGS = ReplaySettings
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
     settings = load_settings(ReplaySettings, "replay", argv, environ)
-    for name in ("plot", "reliability"):
-        _check_drawing(settings, name)
     missing: list[str] = []
-    drawn: list[Outcome] = []
-    chances = None
     try:
         results = [one for path in settings.results for one in read_results(path)]
         baseline = settings.baseline or (results[0].policy if results else "")
         if settings.paths:
             profiles = _profiles(settings)
             baseline = profiles[0].name
-            chances = _chances(settings, profiles[0])
-            made, drawn = _replay(settings, profiles, list(worlds(settings, missing)), chances)
-            results += made
+            results += _replay(settings, profiles, list(worlds(settings, missing)))
         results = once(results)
     except (WorkloadError, ProfileError) as error:
         raise SettingsError(str(error)) from None
@@ -73,10 +65,6 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
             print(markdown(results, baseline))  # noqa: T201
         else:
             print_report(results, baseline, screen(wide=settings.wide))
-    if settings.plot:
-        _drawn("plot", settings.plot, lambda path: save_page(drawn, path))
-    if settings.reliability and chances is not None:
-        _drawn("reliability", settings.reliability, lambda path: save_reliability(chances.found(), baseline, path))
     return 0
 
 
@@ -102,43 +90,33 @@ def _read(catalogue: Profiles, name: str) -> Profile:
 
 
 def _replay(
-    settings: ReplaySettings,
-    profiles: Sequence[Profile],
-    worlds: Sequence[Callable[[], Workload]],
-    chances: Chances | None,
-) -> tuple[list[Result], list[Outcome]]:
-    """Return the results of every policy in every world, and the outcomes of the first world."""
+    settings: ReplaySettings, profiles: Sequence[Profile], worlds: Sequence[Callable[[], Workload]]
+) -> list[Result]:
+    """Return the results of every policy in every world."""
     movings, evicting = _changes(settings, profiles)
     results: list[Result] = []
-    drawn: list[Outcome] = []
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:3.0f} %"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("making the first world", total=None)
         done = 0.0
-        for number, make in enumerate(worlds):
+        for make in worlds:
             world = make()
-            running = contenders(world, profiles, profiles[0].name, movings, evicting, oracles=settings.oracles)
+            running = contenders(world, profiles, profiles[0].name, movings, evicting)
             bar.update(task, total=len(worlds) * len(running))
             while running:  # what a policy keeps is dropped after its run
-                policy, mover, evictor, own_world = running.pop(0)
+                policy, mover, evictor = running.pop(0)
                 bar.update(task, description=f"{world.name} {world.seed}: {policy.name}")
-                stated = chances.of(policy) if chances is not None else None
                 outcome = simulate(
-                    own_world or world,
+                    world,
                     policy,
                     mover=mover,
                     evictor=evictor,
-                    observer=stated or (lambda moment: None),
                     retry_minutes=round(settings.retry / 60),
                     progress=partial(_show, bar, task, done, world.minutes),
                 )
                 done += 1
-                if chances is not None and stated is not None:
-                    chances.take(stated, outcome)
                 results.append(_result(outcome, policy))
-                if settings.plot and number == 0:
-                    drawn.append(outcome)
-    return results, drawn
+    return results
 
 
 def _show(bar: Progress, task: TaskID, done: float, minutes: int, minute: int) -> None:
@@ -169,33 +147,3 @@ def _result(outcome: Outcome, policy: Policy) -> Result:
     world = outcome.workload
     resolution = 1.0 / (len(world.machines) * max(world.minutes - world.fill_minutes, 1))
     return Result(world.name, world.seed, policy.name, policy.reference, measure(outcome), resolution)
-
-
-def _chances(settings: ReplaySettings, profile: Profile) -> Chances | None:
-    if settings.reliability is None:
-        return None
-    try:
-        return Chances(profile)
-    except ValueError as error:
-        raise SettingsError(f"reliability: {error}") from None
-
-
-def _check_drawing(settings: ReplaySettings, name: str) -> None:
-    """Refuse a picture that cannot be drawn before the replay, which may take hours."""
-    value: str | None = getattr(settings, name)
-    if value is None:
-        return
-    if not settings.paths:
-        raise SettingsError(f"{name}: results of earlier runs have figures only; nothing can be drawn of them")
-    path = Path(value)
-    if path.suffix not in SUFFIXES:
-        raise SettingsError(f"{name}: {path} cannot be written: expected one of {', '.join(SUFFIXES)}")
-    if not path.parent.is_dir() or path.is_dir():
-        raise SettingsError(f"{name}: {path} cannot be written: it is no file in a folder that exists")
-
-
-def _drawn(name: str, path: str, save: Callable[[Path], None]) -> None:
-    try:
-        save(Path(path))
-    except OSError as error:
-        raise SettingsError(f"{name}: {path} cannot be written: {error.strerror or error}") from None

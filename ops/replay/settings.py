@@ -26,7 +26,7 @@ class ReplaySettings:
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
-        "windward replay TRACE --machines 200 --days 3 --seeds 4 --plot page.png",
+        "windward replay TRACE --machines 200 --days 3 --seeds 4",
         "windward replay WORKLOAD.npz --profile windward --profile mine.toml",
         "windward replay --last 7d --profile mine.toml        # on the recording of this fleet",
     )
@@ -100,12 +100,7 @@ class ReplaySettings:
     copy_gbit: Annotated[float, Meta(ge=0)] = setting(
         Moving.copy_gbit, "rate at which a move copies the instance's memory, Gbit/s; 0: moves cost nothing"
     )
-    oracles: bool = setting(False, "add oracles that know a part of the future each: what is worth knowing")
     retry: float = setting(60.0 * RETRY_MINUTES, "time until a refused instance asks again", duration=True)
-    plot: str | None = setting(None, "draw the first world into this file, .png, .svg or .pdf", metavar="FILE")
-    reliability: str | None = setting(
-        None, "draw the reliability of the chances that the first profile states, over all worlds", metavar="FILE"
-    )
     json: bool = setting(False, "print one JSON object")
     markdown: bool = setting(False, "print the tables as a page in Markdown has them")
     wide: bool = setting(False, "show every column, however narrow the terminal is")

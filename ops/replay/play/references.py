@@ -1,4 +1,4 @@
-"""Reference policies: random choice, a packer by true peaks, and an oracle that knows the future.
+"""The policies of each world: the profiles, and references, which may know the future.
 
 A recorded fleet has one more, ``as recorded``: the machines that its instances really had. The others admit by
 requests only: a machine is feasible when the sum of requests stays at or below its capacity.
@@ -13,13 +13,6 @@ requests only: a machine is feasible when the sum of requests stays at or below 
 
   It knows what those placed will use, and nothing of instances still to come.
 
-With ``--oracles`` each has one part of that knowledge, so that the worth of each part is known:
-
-- ``oracle, mean use known``: of the new instance only the mean of its use over its life.
-- ``oracle, use unknown``: it counts with what the instances that run now use of what they asked for, in the mean.
-- ``oracle, one hour``: as the oracle, and t are the next 60 minutes alone.
-- ``NAME, use known``: the profile, and each request says as ``expected`` the mean of its use over its life.
-
 Worlds with batch have two others:
 
 - ``NAME, prod alone``: the profile, and no batch is placed.
@@ -33,18 +26,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 
+from ops.replay.play.moves import ByAdvice, Evicting, Moving, Rebalancer
 from ops.replay.play.policies import ProfilePolicy
-from ops.replay.play.roles import Moment
+from ops.replay.play.roles import Evictor, Moment, Mover, Policy
 from ops.replay.play.true_fleet import HOT
 from ops.replay.workload import Workload
-from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request
+from scorer.ranking.class_sums import by_class_filter
 from scorer.ranking.filters.fits import Fits
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
@@ -119,40 +111,13 @@ class Oracle(Reference):
     """Greedy on heat, knowing the future of all that is placed."""
 
     name = "oracle"
-    use: ClassVar[Literal["known", "mean", "unknown"]] = "known"
-    minutes_max: ClassVar[int] = 1 << 40
 
     def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
-        now, added, capacity = loads(rows, instance, moment, self.minutes_max)
-        if self.use == "mean" and added.size:
-            added = np.full_like(added, added.mean())
-        elif self.use == "unknown":
-            added = np.full_like(added, usual_use(instance, moment))
+        now, added, capacity = loads(rows, instance, moment)
         now, after = now / capacity, (now + added) / capacity
         heat = np.maximum(after - HOT, 0.0).sum(axis=1) - np.maximum(now - HOT, 0.0).sum(axis=1)
         uneven = np.einsum("mt,mt->m", after, after) - np.einsum("mt,mt->m", now, now)
         return int(rows[np.argmin(capacity[:, 0] * (heat + EVENNESS * uneven))])
-
-
-class OracleOfMeans(Oracle):
-    """The oracle that knows only the mean of the new instance's use."""
-
-    name = "oracle, mean use known"
-    use = "mean"
-
-
-class OracleOfThoseThere(Oracle):
-    """The oracle that knows nothing of the new instance but what it asks for."""
-
-    name = "oracle, use unknown"
-    use = "unknown"
-
-
-class OracleOfOneHour(Oracle):
-    """The oracle that sees one hour ahead."""
-
-    name = "oracle, one hour"
-    minutes_max = 60
 
 
 class AsRecorded(RandomFeasible):
@@ -167,19 +132,12 @@ class AsRecorded(RandomFeasible):
 
 
 REFERENCES = (RandomFeasible, BestFitByPeak, Oracle)
-PARTS = (OracleOfMeans, OracleOfThoseThere, OracleOfOneHour)
-"""Oracles that know a part of what `Oracle` knows."""
 
 
-def loads(
-    rows: Integers, instance: int, moment: Moment, minutes_max: int = Oracle.minutes_max
-) -> tuple[Floats, Floats, Floats]:
-    """Return [rows, t] CPU demand without the instance, [t] the instance's, [rows, 1] cores.
-
-    t: the minutes of its life, at most ``minutes_max``.
-    """
+def loads(rows: Integers, instance: int, moment: Moment) -> tuple[Floats, Floats, Floats]:
+    """Return [rows, t] CPU demand without the instance, [t] the instance's, [rows, 1] cores; t: minutes of its life."""
     fleet, first = moment.fleet, moment.minute
-    last = min(first + min(int(fleet.workload.life[instance]), minutes_max), fleet.workload.minutes)
+    last = min(first + int(fleet.workload.life[instance]), fleet.workload.minutes)
     at = fleet.cpu
     return fleet.load[at][rows, first:last], fleet.demand(instance, first, last)[at], fleet.capacity[at][rows, None]
 
@@ -188,35 +146,6 @@ def peaks(rows: Integers, instance: int, moment: Moment) -> Floats | None:
     """Return [rows] the highest of these with the instance; None when it has no minute in the workload."""
     now, added, capacity = loads(rows, instance, moment)
     return ((now + added) / capacity).max(axis=1) if added.size else None
-
-
-def usual_use(instance: int, moment: Moment) -> float:
-    """Return the cores that it uses, if of its request it uses the part that those that run now use of theirs."""
-    fleet, requests = moment.fleet, moment.fleet.workload.asked[CPU]
-    asked = float(requests[fleet.running(moment.minute)].sum())
-    used = float((fleet.load - fleet.overhead)[fleet.cpu, :, moment.minute].sum())
-    return float(requests[instance]) * (used / asked if asked > 0 else 1.0)
-
-
-class Told(ProfilePolicy):
-    """A profile in a world of `told`."""
-
-    reference = True
-
-    def __init__(self, profile: Profile) -> None:
-        super().__init__(profile, f"{profile.name}, use known")
-
-
-def told(world: Workload) -> Workload:
-    """Return the world whose requests say as ``expected`` the mean use, over a life that begins with the first try."""
-    requests = []
-    for instance, (start, life) in enumerate(zip(world.start.tolist(), world.life.tolist(), strict=True)):
-        first = max(start, 0)
-        last = min(first + life, world.minutes)
-        measured = np.flatnonzero(world.measured).tolist() if last > first else ()
-        means = {RESOURCES[row]: float(world.usage.of(instance, row, first, last).mean()) for row in measured}
-        requests.append(msgspec.structs.replace(world.request(instance), expected=means))
-    return replace(world, requests=requests)
 
 
 class ProdAlone(ProfilePolicy):
@@ -250,3 +179,42 @@ class KnowingBatch(ProdAlone):
         if peak is None or peak.min() > HOT:
             return [None]
         return [int(np.argmax(np.where(peak <= HOT, peak, -np.inf)))]
+
+
+class Contender(NamedTuple):
+    """A policy, with its moves and evictions."""
+
+    policy: Policy
+    mover: Mover | None = None
+    evictor: Evictor | None = None
+
+
+def contenders(
+    world: Workload,
+    profiles: Sequence[Profile],
+    baseline: str,
+    movings: Sequence[Moving],
+    evicting: Sequence[Evicting] = (),
+) -> list[Contender]:
+    """Return the profiles, with and without moves of their instances; the baseline's are not moved, unless it is alone.
+
+    Profiles that count by class also take part with evictions.
+    In a world with batch the references are the first profile without batch, and the first one that counts by class
+    with known batch: with one sum for all classes, known batch would take prod's room. The recorded placement of a
+    recorded world is a reference, too.
+    """
+    found = [Contender(ProfilePolicy(profile)) for profile in profiles]
+    for profile in [one for one in profiles if one.name != baseline] or profiles:
+        for moving in movings:
+            name = f"{profile.name} + {100 * moving.share:g} %/h"
+            found.append(Contender(ProfilePolicy(profile, name), Rebalancer(profile, moving, world)))
+    by_class = [one for one in profiles if by_class_filter(one) is not None]
+    for profile in by_class:
+        for one in evicting:
+            evictor = ByAdvice(one.profile or profile, world, one.every_minutes)
+            found.append(Contender(ProfilePolicy(profile, one.named(profile.name)), None, evictor))
+    if world.placed_on.size:
+        found.append(Contender(AsRecorded(world.seed)))
+    if not world.lower.any():
+        return [*found, *(Contender(kind(world.seed)) for kind in REFERENCES)]
+    return [*found, Contender(ProdAlone(profiles[0])), *(Contender(KnowingBatch(one)) for one in by_class[:1])]

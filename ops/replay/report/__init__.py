@@ -1,1 +1,1 @@
-"""What a replay says: figures, ratios with intervals, tables, plots, stated chances."""
+"""What a replay says: figures, ratios with intervals, tables."""

@@ -28,13 +28,12 @@ def test_a_workload_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_the_table_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Titles say what is compared; the page of plots is drawn on demand."""
-    path, page = folder(tmp_path / "mine"), tmp_path / "page.png"
-    assert main(["replay", str(path), "--profile", "windward", "--plot", str(page)]) == 0
+    """Titles say what is compared."""
+    path = folder(tmp_path / "mine")
+    assert main(["replay", str(path), "--profile", "windward"]) == 0
     shown = capsys.readouterr().out
     assert "ratios to windward" in shown
     assert "oracle" in shown
-    assert page.stat().st_size > 10_000
 
 
 def test_a_profile_with_sums_by_class_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,13 +79,6 @@ def test_a_world_may_have_batch(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["mine", "--evict", "5"], "evict: expected whole minutes, such as 5m, got 5s"),
         (["mine", "--retry", "90s"], "retry: expected whole minutes, such as 5m, got 1m30s"),
         (["mine", "--evict-profile", "seed"], "evict_profile: give evict, too"),
-        (["mine", "--profile", "windward", "--plot", "page.gif"], "expected one of .png, .svg, .pdf"),
-        (
-            ["mine", "--plot", "no/page.png"],
-            "plot: no/page.png cannot be written: it is no file in a folder that exists",
-        ),
-        (["mine", "--reliability", "mine"], "reliability: mine cannot be written: expected one of .png, .svg, .pdf"),
-        (["none.json", "--plot", "page.png"], "plot: results of earlier runs have figures only"),
         (
             ["mine", "--profile", "seed", "--profile", "seed.toml"],
             "seed and seed.toml are both named 'seed'; rename one",
@@ -119,7 +111,7 @@ def test_wrong_usage_is_one_line(
 def test_the_baseline_may_be_a_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The others are compared with the profile in it, and moved; the page is drawn after the table is printed."""
+    """The others are compared with the profile in it, and moved."""
     folder(tmp_path / "mine")
     (tmp_path / "base.toml").write_text('[[filters]]\nuse = "fits"\n')
     monkeypatch.chdir(tmp_path)
@@ -130,15 +122,6 @@ def test_the_baseline_may_be_a_file(
     assert found["baseline"] == "base"
     assert [row["policy"] for row in rows][:3] == ["base", "kubernetes", "kubernetes + 5 %/h"]
     assert all(row["ratios"] for row in rows)
-
-
-def test_a_page_that_cannot_be_written_leaves_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """They are printed before it is drawn."""
-    path = folder(tmp_path / "mine")
-    assert main(["replay", str(path), "--profile", "kubernetes", "--plot", "/proc/page.png"]) == 2
-    printed = capsys.readouterr()
-    assert "ratios to kubernetes" in printed.out
-    assert printed.err.endswith("plot: /proc/page.png cannot be written: No such file or directory\n")
 
 
 def test_results_of_parts_are_put_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

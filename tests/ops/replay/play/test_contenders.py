@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ops.replay.play.contenders import contenders
 from ops.replay.play.moves import Evicting, Moving
+from ops.replay.play.references import contenders
 from ops.replay.worlds.worlds import with_batch
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -38,17 +38,6 @@ def test_every_profile_but_the_baseline_is_moved_too(
     found = contenders(small_world(machines=2), [catalogue.choose(name) for name in profiles], "seed", movings)
     assert [one.policy.name for one in found] == expected + REFERENCES
     assert [one.mover is not None for one in found] == ["%/h" in one.policy.name for one in found]
-
-
-def test_oracles_of_parts_take_part_where_they_are_asked_for() -> None:
-    """The profile that is told more has a world of its own."""
-    profiles = [load_profiles(()).choose(name) for name in ("seed", "windward")]
-    found = contenders(small_world(machines=2), profiles, "seed", [], oracles=True)
-    parts = ["oracle, mean use known", "oracle, use unknown", "oracle, one hour"]
-    assert [one.policy.name for one in found] == [
-        "seed", "windward", "windward, use known", *REFERENCES, *parts,
-    ]  # fmt: skip
-    assert [one.policy.name for one in found if one.world is not None] == ["windward, use known"]
 
 
 @pytest.mark.parametrize("batch", [0.0, 0.5])
