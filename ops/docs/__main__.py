@@ -19,14 +19,14 @@ from scorer.ranking.scores import SCORES
 
 ROOT = Path(__file__).parents[2]
 ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Start", ("quick-start.md", "concepts.md", "decision.md", "coming-from.md", "glossary.md")),
+    ("Start", ("quick-start.md", "which-profile.md", "coming-from.md", "concepts.md", "decision.md", "glossary.md")),
     ("Placing", ("clients.md", "rpc.md", "profiles.md", "filters.md", "scores.md", "learning.md", "rebalancing.md",
                "draining.md", "classes.md", "over-commit.md", "writing-plugins.md")),
     ("Running", ("deploying.md", "settings.md", "operating.md", "sizing.md", "growth.md", "security.md",
                "upgrading.md", "ledger.md", "backup.md")),
     ("When it fails", ("failures.md", "runbook.md")),
     ("Reference", ("commands.md", "metrics.md")),
-    ("More", ("instances.md", "which-profile.md", "harder-worlds.md", "replay.md", "bridge.md", "kubernetes.md")),
+    ("More", ("instances.md", "harder-worlds.md", "replay.md", "bridge.md", "kubernetes.md")),
 )  # fmt: skip
 """The order of the pages. A page of docs/ that is not named here is under *More*."""
 STYLE = """
