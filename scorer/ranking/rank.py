@@ -137,7 +137,7 @@ class Decision:
             for term in self.terms:
                 term.machines.feasible = feasible
                 if _among_feasible(term):
-                    term.machines.survey(self.refused)
+                    term.machines.find_means(self.refused)
             self._run(slice(0), self.scores)
             for term in late:
                 if term.use < 0:

@@ -49,12 +49,10 @@ class Seen:
         what_if = inputs.tables.what_if(inputs.overlay, snapshot)
         if what_if.overlay is not None or snapshot is not snapshot.origin:
             what_if.follow(table, snapshot)
-        found = Machines(table, what_if, snapshot, self._request, inputs.now_s)
-        found.query["stale_s"] = inputs.profile.stale_s
-        found.survey()
         if self._last_known is None:
-            self._last_known = is_silent(found.query)
-        found.last_known = found.query["last_known"] = self._last_known
+            self._last_known = is_silent(snapshot, inputs.profile.stale_s, inputs.now_s)
+        found = Machines(table, what_if, snapshot, self._request, inputs.now_s, last_known=self._last_known)
+        found.find_means()
         return found
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scorer.ranking.profiles.profile import Profile
 from scorer.snapshot.arrays import Floats
@@ -25,10 +24,19 @@ SILENT_SHARE = 0.9
 _INTERVALS_MAX = 3.0
 
 
-def is_silent(query: NDArray[np.void]) -> bool:
-    """Return whether the pipeline is silent, by what a decision found; False where no machine ever had data."""
-    known = int(query["known"])
-    return known > 0 and known - int(query["fresh"]) >= math.ceil(SILENT_SHARE * known)
+def stale_machines(snapshot: Snapshot, stale_s: float, now_s: float) -> int:
+    """Return how many machines with data have none that is younger than ``stale_s``."""
+    old = int(np.count_nonzero(snapshot.seen_at < now_s - stale_s))
+    return old - (len(snapshot) - snapshot.machines_with_data)
+
+
+def is_silent(snapshot: Snapshot, stale_s: float, now_s: float) -> bool:
+    """Return whether the pipeline is silent; False where no machine ever had data."""
+    known = snapshot.machines_with_data
+    enough = math.ceil(SILENT_SHARE * known)
+    if not known or stale_machines(snapshot, stale_s, now_s) < enough:
+        return False
+    return known - int(np.count_nonzero(now_s <= fresh_until_s(snapshot, stale_s))) >= enough
 
 
 def any_fresh(snapshot: Snapshot, profile: Profile, now_s: float) -> bool:

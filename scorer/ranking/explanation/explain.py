@@ -23,6 +23,7 @@ from scorer.ranking.inputs import quiet
 from scorer.ranking.ranking import Ranking
 from scorer.ranking.scores.apart import Apart
 from scorer.ranking.scores.spread import Spread
+from scorer.ranking.staleness import stale_machines
 
 
 def summary(ranking: Ranking) -> str:
@@ -40,12 +41,13 @@ def warnings(ranking: Ranking, row: int | None) -> list[str]:
     """Return the warnings about the data behind an answer that chooses the machine in ``row`` (None: no machine)."""
     machines, stale_s = ranking.machines, ranking.profile.stale_s
     now_s, fleet = machines.now_s, len(machines)
-    newest_s = now_s - float(machines.query["newest_at"])
-    known, stale, warming = (int(machines.query[name]) for name in ("known", "stale", "warming"))
+    snapshot, warming = machines.snapshot, machines.table.warming
+    stale = stale_machines(snapshot, stale_s, now_s)
     found = [f"no machine has the label {topology!r}, which a rule looks at" for topology in sorted(_unknown(ranking))]
     if machines.requests_alone:
         found.append(f"no machine has data younger than {stale_s:g} s: ranked by requests alone")
     elif machines.last_known:
+        known, newest_s = snapshot.machines_with_data, now_s - snapshot.newest_at
         aged = f"{stale} of {known} machines have stale data, the newest {newest_s:.0f} s old"
         return [*found, f"{aged}: ranked by the last known load and what was placed since"]
     elif row is not None:

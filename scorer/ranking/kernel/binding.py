@@ -27,9 +27,9 @@ TIE = 1e-9
 """Totals in the same whole number of these are equal."""
 
 _FUNCTIONS = {
-    "begin": 1, "plugin_number": 3, "make_rows": 11, "expected": 4, "evaluate": 7, "explain": 5, "survey": 6, "ask": 3,
-    "compare": 4, "finish": 9, "best_among": 7, "place_copies": 16,
-    "explain_all": 5, "room": 9,
+    "begin": 1, "plugin_number": 3, "make_rows": 12, "add_up": 3, "expected": 4, "ask": 3, "fleet_means": 7,
+    "evaluate": 7, "explain": 5, "explain_all": 5, "compare": 4, "finish": 9, "best_among": 7, "place_copies": 16,
+    "room": 9,
 }  # fmt: skip
 """How many arguments each has."""
 
@@ -93,14 +93,17 @@ def make_rows(
     live: tuple[Integers, Integers],
     left: tuple[Integers, Integers],
     into: Sequence[NDArray[Any] | None],
+    load: NDArray[Any] | None = None,
 ) -> None:
     """Make the rows of some machines, at these places of ``into``: rows, more, and sums by class or None.
+
+    ``load``: the sums over all rows, to be kept right.
 
     ``live``, ``left``: the addresses of their instances and leavers, and [n + 1] where those of each machine begin.
     """
     _library.make_rows(
         address(making), machines.size, address(machines), address(places), address(live[0]), address(live[1]),
-        address(left[0]), address(left[1]), *(0 if one is None else address(one) for one in into),
+        address(left[0]), address(left[1]), *(0 if one is None else address(one) for one in (*into, load)),
     )  # fmt: skip
 
 
@@ -224,13 +227,20 @@ def ask(making: NDArray[Any], instance: NDArray[Any], query: NDArray[Any]) -> No
     _library.ask(address(making), address(instance), address(query))
 
 
-def survey(
-    rows: NDArray[Any], patched: NDArray[Any], patches: NDArray[Any], query: NDArray[Any],
+def add_up(rows: NDArray[Any], load: NDArray[Any]) -> None:
+    """Put the utilizations of all rows into the sums."""
+    _library.add_up(rows.size, address(rows), address(load))
+
+
+def fleet_means(
+    rows: NDArray[Any], patched: NDArray[Any], patches: NDArray[Any], load: NDArray[Any], query: NDArray[Any],
     refused: NDArray[np.int32] | None = None,
 ) -> None:  # fmt: skip
-    """Put into the query the mean utilizations of the fleet, and how old its data is (``survey`` in `evaluate.h`)."""
+    """Put into the query the mean utilizations of the fleet, or of the feasible machines (``evaluate.h``)."""
     among = 0 if refused is None else address(refused)
-    _library.survey(rows.size, address(rows), address(patched), address(patches), among, address(query))
+    _library.fleet_means(
+        rows.size, address(rows), address(patched), address(patches), among, address(load), address(query)
+    )
 
 
 def compare(refused: NDArray[np.int32], scores: Uses) -> None:

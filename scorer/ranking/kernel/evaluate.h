@@ -141,46 +141,26 @@ double explain(const Use *use, int64_t is_score, int64_t i, int64_t patch, doubl
     return (double)FILTERS[use->plugin].one(row, more, use->query, use->settings, x, said);
 }
 
-/* Put into the query the mean utilization of the fleet, and one by the number of machines, where it is known; with
-   ``refused`` those of the machines that are not refused. Without it also, of the machines with data: their number; how
-   many are fresh, the newest sample being at most stale_s or three intervals of the machine old; how many are stale, it
-   being older than stale_s; how many are warming; and when the newest sample of all was taken. */
-void survey(int64_t machines, const Row *rows, const Row *patched, const Patches *patches, const int32_t *refused,
-            Query *q) {
-    double sum[R] = {0}, count[R] = {0}, newest_at = -INFINITY;
-    int64_t known = 0, fresh = 0, stale = 0, warming = 0;
-    for (int64_t i = 0; i < machines; i++) {
-        const Row *m = rows + i;
-        if (refused && refused[i]) continue;
-        for (int r = 0; r < R; r++) {
-            double load = m->utilization[r];
-            sum[r] += or_zero(load);
-            count[r] += isnan(load) ? 0.0 : 1.0;
-        }
-        known += m->has_data;
-        fresh += m->has_data & (q->now <= m->seen_at + more_of(q->stale_s, 3.0 * or_zero(m->interval_s)));
-        stale += m->has_data & (m->seen_at < q->now - q->stale_s);
-        warming += m->has_data & m->warming;
-        newest_at = more_of(m->seen_at, newest_at);
-    }
+/* Put into the query the mean utilization of the fleet, and one by the number of machines, where it is known; ``load``:
+   its sums; with ``refused`` those of the machines that are not refused are added up. */
+void fleet_means(int64_t machines, const Row *rows, const Row *patched, const Patches *patches, const int32_t *refused,
+                 const Load *load, Query *q) {
+    Load now = {{0}, {0}};
+    if (!refused) now = *load;
+    for (int64_t i = 0; refused && i < machines; i++)
+        if (!refused[i]) add_load(&now, rows + i, 1.0);
     for (int64_t k = 0; k < patches->count; k++) {
         int64_t i = patches->index[k];
         if (refused && refused[i]) continue;
         for (int r = 0; r < R; r++) {
-            double load = patched[k].utilization[r], before = rows[i].utilization[r];
-            if (!isnan(load) && !isnan(before)) sum[r] += load - before;
+            double after = patched[k].utilization[r], before = rows[i].utilization[r];
+            if (!isnan(after) && !isnan(before)) now.sum[r] += after - before;
         }
     }
     for (int r = 0; r < R; r++) {
-        q->fleet_mean[r] = sum[r] / more_of(count[r], 1.0);
-        q->fleet_share[r] = 1.0 / more_of(count[r], 1.0);
+        q->fleet_mean[r] = now.sum[r] / more_of(now.count[r], 1.0);
+        q->fleet_share[r] = 1.0 / more_of(now.count[r], 1.0);
     }
-    if (refused) return;
-    q->known = known;
-    q->fresh = fresh;
-    q->stale = stale;
-    q->warming = warming;
-    q->newest_at = newest_at;
 }
 
 static void ends_of(int64_t machines, const int32_t *refused, const double *values, double *low, double *high) {

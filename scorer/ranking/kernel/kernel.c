@@ -90,7 +90,7 @@ const char *sources(void) { return SOURCES; }
 void begin(int64_t *sizes) {
     make_excess_table();
     const size_t all[] = {sizeof(Row),    sizeof(More), sizeof(ByClass), sizeof(Instance), sizeof(Query),
-                          sizeof(Making), sizeof(Use),  sizeof(Patches), sizeof(Model)};
+                          sizeof(Making), sizeof(Load), sizeof(Use),  sizeof(Patches), sizeof(Model)};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) sizes[k] = (int64_t)all[k];
 }
 
@@ -107,15 +107,24 @@ int64_t plugin_number(const char *name, int64_t is_score, int64_t *size) {
     return -1;
 }
 
-/* Make the rows of some machines: of the instances live[ends[k] .. ends[k + 1]] and the leavers left[...], at places. */
+/* Make the rows of some machines: of the instances live[ends[k] .. ends[k + 1]] and the leavers left[...], at places.
+   load: null, or the sums of these rows, which they are in already. */
 void make_rows(const Making *m, int64_t count, const int64_t *machines, const int64_t *places,
                const Instance *const *live, const int64_t *ends, const Instance *const *left, const int64_t *gone_ends,
-               Row *rows, More *more, ByClass *by) {
+               Row *rows, More *more, ByClass *by, Load *load) {
     for (int64_t k = 0; k < count; k++) {
         There there = {live + ends[k], left + gone_ends[k], ends[k + 1] - ends[k], gone_ends[k + 1] - gone_ends[k]};
         int64_t at = places[k];
+        if (load) add_load(load, rows + at, -1.0);
         make_row(m, machines[k], &there, rows + at, more + at, by ? by + at : NULL);
+        if (load) add_load(load, rows + at, 1.0);
     }
+}
+
+/* Put into load the sums of all rows. */
+void add_up(int64_t machines, const Row *rows, Load *load) {
+    *load = (Load){{0}, {0}};
+    for (int64_t i = 0; i < machines; i++) add_load(load, rows + i, 1.0);
 }
 
 /* Put into the query what a request asks for; `Machines.query` adds when and where. */

@@ -51,9 +51,8 @@ BY_CLASS = struct(
 )  # fmt: skip
 QUERY = struct(
     amounts=("f8", R), expected=("f8", R), limits=("f8", R), deviation=("f8", R), fleet_mean=("f8", R),
-    fleet_share=("f8", R), maxmemory="f8", now="f8", stale_s="f8", newest_at="f8", known="i8", fresh="i8", stale="i8",
-    warming="i8", machine="i8", priority_class="i4", last_known="?", requests_alone="?", missing=("?", R),
-    declared=("?", R),
+    fleet_share=("f8", R), maxmemory="f8", now="f8", machine="i8", priority_class="i4", last_known="?",
+    requests_alone="?", missing=("?", R), declared=("?", R),
 )  # fmt: skip
 ESTIMATE = struct(
     base="i4", learned="i4", groups="i8", factor=("f8", R), fallback=("f8", R), unit=("f8", R), parts=("f8", R),
@@ -65,13 +64,14 @@ MAKING = struct(
     since="u8", recent="u8", usual="u8", day_start=("f8", _D), day_end=("f8", _D), credits="i4", debits="i4",
     by_reports="i4", requests_alone="i4", figures="i8",
 )  # fmt: skip
+LOAD = struct(sum=("f8", R), count=("f8", R))
 USE = struct(
     rows="u8", more="u8", patched_rows="u8", patched_more="u8", query="u8", settings="u8", columns="u8", width="i8",
     plugin="i8", code="i8", inner="i8", how="i8", weight="f8", slope="f8", start="f8", raw="u8", own="u8",
 )  # fmt: skip
 PATCHES = struct(count="i8", index="u8")
 MODEL = struct(making="u8", rows="u8", more="u8", patched_rows="u8", patched_more="u8", query="u8")
-STRUCTS = (ROW, MORE, BY_CLASS, INSTANCE, QUERY, MAKING, USE, PATCHES, MODEL)
+STRUCTS = (ROW, MORE, BY_CLASS, INSTANCE, QUERY, MAKING, LOAD, USE, PATCHES, MODEL)
 """In the order in which the library tells their sizes."""
 
 NONE = struct(none="i8")

@@ -88,19 +88,31 @@ typedef struct {
     uint8_t missing[R];
 } Instance;
 
-/* The request, and the fleet as it finds it, under one load model. */
+/* The utilizations that are known, added up over all machines: kept with the rows, so that no decision reads all. */
+typedef struct {
+    double sum[R], count[R];
+} Load;
+
+/* The request, under one load model. */
 typedef struct {
     double amounts[R], expected[R], limits[R];
     double deviation[R];                  /* of its usage, as learned; NaN where it is not */
     double fleet_mean[R], fleet_share[R]; /* of the utilizations known: the mean, and one by their number */
-    double maxmemory, now, stale_s;
-    double newest_at;                     /* time of the newest sample, -infinity without any */
-    int64_t known, fresh, stale, warming; /* machines with data, and of them: see `survey` */
-    int64_t machine;                      /* the row of the machine that it names, -1 without */
+    double maxmemory, now;
+    int64_t machine; /* the row of the machine that it names, -1 without */
     int32_t priority_class;
     uint8_t last_known, requests_alone;
     uint8_t missing[R], declared[R]; /* whether it gives no amount, and whether it says what it will use */
 } Query;
+
+/* Add the utilizations of a machine, or take them away. */
+static inline void add_load(Load *load, const Row *m, double times) {
+    for (int r = 0; r < R; r++) {
+        if (isnan(m->utilization[r])) continue;
+        load->sum[r] += times * m->utilization[r];
+        load->count[r] += times;
+    }
+}
 
 /* Maximum and minimum of numbers that are not NaN: the library's mind NaN and cost three times as much. */
 static inline double more_of(double a, double b) { return a > b ? a : b; }

@@ -21,7 +21,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Facet, facets_of
 from scorer.ledger.view.slots import request_record
 from scorer.ranking.estimates.estimate import Estimate
-from scorer.ranking.kernel.binding import ask, survey
+from scorer.ranking.kernel.binding import ask, fleet_means
 from scorer.ranking.kernel.layout import DAYS, QUERY, STATISTICS
 from scorer.ranking.machines.table import Table
 from scorer.ranking.machines.what_if import WhatIf
@@ -138,9 +138,10 @@ class Machines:
         found["machine"] = self.roster.index.get(self.request.machine, -1) if self.request.machine else -1
         return found
 
-    def survey(self, refused: NDArray[np.int32] | None = None) -> None:
-        """Put into the query the fleet's means and the age of its data; ``refused``: the feasible machines' means."""
-        survey(self.table.rows, self.what_if.rows(self.table)[0], self.what_if.struct, self.query, refused)
+    def find_means(self, refused: NDArray[np.int32] | None = None) -> None:
+        """Put into the query the fleet's mean utilizations; ``refused``: those of the feasible machines."""
+        table, patched = self.table, self.what_if.rows(self.table)[0]
+        fleet_means(table.rows, patched, self.what_if.struct, table.load, self.query, refused)
 
     @property
     def amounts(self) -> Floats:

@@ -27,8 +27,8 @@ from scorer.classes.class_usage import reported_usage
 from scorer.classes.reclaimed import highest, predicted
 from scorer.ledger.view.residents import Residents
 from scorer.ranking.estimates.estimate import Estimate
-from scorer.ranking.kernel.binding import make_rows, point
-from scorer.ranking.kernel.layout import BY_CLASS, CREDITS, DAYS, MAKING, MORE, ROW, STATISTICS
+from scorer.ranking.kernel.binding import add_up, make_rows, point
+from scorer.ranking.kernel.layout import BY_CLASS, CREDITS, DAYS, LOAD, MAKING, MORE, ROW, STATISTICS
 from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
@@ -82,6 +82,10 @@ class Table:
         if "prod" in needs:
             self._measured["prod"] = np.empty((machines, windows, _R))
         self.more["statistics"] = self.more["prod"] = np.nan
+        self.load = np.zeros((), LOAD)
+        """The sums of the rows' utilizations."""
+        self.warming = 0
+        """How many machines with data are warming."""
         self._make_struct()
 
     def _make_struct(self) -> None:
@@ -118,6 +122,12 @@ class Table:
             make_rows(self.making, machines, machines, (live[0], ends), (left[0], gone), self.records)
             yield
         del kept
+        self._add_up()
+
+    def _add_up(self) -> None:
+        """Add up all rows anew: what each change has added and taken away is rounded each time."""
+        add_up(self.rows, self.load)
+        self.warming = int(np.count_nonzero(self.rows["warming"] & self.rows["has_data"]))
 
     @property
     def records(self) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void] | None]:
@@ -146,7 +156,9 @@ class Table:
         if touched:
             rows = list(touched)
             at = np.array(rows, np.int64)
-            make_rows(self.making, at, at, *self.residents.on(rows), self.records)
+            make_rows(self.making, at, at, *self.residents.on(rows), self.records, self.load)
+        if snapshot is not before:
+            self._add_up()
         return True
 
     def may_follow(self, snapshot: Snapshot, estimate: Estimate, days: Floats, needs: Needs) -> bool:
