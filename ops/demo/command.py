@@ -95,7 +95,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
             )
             console.rule("one stack, as processes of this machine")
             with stack:
-                Demo(settings, stack, console, environ).run()
+                Demo(settings, stack, console).run()
                 interrupts.started()
                 pids = [process.pid for process in stack.supervisor.processes]
             left = [pid for pid in pids if Path(f"/proc/{pid}").exists()]
@@ -116,9 +116,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 class Demo:
     """The scenes, in order."""
 
-    def __init__(self, settings: DemoSettings, stack: Stack, console: Console, environ: Mapping[str, str]) -> None:
+    def __init__(self, settings: DemoSettings, stack: Stack, console: Console) -> None:
         self._settings = settings
-        self._environ = environ
         self._stack = stack
         self._console = console
         self._redis, self._wire = redis.Redis.from_url(stack.redis_url), Wire({"url": stack.redis_url})
@@ -236,7 +235,7 @@ class Demo:
     def hot_machine(self) -> None:
         """Overload a machine and reduce its load by a plan of moves."""
         self._scene("a hot machine, cooled by a plan: windward rebalance")
-        scene = HotMachine(self._client, self._stack.redis_url, self._settings.prefix, self._environ)
+        scene = HotMachine(self._client, self._stack.redis_url, self._settings.prefix, self._stack.environ)
         scene.run(self._fleet(), self._screen, self._print)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
 from msgspec import Meta
 
-from schemas.process.connections import KafkaSettings, PipelineSettings, RedisSettings
+from schemas.process.connections import KafkaSettings, PipelineSettings, RedisSettings, check_redis_url
 from schemas.process.settings import setting
 
 Port = Annotated[int, Meta(ge=0, le=65_535)]
@@ -17,10 +17,16 @@ Count = Annotated[int, Meta(ge=0, le=1_000)]
 
 @dataclass(frozen=True, kw_only=True)
 class StackSettings(PipelineSettings):
-    """Run the whole stack on this machine until Ctrl-C."""
+    """Run the whole stack on this machine until Ctrl-C.
 
-    kafka: str = setting("", "brokers to use, HOST:PORT separated by commas; default: one is started here")
-    redis_url: str = setting("", "server to use, URL without password; default: a Valkey is started here")
+    Variables such as WINDWARD_REDIS_URL name the fleet that this shell asks. They do not name the one that is started
+    here: otherwise simulated machines would join it.
+    """
+
+    kafka: str = setting("", "brokers to use, HOST:PORT separated by commas; default: one is started here", own=True)
+    redis_url: str = setting("", "server to use, URL without password; default: a Valkey is started here", own=True)
+    windows_url: str = setting("", "server of the windows, if they have one of their own", own=True)
+    ledger_url: str = setting("", "server of the ledger, if it has one of its own", own=True)
     kafka_port: Port = setting(9092, "port of the broker that is started; 0: any free one")
     redis_port: Port = setting(6379, "port of the Valkey that is started; 0: any free one")
     metrics_port: Port = setting(9464, "first port looked at for the processes' metrics pages")
@@ -48,3 +54,13 @@ class StackSettings(PipelineSettings):
         if self.redis_url:
             RedisSettings.__post_init__(self)
         self.check_windows_url()
+        if self.ledger_url:
+            check_redis_url("ledger_url", self.ledger_url)
+
+    def for_own_servers(self) -> Self:
+        """Return the settings without user and TLS for the servers that are started here; a password they get."""
+        return replace(
+            self,
+            redis_username=self.redis_username if self.redis_url else None,
+            kafka_security=self.kafka_security if self.kafka else "PLAINTEXT",
+        )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import socket
 import sys
 import time
@@ -17,7 +18,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import IO, Self, get_args
+from typing import IO, Any, Self, get_args
 
 import redis
 from kafka.errors import KafkaError
@@ -49,14 +50,14 @@ class Stack(StartedByWith):
     def __init__(
         self, settings: StackSettings, environ: Mapping[str, str], say: Callable[[str], None] = lambda _: None
     ) -> None:
-        self.settings = settings
+        self.settings = settings.for_own_servers()
         self.supervisor = Supervisor(say)
         self.kafka = settings.kafka
         self.redis_url = settings.redis_url
         self.pages: dict[str, int] = {}
         """Port of each process's metrics page."""
         self._say = say
-        self._environ = dict(environ)
+        self._given = dict(environ)
         self._broker: LocalBroker | None = None
         self._valkey: LocalValkey | None = None
         self.prometheus: LocalPrometheus | None = None
@@ -69,6 +70,7 @@ class Stack(StartedByWith):
             self._take_state_dir()
             self._check_redis()
             self._start_servers()
+            self._check_fleet()
             self._make_topics()
             self._start_processes()
         except BaseException:
@@ -95,6 +97,13 @@ class Stack(StartedByWith):
         if self.prometheus:
             found.append(("Prometheus", self.prometheus.url, str(self.prometheus.log)))
         return found
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of the processes: what was given, with the servers of this stack and how they are reached."""
+        shared = {field.name: getattr(self.settings, field.name) for field in fields(PipelineSettings)}
+        shared |= {"kafka": self.kafka, "redis_url": self.redis_url, "ledger_url": self.settings.ledger_url}
+        return self._given | {f"WINDWARD_{name.upper()}": str(value or "") for name, value in shared.items()}
 
     # ---- steps of the start
 
@@ -141,6 +150,23 @@ class Stack(StartedByWith):
             self.supervisor.add([self._valkey], time.monotonic())
             self.redis_url = self._valkey.start().url
             self._say(f"Valkey on {self.redis_url}")
+
+    def _check_fleet(self) -> None:
+        """Refuse a folder with more simulated machines than are started: they would be silent in every answer."""
+        if not self._valkey:
+            return
+        names = self.settings.names
+        with connected(redis.Redis, self.redis_url, password=self.settings.redis_password) as server:
+            partitions: Any = server.get(names.partitions) or 0
+            known = {name.decode() for number in range(int(partitions)) for name in server.hkeys(names.facts(number))}
+        simulated = [int(found[1]) for name in known if (found := re.fullmatch(r"sim-(\d{5,})", name))]
+        if (most := max(simulated, default=0)) > self.settings.machines:
+            folder = self.settings.state_dir
+            raise LocalError(
+                f"machines: {folder} has the data of {most:,} simulated machines, and {self.settings.machines:,} are "
+                f"started: the others would be silent; give --machines {most} or another --state-dir, "
+                f"or begin anew: rm -r {folder}"
+            )
 
     def _make_topics(self) -> None:
         shared = {field.name: getattr(self.settings, field.name) for field in fields(KafkaSettings)}
@@ -212,17 +238,10 @@ class Stack(StartedByWith):
             name,
             [sys.executable, "-P", "-m", "ops.cli.main", command, *map(str, [*arguments, *page])],
             log=self.settings.state_dir / f"{name}.log",
-            environ=self._shared_environ(),
+            environ=self.environ,
             ready=lambda: name not in self.pages or says_ready(self.pages[name]),
             ready_deadline_s=READY_DEADLINE_S,
         )
-
-    def _shared_environ(self) -> dict[str, str]:
-        """Return the environment of the processes: this one's, with the settings that all share."""
-        shared = {field.name: getattr(self.settings, field.name) for field in fields(PipelineSettings)}
-        shared |= {"kafka": self.kafka, "redis_url": self.redis_url}
-        given = {f"WINDWARD_{name.upper()}": str(value) for name, value in shared.items() if value is not None}
-        return self._environ | given
 
 
 def says_ready(port: int) -> bool:

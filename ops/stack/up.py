@@ -16,6 +16,7 @@ from rich.console import Console
 from ops.stack.servers.process import LocalError
 from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
+from schemas.process.connections import KafkaSettings, RedisSettings
 from schemas.process.settings import load_settings, setting
 from schemas.process.signals import Stop
 from schemas.process.tables import Column, screen, table
@@ -29,7 +30,8 @@ ANSWER_S = 10.0
 class UpSettings(StackSettings):
     """Run the whole stack on this machine until Ctrl-C.
 
-    A broker and a Valkey are started unless --kafka and --redis-url name some. A process that ends is started again.
+    A broker and a Valkey are started unless the flags --kafka and --redis-url name some: WINDWARD_REDIS_URL and
+    WINDWARD_KAFKA name whom this shell asks, and are not read. A process that ends is started again.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -81,7 +83,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     interrupts = Interrupts()
     try:
         with Stack(settings, environ, say) as stack:
-            unfit = await_data(stack, settings, say)
+            unfit = await_data(stack, stack.settings, say)
             interrupts.started()
             announce(stack, settings, unfit)
             while not interrupts.wait(WATCH_S):
@@ -96,7 +98,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     return 0
 
 
-def await_data(stack: Stack, settings: UpSettings, say: Callable[[str], None]) -> str:
+def await_data(stack: Stack, settings: StackSettings, say: Callable[[str], None]) -> str:
     """Wait until each machine has data; return why none of them takes an instance, "" when one does."""
     machines = settings.machines + settings.agent
     if not (machines and settings.streams and settings.scorers):
@@ -115,10 +117,12 @@ def announce(stack: Stack, settings: UpSettings, unfit: str) -> None:
         return
     columns = [Column(title, left=True) for title in ("what", "address", "log")]
     print(table(columns, [list(row) for row in stack.rows()], screen()))  # noqa: T201
-    where = "" if stack.redis_url == "redis://127.0.0.1:6379/0" else f" --redis-url {stack.redis_url}"
-    where += "" if settings.prefix == UpSettings.prefix else f" --prefix {settings.prefix}"
+    asked = {"REDIS_URL": stack.redis_url, "KAFKA": stack.kafka, "PREFIX": settings.prefix}
+    usual = {"REDIS_URL": RedisSettings.redis_url, "KAFKA": KafkaSettings.kafka, "PREFIX": RedisSettings.prefix}
+    if other := [f"WINDWARD_{name}={value}" for name, value in asked.items() if value != usual[name]]:
+        print("first: export " + " ".join(other))  # noqa: T201
     state = f"no machine takes an instance now: {unfit}\nlater" if unfit else "ready"
-    print(f"{state}: windward place --cpu 2 --memory 10G{where}   (Ctrl-C stops everything)", flush=True)  # noqa: T201
+    print(f"{state}: windward place --cpu 2 --memory 10G   (Ctrl-C stops everything)", flush=True)  # noqa: T201
 
 
 PATIENCE_S = 60.0

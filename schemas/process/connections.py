@@ -48,7 +48,7 @@ def check_tls_files(settings: CommonSettings, end: str) -> None:
     """Refuse certificate files of one end that are not there, and a key without a certificate; raises ValueError."""
     files = {name: getattr(settings, f"{end}_tls_{name}_file") for name in ("ca", "cert", "key")}
     for name, path in files.items():
-        if path is not None and not Path(path).is_file():
+        if path and not Path(path).is_file():
             raise ValueError(f"{end}_tls_{name}_file: there is no file {path!r}")
     if files["key"] and not files["cert"]:
         raise ValueError(f"{end}_tls_key_file: {end}_tls_cert_file is required beside it")

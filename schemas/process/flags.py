@@ -160,10 +160,10 @@ def owner(cls: type, name: str) -> type:
 def has_variable(cls: type, name: str, field: dataclasses.Field[Any]) -> bool:
     """Return whether a variable gives a setting.
 
-    None gives an argument, nor, of one call, what a process on the same host has under the same name. Otherwise the
-    agent's WINDWARD_MACHINE would choose the machine that `windward place` asks for.
+    None gives an argument, nor a setting with ``own``, nor, of one call, what a process on the same host has under the
+    same name. Otherwise the agent's WINDWARD_MACHINE would choose the machine that `windward place` asks for.
     """
-    if field.metadata.get("positional"):
+    if field.metadata.get("positional") or field.metadata.get("own"):
         return False
     return not (name in OF_PROCESSES and getattr(owner(cls, name), "ONE_CALL", False))
 

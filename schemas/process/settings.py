@@ -48,7 +48,8 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **more: Any) -> 
 
     Also ``group=...``, its group in the help; ``optional_value=True``, a flag that may stand without a value, which
     then is the empty text; ``duration=True``, a time in seconds whose name does not end in ``_s``; ``short="-o"``, a
-    second flag; ``process=True``, of processes: the help of a single call does not list it.
+    second flag; ``process=True``, of processes: the help of a single call does not list it; ``own=True``, neither a
+    variable nor the table ``[all]`` gives it, since there it is about another command.
     """
     factory = {"default": default}
     if isinstance(default, dict | list):
@@ -149,7 +150,7 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 
 def _from_file(
-    path: Path, command: str, fields: Mapping[str, object], table_fields: Iterable[str]
+    path: Path, command: str, fields: Mapping[str, dataclasses.Field[Any]], table_fields: Iterable[str]
 ) -> dict[str, tuple[Any, str]]:
     """Read the command's table and ``[all]``; a key the command's own table should not have is an error."""
     tables = read_tables(path)
@@ -164,7 +165,7 @@ def _from_file(
         key: (value, f"[{table}] of {path}")
         for table in ("all", command)
         for key, value in tables.get(table, {}).items()
-        if key in fields
+        if key in fields and not (table == "all" and fields[key].metadata.get("own"))
     }
 
 

@@ -98,8 +98,16 @@ def test_up_interrupted_before_it_is_ready_exits_130(tmp_path: Path, number: sig
 
 
 def test_up_places_restarts_what_dies_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    """The stack answers; a scorer killed with -9 is started again; SIGTERM ends all with exit code 0."""
-    with up(tmp_path, *ANY_PORTS, "--machines", "20", "--backfill-s", "600") as (process, addresses):
+    """The stack answers; a scorer killed with -9 is started again; SIGTERM ends all with exit code 0.
+
+    The servers that this shell asks, and its user there, are not those of the stack. A smaller fleet in the same folder
+    is refused.
+    """
+    asked = {f"WINDWARD_{name}_URL": f"redis://127.0.0.1:{free_port()}/0" for name in ("REDIS", "LEDGER", "WINDOWS")}
+    asked |= {"WINDWARD_KAFKA": f"127.0.0.1:{free_port()}", "WINDWARD_KAFKA_SECURITY": "SASL_PLAINTEXT"}
+    asked |= {"WINDWARD_KAFKA_SASL_USERNAME": "doctor", "WINDWARD_KAFKA_SASL_PASSWORD": "secret"}
+    asked |= {"WINDWARD_REDIS_USERNAME": "operator"}
+    with up(tmp_path, *ANY_PORTS, "--machines", "20", "--backfill-s", "600", **asked) as (process, addresses):
         with Client(addresses["redis_url"], timeout_s=60) as client:
             assert all_fresh(client, 20), "up says ready when each machine is known by a recent sample"
             assert client.place(cpu=1, memory="1G", id="first")["placed"][0]["state"] == "reserved"
@@ -113,6 +121,11 @@ def test_up_places_restarts_what_dies_and_leaves_nothing_behind(tmp_path: Path) 
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
         assert gone(pids)
+    smaller = ["up", "--state-dir", str(tmp_path / "state"), *ANY_PORTS, "--machines", "7"]
+    refused = subprocess.run([*WINDWARD, *smaller], capture_output=True, text=True, env=environ(), check=False)
+    assert refused.returncode == 1
+    assert "state has the data of 20 simulated machines, and 7 are started" in refused.stderr.splitlines()[-1]
+    assert "give --machines 20 or another --state-dir, or begin anew: rm -r " in refused.stderr
 
 
 @pytest.mark.slow
