@@ -1,24 +1,21 @@
 """From the end of a sample's interval to its being visible in an answer, under a fleet's load.
 
-    python -m tests.bench.bench_age [--machines 5000] [--interval-s 10] [--probes 200] [--against TREE] [--pairs 2]
+    python -m tests.bench.bench_age [--machines 5000] [--interval-s 10] [--probes 200]
 
 A broker, a Valkey, one stream worker and one scorer run on this machine, with a fleet that publishes. Probe samples are
 published one after another, stamped with the moment they are sent, and the scorer is asked about their machine until it
 answers with that sample; the age also holds the asking. Prints p50, p99 and the largest, the processor share of each
 process, and the bytes a second that Valkey receives. The floor is beside them: how long the same samples take through
-the broker alone, from a producer to a bare consumer of their partition, under the same load. ``--against`` measures
-another checkout in turn with this one, and prints the ratios of this one to it.
+the broker alone, from a producer to a bare consumer of their partition, under the same load.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 import time
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 import psutil
@@ -33,16 +30,13 @@ from scorer.client import Client, WindwardError
 from streams.worker.topics import TopicSettings, ensure_topics
 from tests.support.pipeline import await_condition
 
-THIS = Path(__file__).resolve().parents[2]
 Figures = dict[str, float]
 
 
-def windward(tree: Path, name: str, folder: Path, *arguments: str) -> LocalProcess:
-    """Start one of the processes of a checkout."""
-    module = "ops.cli.main" if (tree / "ops" / "cli").is_dir() else "ops.cli"
-    command = [sys.executable, "-c", f"import sys; from {module} import main; sys.exit(main())", name, *arguments]
-    environ = {**os.environ, "PYTHONPATH": str(tree), "PYTHONSAFEPATH": "1"}  # not the folder it is started in
-    return LocalProcess(name, command, log=folder / f"{name}.log", environ=environ).spawn()
+def windward(name: str, folder: Path, *arguments: str) -> LocalProcess:
+    """Start one of the processes."""
+    command = [sys.executable, "-m", "ops.cli.main", name, *arguments]
+    return LocalProcess(name, command, log=folder / f"{name}.log").spawn()
 
 
 def probe_ages(client: Client, producer: KafkaProducer, probes: int, pause_s: float) -> np.ndarray:
@@ -88,17 +82,17 @@ def newest_at(client: Client) -> float:
         return 0.0
 
 
-def measure(machines: int, interval_s: int, probes: int, tree: Path = THIS) -> Figures:
-    """Run the pipeline of a checkout and return the figures."""
+def measure(machines: int, interval_s: int, probes: int) -> Figures:
+    """Run the pipeline and return the figures."""
     folder = Path(tempfile.mkdtemp(prefix="windward-age-"))
     with LocalBroker() as broker, LocalValkey(directory=folder) as valkey:
         ensure_topics(TopicSettings(kafka=broker.address))
         to_kafka, to_redis = ("--kafka", broker.address), ("--redis-url", valkey.url)
         sizes = ("--machines", str(machines), "--interval-s", str(interval_s))
         processes = [
-            windward(tree, "stream", folder, *to_kafka, *to_redis, "--session-timeout-s", "6"),
-            windward(tree, "scorer", folder, *to_redis),
-            windward(tree, "fleet", folder, *to_kafka, *sizes),
+            windward("stream", folder, *to_kafka, *to_redis, "--session-timeout-s", "6"),
+            windward("scorer", folder, *to_redis),
+            windward("fleet", folder, *to_kafka, *sizes),
         ]
         try:
             with (
@@ -133,32 +127,15 @@ def measure(machines: int, interval_s: int, probes: int, tree: Path = THIS) -> F
 
 
 def main() -> None:
-    """Print the figures of this checkout, and their ratios to another's."""
+    """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, default=5000)
     parser.add_argument("--interval-s", type=int, default=10)
     parser.add_argument("--probes", type=int, default=200)
-    parser.add_argument("--against", type=Path, help="a source tree of the other commit")
-    parser.add_argument("--pairs", type=int, default=2)
     options = parser.parse_args()
     print(f"{options.machines} machines every {options.interval_s} s, {options.probes} probes (goal p99 250 ms)")
-    if options.against is None:
-        print(in_words(measure(options.machines, options.interval_s, options.probes)))
-        return
-    pairs = []
-    for _ in range(options.pairs):
-        sizes = (options.machines, options.interval_s, options.probes)
-        pairs.append([measure(*sizes, tree) for tree in (options.against.resolve(), THIS)])
-        print("\n".join(f"{side:6}{in_words(found)}" for side, found in zip(("other", "this"), pairs[-1], strict=True)))
-    ratios = {name: median(this[name] / other[name] for other, this in pairs) for name in pairs[0][0]}
-    print("ratio " + ", ".join(f"{name.rpartition(' ')[0]} {ratio:.2f}" for name, ratio in ratios.items()))
-
-
-def in_words(figures: Figures) -> str:
-    """Return the figures as one line."""
-    return ", ".join(
-        f"{name.rpartition(' ')[0]} {value:.1f} {name.rpartition(' ')[2]}" for name, value in figures.items()
-    )
+    figures = measure(options.machines, options.interval_s, options.probes)
+    print(", ".join(f"{name} {value:.1f}" for name, value in figures.items()))
 
 
 def known(client: Client) -> int:

@@ -39,7 +39,7 @@ from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages, UsageTable
-from tests.bench.bench_decision import NOW_S, bare_pass, fleet_table
+from tests.bench.fleet_tables import NOW_S, bare_s, fleet_table
 
 PASSES_MAX = 1_000
 PARTITIONS = 8
@@ -126,11 +126,7 @@ def main() -> int:
         sums("new pairs", snapshot)
         ledger.apply(msgspec.structs.replace(fleet.placed[2 * options.machines], id=f"new{number}"))
         sums("after a placing", snapshot)
-        bare = bare_pass(snapshot)
-        begin = time.process_time()
-        for _ in range(100):
-            bare()
-        times["bare"].append((time.process_time() - begin) / 100)
+        times["bare"].append(bare_s(snapshot))
     middle = {case: median(each) for case, each in times.items()}
     found: dict[str, Any] = {f"{case}, bare passes": round(value / middle["bare"]) for case, value in middle.items()}
     found |= {f"{case}, ms": round(1000 * value, 2) for case, value in middle.items()}

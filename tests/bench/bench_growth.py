@@ -34,13 +34,12 @@ from ops.stack.servers.broker import LocalBroker
 from ops.stack.servers.valkey import LocalValkey
 from tests.bench.bench_age import measure as measure_ages
 from tests.bench.bench_batches import batch
-from tests.bench.bench_decision import bare_pass
-from tests.bench.bench_fold import publish
-from tests.bench.bench_fold import run as run_worker
 from tests.bench.bench_mixed import MixedLoad, decisions_alone, echo_on
+from tests.bench.fleet_tables import bare_pass
 from tests.bench.fleet_writer import WindowWriter
 from tests.bench.pairs import HERE, Figures
 from tests.bench.rig import own_rig
+from tests.bench.stream_worker import publish, run_worker
 
 PAGE = HERE / "docs" / "growth.md"
 BEGIN, END = "<!-- measured: written by make growth -->\n", "<!-- end of what was measured -->\n"

@@ -1,6 +1,6 @@
-"""What plans over a large fleet cost: draining machines, emptying the cheapest ones, wanted instances, a mix.
+"""What plans over a large fleet cost: moves off hot machines, draining, emptying the cheapest, wanted instances, a mix.
 
-    python -m tests.bench.bench_planning [--machines 5000] [--instances 100000]
+    python -m tests.bench.bench_planning [--machines 5000] [--instances 100000] [--moves 500]
 
 In processor time of one process, with the default profile and all filters, each from a snapshot and a ledger of which
 nothing is kept. Compared with bare numpy passes (mean, std, argmax) in the same run. Prints one JSON object; exit code
@@ -14,13 +14,19 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 
+import numpy as np
+
+from schemas.resources import RESOURCES
 from schemas.rpc.request import Request, read_request
+from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.trial import Trial
+from scorer.planning.balance.by_overload import rebalance
 from scorer.planning.capacity.mix import mix_of
 from scorer.planning.capacity.mix_room import mix_room
 from scorer.planning.drain.consolidate import consolidate
@@ -28,11 +34,40 @@ from scorer.planning.drain.drain import drain
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot
-from tests.bench.bench_decision import NOW_S, bare_pass, fleet_table
-from tests.bench.bench_rebalance import instances
+from tests.bench.fleet_tables import NOW_S, WINDOWS_S, bare_s, fleet_table
 
 SECONDS_MAX = 2.0
+
+
+def hot_table(machines: int, hot: float = 0.05) -> WindowTable:
+    """Return the fleet of the other benches, with one machine in twenty near its limit."""
+    table = fleet_table(machines)
+    columns = dict(table.columns)
+    near = np.random.default_rng(1).random(machines) < hot
+    for name in ("mean", "std", "max", "percentile"):
+        columns[name] = columns[name].copy()
+    columns["mean"][..., near] = 0.93 * columns["capacity"][:, near]
+    columns["std"][..., near] = 0.05 * columns["capacity"][:, near]
+    header = Header(machines=machines, windows_s=WINDOWS_S, columns=[])
+    return decode_table(encode_table(header, columns, "\n".join(table.machines).encode()))
+
+
+def instances(names: tuple[str, ...], count: int) -> list[Instance]:
+    """Return so many confirmed instances of different sizes, spread over the machines."""
+    cpu = np.random.default_rng(2).uniform(0.2, 4.0, count)
+    return [
+        Instance(
+            id=f"i{n}",
+            machine=names[n % len(names)],
+            state="confirmed",
+            amounts=tuple({"cpu": float(cpu[n]), "memory": 1e9}.get(resource, 0.0) for resource in RESOURCES),
+            started_at=NOW_S - 86_400,
+            reserved_at=NOW_S - 86_400,
+        )
+        for n in range(count)
+    ]
 
 
 def wanted(there: list[Instance], count: int) -> list[Request]:
@@ -55,12 +90,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--machines", type=int, default=5_000)
     parser.add_argument("--instances", type=int, default=100_000)
+    parser.add_argument("--moves", type=int, default=500)
     options = parser.parse_args()
+    hot = build_snapshot([hot_table(options.machines)], {}, {})
     snapshot = build_snapshot([fleet_table(options.machines)], {}, {})
     there = instances(snapshot.names, options.instances)
-    ledger, profile, bare = LedgerView(there), load_profiles().choose(), bare_pass(snapshot)
+    ledger, profile = LedgerView(there), load_profiles().choose()
+    moving = replace(profile.rebalance, moves_max=options.moves, gain_min=1e-4, hour_max=0.0)
+    rebalanced = replace(profile, rebalance=moving)
     names, requests = snapshot.names, wanted(there, 1000)
     actions: dict[str, Callable[[], object]] = {
+        "rebalance": lambda: len(rebalance(RankingInputs(hot, ledger, rebalanced, NOW_S, Tables())).steps),
         "drain 1 machine": lambda: len(drain(names[:1], RankingInputs(snapshot, ledger, profile, NOW_S)).moves),
         "drain 50 machines": lambda: len(drain(names[:50], RankingInputs(snapshot, ledger, profile, NOW_S)).moves),
         "consolidate 10": lambda: len(consolidate(10, RankingInputs(snapshot, ledger, profile, NOW_S)).machines),
@@ -77,10 +117,7 @@ def main() -> int:
             begin = time.process_time()
             action()
             times.append(time.process_time() - begin)
-            begin = time.process_time()
-            for _ in range(100):
-                bare()
-            bares.append((time.process_time() - begin) / 100)
+            bares.append(bare_s(snapshot))
         found[name] = {"s": median(times), "in bare passes": median(times) / median(bares), "found": count}
         missed += [name] if median(times) > SECONDS_MAX else []
     sys.stdout.write(json.dumps({**found, "missed": missed}, indent=2) + "\n")

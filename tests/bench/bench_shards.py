@@ -32,7 +32,7 @@ from scorer.wire import Wire
 from streams.fold.arrivals import Arrived
 from streams.worker.servers import ClusterServers, OneServer
 from streams.worker.store import Store
-from tests.bench.bench_flushes import full_partition
+from tests.bench.fleet_writer import WindowWriter
 from tests.conftest import start_valkey, stop
 from tests.support.clusters import Cluster
 from tests.support.pipeline import make_samples
@@ -112,12 +112,11 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, nargs="+", default=[1, 3])
     parser.add_argument("--rounds", type=int, default=10)
     given = parser.parse_args()
-    each = given.machines // given.partitions
     print(
         "| nodes | partitions | machines | keys | memory, MB | processor time a round, ms |\n|---|---|---|---|---|---|"
     )
     for count in given.nodes:
-        held = [full_partition(number, each, time.time() - 20) for number in range(given.partitions)]
+        held = WindowWriter(given.machines, time.time() - 20, partitions=given.partitions, whole=True).partitions
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             port = free_port()

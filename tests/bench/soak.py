@@ -30,7 +30,7 @@ from ops.stack.servers.process import LocalProcess, free_port
 from ops.stack.servers.valkey import LocalValkey
 from ops.stack.stack import listens
 from schemas.names import Names
-from tests.bench.bench_fold import publish_slots
+from tests.bench.stream_worker import publish_slots
 from tests.support.pipeline import Pipeline
 
 BACKLOG_MAX = 100_000

@@ -1,7 +1,6 @@
 """A worker that reads a topic to its end and says how fast: the real one, or one that does nothing with the messages.
 
-``null`` is the same Faust app with the same settings, loop and batch call, and replaces only what happens to a batch;
-``hopping`` keeps the statistics of one metric in Faust's own windows instead.
+``null`` is the same Faust app with the same settings, loop and batch call, and replaces only what happens to a batch.
 Prints one JSON line: messages, seconds and processor seconds between the first tenth and the end.
 """
 
@@ -9,19 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
+import subprocess
 import sys
 import time
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import uvloop
+from kafka import KafkaProducer
 from redis.asyncio import Redis
 
-from schemas.messages.sample import decode
+from schemas.messages.sample import encode
 from streams.state.partition import Partition
 from streams.worker.app import StreamApp
-from streams.worker.servers import OneServer, Servers
+from streams.worker.servers import OneServer
 from streams.worker.settings import StreamSettings
+from streams.worker.topics import TopicSettings, ensure_topics
+from tests.support.pipeline import make_samples
 
 
 class Timer:
@@ -72,48 +77,46 @@ class FoldApp(StreamApp):
         self.timer.add(taken)
 
 
-class Summary(NamedTuple):
-    """What a window of Faust's holds here: less than our windows do, no percentiles."""
-
-    n: float = 0.0
-    mean: float = 0.0
-    m2: float = 0.0
-    max: float = 0.0
-
-    def __add__(self, other: Any) -> Summary:
-        n = self.n + other.n
-        distance = other.mean - self.mean
-        return Summary(
-            n,
-            self.mean + distance * other.n / n,
-            self.m2 + other.m2 + distance**2 * self.n * other.n / n,
-            max(self.max, other.max),
-        )
+KINDS = {"null": NullApp, "fold": FoldApp}
 
 
-class HoppingApp(NullApp):
-    """Faust's own way: a table of hopping windows, 900 s long, every 10 s; for one metric of the sample."""
-
-    def __init__(self, settings: StreamSettings, redis: Redis, windows: Servers) -> None:
-        super().__init__(settings, redis, windows)
-        self.app.conf.topic_allow_declare = True
-        self.table = self.app.Table("hops", default=Summary, partitions=settings.partitions).hopping(900, 10)
-        # Without the changelog, which costs several times the update itself: the comparison is with the update alone.
-        sent = SimpleNamespace(message=SimpleNamespace(partition=0))
-        self.table.table.send_changelog = lambda *_, **__: sent
-
-    async def _fold_stream(self, stream: Any) -> None:
-        async for event in stream.events():
-            sample = decode(event.value)
-            cpu = sample.cpu
-            self.table[sample.machine] += Summary(cpu.n, cpu.mean, cpu.m2, cpu.max)
-            self.timer.add(1)
+def publish(kafka: str, prefix: str, machines: int, messages: int) -> None:
+    """Put the messages of one stretch of time on the topic: every machine once a slot, in time order."""
+    ensure_topics(TopicSettings(kafka=kafka, prefix=prefix))
+    publish_slots(kafka, prefix, machines, messages)
 
 
-KINDS = {"null": NullApp, "fold": FoldApp, "hopping": HoppingApp}
+def publish_slots(
+    kafka: str, prefix: str, machines: int, messages: int, may_go_on: Callable[[int], bool] = lambda _: True
+) -> None:
+    """Do the same on a topic that is there; after every slot wait until ``may_go_on(messages sent)``."""
+    pattern = make_samples(min(machines, 500), 1)
+    rng = random.Random(1)
+    now = time.time()
+    slots = -(-messages // machines)
+    with KafkaProducer(bootstrap_servers=kafka, enable_idempotence=False, acks=1, linger_ms=20) as producer:
+        for k in range(messages):
+            slot, m = divmod(k, machines)
+            while m == 0 and not may_go_on(k):
+                time.sleep(0.02)
+            sample = msgspec.structs.replace(
+                rng.choice(pattern),
+                machine=f"machine-{m:05d}",
+                seq=slot,
+                at=now - (slots - slot) * 10 + m % 100 / 10 - 20,
+                nic=pattern[0].cpu,
+            )
+            producer.send(f"{prefix}.samples.v1", key=sample.machine.encode(), value=encode(sample))
 
 
-async def run(kind: str, kafka: str, redis_url: str, prefix: str, total: int) -> None:
+def run_worker(kind: str, kafka: str, redis_url: str, prefix: str, messages: int) -> dict[str, float]:
+    """Run one worker over the topic and return what it measured."""
+    command = [sys.executable, "-m", "tests.bench.stream_worker", kind, kafka, redis_url, prefix, str(messages)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=True)
+    return json.loads(done.stdout)
+
+
+async def _run(kind: str, kafka: str, redis_url: str, prefix: str, total: int) -> None:
     """Run one worker to the end of the topic."""
     settings = StreamSettings(kafka=kafka, redis_url=redis_url, prefix=prefix, session_timeout_s=6.0, log_level="error")
     redis = Redis.from_url(redis_url)
@@ -130,4 +133,4 @@ async def run(kind: str, kafka: str, redis_url: str, prefix: str, total: int) ->
 if __name__ == "__main__":
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         asyncio.set_event_loop(runner.get_loop())
-        runner.run(run(*sys.argv[1:5], int(sys.argv[5])))
+        runner.run(_run(*sys.argv[1:5], int(sys.argv[5])))
