@@ -33,6 +33,13 @@ STYLE = """
 table.docutils { font-size: 0.82rem; display: block; overflow-x: auto; }
 td:first-child code { white-space: nowrap; }
 img[src$=".svg"] { display: block; margin: 0.5rem auto; }
+.highlight pre { font-size: 0.78rem; white-space: pre-wrap; overflow-wrap: anywhere; }
+@media (min-width: 68em) { .content { width: 54em; } }
+@media (max-width: 46em) {
+  table.docutils, .highlight pre { font-size: 0.7rem; }
+  th.head, table.docutils td, table.docutils th { padding: 0.15rem 0.2rem; }
+  .highlight .c1 { display: inline-block; }
+}
 """
 
 
