@@ -86,8 +86,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what ``make test-fuzz`` repeats. Begin with what waits longest: the unit tests fill the cores meanwhile."""
+    """Mark by folder, and what ``make test-fuzz`` repeats. What waits longest begins: unit tests fill the cores."""
     for item in items:
+        if item.nodeid.startswith("tests/integration/"):
+            item.add_marker(pytest.mark.integration)
         if hypothesis.is_hypothesis_test(getattr(item, "obj", None)):
             item.add_marker(pytest.mark.long)
     items.sort(key=lambda item: (not item.nodeid.startswith(FIRST), item.get_closest_marker("integration") is None))

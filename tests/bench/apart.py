@@ -7,8 +7,6 @@ is run as it is and without the score. Prints for each world hot90 of both, thei
 cluster, in the mean over the minutes, both are on one machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from dataclasses import replace

@@ -7,8 +7,6 @@ each round, so that other work on the machine slows all of them. Prints placemen
 (median) and the ratio of each way to the first, by round, with its interval. The disk is that of the temporary folder.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -21,8 +21,6 @@ than 1.05 times as long. Then its name is printed again at the end, and the exit
 checkout cannot give is left out.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -9,8 +9,6 @@ process, and the bytes a second that Valkey receives. The floor is beside them: 
 the broker alone, from a producer to a bare consumer of their partition, under the same load.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -9,8 +9,6 @@ up theirs is not in the figure. With ``--real`` they are groups of this kernel, 
 printed which controllers these have.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -14,8 +14,6 @@ passes than `PASSES_MAX`. What the thread of the refresher makes before is timed
 | after a placing | nothing but one more instance of batch                                            |
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

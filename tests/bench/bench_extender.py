@@ -10,8 +10,6 @@ answers have been neutral for a while. Prints one JSON object; exit code 1 when 
 percentile above 25 ms.
 """
 
-from __future__ import annotations
-
 import argparse
 import http.client
 import json

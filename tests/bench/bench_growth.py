@@ -10,8 +10,6 @@ lists, a bare pass of numpy over the columns, a Faust worker that does nothing (
 the turns. The part of the page between its two marks is written anew; the rest of it is written by hand.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

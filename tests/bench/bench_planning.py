@@ -7,8 +7,6 @@ nothing is kept. Compared with bare numpy passes (mean, std, argmax) in the same
 1 when one takes more than 2 s.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

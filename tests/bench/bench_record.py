@@ -6,8 +6,6 @@ Each machine sends six samples a minute and reports its instances once; usage wa
 percent from minute to minute. Prints one JSON object. The bytes of the file are those of an hour, times 24.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -6,8 +6,6 @@ Without a trace the series are daily waves with noise. About 55 placements a mac
 with readings of one minute. The budget is 60 s a profile on one core; CPU time is what counts on a shared machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from pathlib import Path

@@ -7,8 +7,6 @@ bound. The rate is that between a tenth and nine tenths of them. API server, etc
 the computer. Prints both rates and their ratio, with that of each pair.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

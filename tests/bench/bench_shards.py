@@ -7,8 +7,6 @@ a round, as a worker does; a loader reads after each round. Prints, by number of
 memory, processor time a round; and of the whole the processor time of writer and reader a round.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import sys

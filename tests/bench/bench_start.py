@@ -6,8 +6,6 @@
 time of the process and its children is what counts; importing redis-py alone is there to compare with.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import subprocess

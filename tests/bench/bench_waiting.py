@@ -9,8 +9,6 @@ all machines and of all instances, a drain, a rebalancing, a count of capacity. 
 the placements in ms, alone and beside the long queries, how many of these were answered, and the planner's figures.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import multiprocessing

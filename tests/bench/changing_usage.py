@@ -5,8 +5,6 @@ that is another one each time on each machine, and so does the system. The round
 ledger's last change before each, so that what a scorer decided later can be judged by what it could know.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -10,8 +10,6 @@ any of the last rounds left, as a scorer has read one of these. Higher classes m
 too much is advised for eviction, it is no fault.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The fleet of the benches that run in one process, and the bare pass of numpy that they are compared with."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -8,8 +8,6 @@ takes minutes. The slots of that hour are written only where the fleet is `whole
 until ``pause``. So the data of a side that waits for its turn is fresh again when the turn begins.
 """
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import time

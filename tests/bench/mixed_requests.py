@@ -6,8 +6,6 @@
   half each, the cluster and a role, a port, labels, a selector, a class.
 """
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

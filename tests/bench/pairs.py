@@ -8,8 +8,6 @@ The interval of a ratio is one of ranks: at least 95 % of such intervals hold th
 Fewer than six pairs give less; then the interval is the whole range.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

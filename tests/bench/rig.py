@@ -1,7 +1,5 @@
 """A scorer at work: a Valkey, a scorer with the default profile, a fleet whose windows are written, a filled ledger."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -14,8 +14,6 @@ Before the servers are restarted no answer may be left over. A client that lost 
 id, and may leave one of two equal answers.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

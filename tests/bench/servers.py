@@ -1,7 +1,5 @@
 """What benchmarks of the scorer share: a server, the names of a fleet, a scorer process."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

@@ -11,8 +11,6 @@ memory, some 400 bytes each: ten million need 4 GB, and a quarter of an hour on 
 Prints a line a tenth, then slope and verdict of each; the exit code says whether all are flat.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -4,8 +4,6 @@
 Prints one JSON line: messages, seconds and processor seconds between the first tenth and the end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

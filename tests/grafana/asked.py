@@ -1,7 +1,5 @@
 """The queries of a dashboard to Prometheus, as Grafana sends them: of panels, variables and annotations."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

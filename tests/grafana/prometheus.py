@@ -1,7 +1,5 @@
 """Queries to a Prometheus over its HTTP interface, as Grafana makes them."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.error

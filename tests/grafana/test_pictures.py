@@ -1,7 +1,5 @@
 """`python -m tests.grafana.pictures` where something that it needs is missing: a line says what, no traceback."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

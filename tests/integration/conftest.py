@@ -1,7 +1,5 @@
 """A connection and a broker for each test; ``WINDWARD_TEST_KAFKA=apache`` makes it Apache Kafka."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

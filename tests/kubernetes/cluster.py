@@ -4,8 +4,6 @@ The binary is that of ``control_plane/``. Nodes are objects only: a pod that is 
 `tests.kubernetes.kubelet` says that it runs. All processes end with the block.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """The kubelets of all nodes, as the API server sees them: bound pods run, and pods that are being deleted are gone."""
 
-from __future__ import annotations
-
 import http.client
 import threading
 from datetime import UTC, datetime

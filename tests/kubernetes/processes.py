@@ -1,7 +1,5 @@
 """What runs beside the control plane: agents' windows, followers of pods, and what the ledger has in the end."""
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

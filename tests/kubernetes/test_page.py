@@ -6,8 +6,6 @@ publishes to the same broker. The binary is named by WINDWARD_TEST_CONTROL_PLANE
 it is not.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import shutil

@@ -3,8 +3,6 @@
 The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` builds it where it is not.
 """
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Iterator
 from contextlib import AbstractContextManager

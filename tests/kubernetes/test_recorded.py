@@ -3,8 +3,6 @@
 The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` builds it where it is not.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.kubernetes import test_trimaran

@@ -4,8 +4,6 @@ The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` build
 long a pod took, beside a scheduler without an extender.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

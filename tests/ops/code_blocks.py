@@ -1,7 +1,5 @@
 """The blocks of code on the pages of documentation, and which of them cannot be run here."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

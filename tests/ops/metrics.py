@@ -1,7 +1,5 @@
 """Every metric our processes expose, and which of them no panel and no rule uses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docker-compose.yml, the Dockerfile and the Redis files hold together, checked by what this machine has."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The dashboards' files: current, complete, every query a valid one, every metric one that somebody shows."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -3,8 +3,6 @@
 `tests.ops.test_lines` runs what can run here.
 """
 
-from __future__ import annotations
-
 import shlex
 import tomllib
 from contextlib import suppress

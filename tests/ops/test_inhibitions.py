@@ -1,7 +1,5 @@
 """An outage pages once, for what it is: what each failure fires, less what Alertmanager's rules inhibit."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The Kubernetes manifests: what the API's schema takes, and what our processes are told by them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every shell line of the README and of docs/, and every example in ``--help``, is run in order against one stack."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

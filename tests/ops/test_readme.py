@@ -1,7 +1,5 @@
 """What the README, the map and the page of settings name is there; `tests.ops.test_lines` runs their lines."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

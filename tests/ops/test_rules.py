@@ -1,7 +1,5 @@
 """Alerts and recording rules: promtool takes them, each alert fires and not, each has an entry in the runbook."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The units of systemd: hardened, and of users, folders and commands that exist."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What the environment gives: a variable of a process says nothing of one call."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator
 

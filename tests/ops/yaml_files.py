@@ -1,7 +1,5 @@
 """YAML read by libyaml where it is there: the parser in Python takes 2 s of a core for the tests of the alerts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

@@ -1,7 +1,5 @@
 """Batches made directly as columns: millions of samples without a million messages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

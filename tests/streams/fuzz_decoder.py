@@ -12,8 +12,6 @@ would, and its table and checkpoint are written and read again now and then. Wha
 Prints one JSON object with the counts; fails with the first thing that does not hold.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

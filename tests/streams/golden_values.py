@@ -1,7 +1,5 @@
 """What the golden files of a partition's state hold."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from schemas.messages.instance_report import InstanceMeans, InstanceReport

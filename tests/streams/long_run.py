@@ -6,8 +6,6 @@ so that ten million samples take less than a minute. Prints one JSON object: the
 how many maxima and percentiles differ, and how much the process's memory grew after the first hour of event time.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """The windows and peaks of samples, computed straight from their definition: slow, and independent of the fold."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta

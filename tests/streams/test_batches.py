@@ -1,7 +1,5 @@
 """Batches as a broker hands them out, read by both libraries: every codec, and what cannot be read is passed over."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """``windward fold``: recorded samples in, the windows of the stream app out."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

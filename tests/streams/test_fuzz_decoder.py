@@ -1,7 +1,5 @@
 """Fuzzing, at a size for every run; ``python -m tests.streams.fuzz_decoder`` does a million."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -3,8 +3,6 @@
 python -m tests.support.callers FIRST COUNT             # WINDWARD_REDIS_URL and the like: where, as for a scorer
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

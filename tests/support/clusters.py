@@ -1,7 +1,5 @@
 """A Redis Cluster on loopback: primaries, and replicas of some; each node can be killed, frozen, moved from."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An extender as a process, and the questions of a scheduler."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import sys

@@ -4,8 +4,6 @@ Adds an entry to the text of `schemas.resources`, as somebody would, before anyt
 entry tells the rest of the code about the resource. The compiled part is built for the number of them.
 """
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import sys

@@ -1,7 +1,5 @@
 """Pages of metrics without the label that all series have."""
 
-from __future__ import annotations
-
 import re
 
 

@@ -5,8 +5,6 @@ its words, folder, environment and files to a server over a Unix socket. That fo
 the open files of the script, runs the command and answers with its exit code. Other tests start commands as users do.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import os

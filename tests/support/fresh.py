@@ -4,8 +4,6 @@
 feasible too.
 """
 
-from __future__ import annotations
-
 from scorer.client import Client
 
 RECENT_S = 60

@@ -3,8 +3,6 @@
 python -m tests.support.from_address ADDRESS MODULE [ARGUMENT ...]
 """
 
-from __future__ import annotations
-
 import runpy
 import socket
 import sys

@@ -11,8 +11,6 @@ A call without an answer may have acted or not: it counts as asked for, and noth
 there is no machine promises nothing: another scorer that took the same query may reserve one until it expires.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

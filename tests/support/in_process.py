@@ -1,7 +1,5 @@
 """A command of ``windward`` run in the test's own process: a start of one takes half a second and more."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

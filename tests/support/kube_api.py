@@ -1,7 +1,5 @@
 """An API server of pods and nodes in this process: lists in pages, watches with bookmarks, and how both fail."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -4,8 +4,6 @@ A cut closes nothing, as when a cable is pulled: what is sent waits, and arrives
 and the connection with it, as when a host dies with what it had not sent yet.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

@@ -1,7 +1,5 @@
 """Producers that pack batches as others do: each codec, and what no codec unpacks."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What the recovery tests share: samples made beforehand, real workers, and the tables they must end with."""
 
-from __future__ import annotations
-
 import os
 import random
 import sys

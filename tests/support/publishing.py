@@ -1,7 +1,5 @@
 """What the agent's and the fleet's integration tests share: real processes, their logs, and what the topic holds."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

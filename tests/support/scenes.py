@@ -4,8 +4,6 @@ Each group has an address, so that a cut may leave it on either side. Whatever a
 ledger in the end (`tests.support.history`).
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

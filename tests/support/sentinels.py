@@ -1,7 +1,5 @@
 """A primary with its replicas, watched by sentinels, on loopback; each can be killed or frozen."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import time

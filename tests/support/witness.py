@@ -1,7 +1,5 @@
 """A client that notes what it is told, and the ledger that is compared with it in the end."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

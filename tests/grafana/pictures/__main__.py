@@ -5,8 +5,6 @@ what the panel shows, not how Grafana paints it. Every variable has its default,
 dashboard is opened. Needs the extra ``plot``: matplotlib.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -1,7 +1,5 @@
 """Draws a dashboard: its panels in their places, each by its kind."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What a panel shows, asked of Prometheus at one time with the user's choices."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Colours of the pictures, and values and names as a person reads them."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The commands that ask a scorer: output, JSON, exit codes."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -23,8 +21,6 @@ from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

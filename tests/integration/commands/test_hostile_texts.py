@@ -1,7 +1,5 @@
 """Every command, each text that another process can write to Redis: none reaches a terminal as it is."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -27,8 +25,6 @@ from tests.integration.scorer.test_rpc import FRESH_S, eventually, scorer_proces
 from tests.scorer.commands.test_hostile_texts import EVIL, clean
 from tests.support.in_process import run_command
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 GIB = 2.0**30
 RUNNING = {*GROUPS["run"], "replay", "fold", "fleet"}

@@ -1,7 +1,5 @@
 """``windward machines rename``: the ledger in one script, what operators said in one transaction; safe to run again."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator
@@ -23,8 +21,6 @@ from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.ledger.test_ledger import simple
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 OLD = "3d1219c7c4c5404aaa1f6d2a48adfda4"
 SAID = {"cordon": True, "labels": {"disk": "ssd"}}

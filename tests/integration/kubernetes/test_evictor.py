@@ -1,7 +1,5 @@
 """The evictor as a process: proposals of pods become evictions, and their targets are held for the replacements."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator
@@ -27,8 +25,6 @@ from tests.integration.observe.test_exporter import get, samples
 from tests.integration.scorer.test_rpc import eventually, scorer_process
 from tests.support.kube_api import KubeApi, kube_api
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 OWNED = [{"kind": "StatefulSet", "name": "db", "controller": True}]
 KIND = "shop/db"

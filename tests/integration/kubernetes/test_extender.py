@@ -1,7 +1,5 @@
 """The extender as a process before a real server: what a scheduler is answered, also while Redis is frozen."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import ssl
@@ -33,8 +31,6 @@ from tests.integration.scorer.test_rpc import eventually
 from tests.support.extender_process import ask, extender, order, pod
 from tests.support.kube_api import KubeApi, kube_api
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 LOAD = {"n0": 0.1, "n1": 0.3, "n2": 0.5, "n3": 0.7}
 

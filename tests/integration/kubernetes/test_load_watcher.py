@@ -1,7 +1,5 @@
 """The load watcher as a process before a real server: what it answers of folded samples, and while Redis is away."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal
@@ -35,8 +33,6 @@ from tests.integration.scorer.test_rpc import eventually
 from tests.streams import oracle
 from tests.support.pipeline import WINDOWS_S, make_samples
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """The pods of a cluster in the ledger: after whatever happens, it has what the API server has."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -34,8 +32,6 @@ from tests.integration.ledger.test_ledger import amounts_of
 from tests.integration.observe.test_exporter import get, samples
 from tests.integration.scorer.test_rpc import eventually
 from tests.support.kube_api import KubeApi, kube_api
-
-pytestmark = pytest.mark.integration
 
 STARTED_S = 1767225600.0
 LEASE_S = 1.0

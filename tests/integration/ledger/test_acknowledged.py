@@ -1,7 +1,5 @@
 """Changes of the ledger that are answered when its replicas have them."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import threading
@@ -26,8 +24,6 @@ from tests.conftest import Valkey, start_valkey
 from tests.integration.scorer.test_rpc import scorer_process
 from tests.support.sentinels import eventually
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 
 class Pair:

@@ -1,7 +1,5 @@
 """The ledger written to a file and restored, as docs/backup.md says, by the shipped user of operators."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -36,8 +34,6 @@ from tests.integration.security.test_redis_users import (
 )
 from tests.rows import each_row
 from tests.support.in_process import run_command
-
-pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[3]
 ASKED = {"cpu": 0.5, "memory": "1G", "cluster": "shop", "labels": {"app": "web"}, "ports": [7000]}

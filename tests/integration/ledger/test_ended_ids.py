@@ -1,7 +1,5 @@
 """What is delivered again, late, or by two workers never acts on another reservation than it was meant for."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import threading
@@ -32,8 +30,6 @@ from scorer.wire import Command, Wire
 from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import eventually, scorer_process
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")

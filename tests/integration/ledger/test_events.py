@@ -1,7 +1,5 @@
 """Events of the ledger's log: each once and in order, across restarts and lost connections; what is missing is told."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess
@@ -28,8 +26,6 @@ from tests.integration.scorer.test_rpc import eventually, scorer_process
 from tests.scorer.ledger.golden_ledger import NOW_S, clock, wanted
 from tests.support.in_process import run_command
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Servers behind real sentinels: a primary dies or stands still, and placing goes on at the next."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -27,8 +25,6 @@ from tests.support.history import Told
 from tests.support.sentinels import PASSWORD, SENTINEL_PASSWORD, Watched, eventually
 from tests.support.witness import Witness, verdict_on
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 MACHINES = [f"m{number:02d}" for number in range(20)]
 

@@ -1,15 +1,11 @@
 """What was acknowledged is kept while servers behind sentinels are killed, frozen and cut off."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from schemas.names import Names
 from tests.support.scenes import CUT_ALONE, CUT_WITH_ONE, FREEZE, KILL, Scene
-
-pytestmark = pytest.mark.integration
 
 AGAIN_S = 3.0
 """After the sentinels' decision, or when as many replicas follow as answers wait for, every client has placed."""

@@ -1,7 +1,5 @@
 """A Redis that is full or refuses writes: callers are told to come back, and it goes on when it takes writes again."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator
@@ -17,8 +15,6 @@ from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.integration.scorer.test_rpc import eventually, scorer_process
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 
 class Servers(NamedTuple):

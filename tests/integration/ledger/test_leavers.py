@@ -1,9 +1,5 @@
 """Leavers in the ledger: written by the scripts, bounded, and the same to a scorer that starts."""
 
-from __future__ import annotations
-
-import pytest
-
 from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance, copy_with
@@ -12,8 +8,6 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
-
-pytestmark = pytest.mark.integration
 
 
 def reserve(ledger: Ledger, instance_id: str, machine: str, ttl_s: float = 300.0) -> None:

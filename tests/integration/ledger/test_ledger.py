@@ -1,7 +1,5 @@
 """The ledger's scripts on a real server against the model in memory, and the laws both keep."""
 
-from __future__ import annotations
-
 import math
 import threading
 from collections import Counter
@@ -55,8 +53,6 @@ from tests.conftest import Valkey
 from tests.effort import LONG, examples
 from tests.scorer.ledger.golden_ledger import dump
 from tests.scorer.ledger.ledger_model import SWEPT, LedgerModel
-
-pytestmark = pytest.mark.integration
 
 MACHINES = ("m1", "m2", "m3")
 LIMITS = {"m1": (4.0, 8e9, math.nan), "m2": (2.0, 4e9, 1e9), "m3": (1.5, 2e9, 1e9)}

@@ -1,7 +1,5 @@
 """The check of the ledger's sums, their repair, and the lease under which it is done; on a real server."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
@@ -25,8 +23,6 @@ from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.ledger.test_ledger import simple, sums_in
 from tests.integration.scorer.test_rpc import eventually
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The ledger's format: the newest golden ledger is read and written, a newer one is refused in words."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable
@@ -25,8 +23,6 @@ from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import scorer_process
 from tests.scorer.ledger.golden_ledger import GOLDEN, clock, dump, fill, load, newest, wanted
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 
 def test_what_the_scripts_write_is_the_golden_ledger(wire: Wire, names: Names) -> None:

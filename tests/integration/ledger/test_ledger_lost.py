@@ -1,7 +1,5 @@
 """A ledger whose server comes back with less, or with nothing, is noticed and said; on real servers."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess
@@ -27,8 +25,6 @@ from tests.integration.scorer.test_rpc import eventually
 from tests.scorer.ledger.golden_ledger import dump, load
 from tests.support.fleet_label import without_fleet
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 
 def cut(wire: Wire, ledger: Ledger, ids: list[str]) -> None:

@@ -1,12 +1,9 @@
 """Records of the ledger with any text in them: every script and every reader takes them, and they say what was said."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -20,8 +17,6 @@ from scorer.ledger.store.follower import Follower
 from scorer.wire import Wire
 from tests.effort import examples
 from tests.integration.ledger.test_ledger import NOW_S, amounts_of, clocked_ledger
-
-pytestmark = pytest.mark.integration
 
 _TIMES = {name for name in Instance.__struct_fields__ if name.endswith("_at")}
 OF_THE_SCRIPTS = {"version", "generation", "state", "machine", "moving", *_TIMES}

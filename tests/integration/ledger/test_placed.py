@@ -1,7 +1,5 @@
 """The client's ``placed``: confirmed at the end of the block, released when it raises. And doctor on a live stack."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -17,8 +15,6 @@ from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")

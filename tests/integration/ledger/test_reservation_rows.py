@@ -1,7 +1,5 @@
 """The in-house study's reservations, row by row, on the ledger itself: what others reserved is not given away."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -21,8 +19,6 @@ from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.wire import Wire
 from tests.integration.ledger.test_ledger import clocked_ledger
 from tests.scorer.fleets import by_name, cases, fleet, machine, request, toml
-
-pytestmark = pytest.mark.integration
 
 FITS = parse_profile(toml({"filters": [{"use": "fits", "basis": "requests"}]}), "fits")
 DIFFERENT = {

@@ -1,7 +1,5 @@
 """A server or all processes of a kind frozen on the live stack: one alert is told, the one on what froze."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time
@@ -16,7 +14,6 @@ from tests.grafana.prometheus import Prometheus
 from tests.ops.test_inhibitions import Labels, not_inhibited
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.skipif(
         not os.environ.get("WINDWARD_TEST_ALERTS"),
         reason="`make test-alerts` runs this: alerts that wait a minute take a quarter of an hour",

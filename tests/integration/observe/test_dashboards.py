@@ -1,7 +1,5 @@
 """The whole stack with a simulated fleet, scraped by a real Prometheus: every query of every dashboard has its data."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -44,7 +42,6 @@ from tests.support.fresh import all_fresh
 from tests.support.kube_api import KubeApi, kube_api
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.slow,
     pytest.mark.skipif(
         not shutil.which("prometheus"), reason="NOT RUN: no prometheus on the PATH (Debian: apt-get install prometheus)"

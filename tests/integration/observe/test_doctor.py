@@ -1,7 +1,5 @@
 """``windward doctor`` on a live stack: healthy is 0, and it names each process that is frozen or killed."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -23,8 +21,6 @@ from schemas.names import Names
 from schemas.process.presence import Presence
 from tests.conftest import Valkey, free_port
 from tests.integration.stack.test_stack_up import ANY_PORTS, WINDWARD, descendants, environ, up
-
-pytestmark = pytest.mark.integration
 
 
 def test_a_heartbeat_is_written_and_removed_at_the_end(valkey: Valkey, names: Names) -> None:

@@ -1,7 +1,5 @@
 """The exporter as a process before a real server: pages, Redis away and back, shards, TLS and password, signals."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import gzip
@@ -32,8 +30,6 @@ from schemas.process.settings import SettingsError
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 
 @contextmanager

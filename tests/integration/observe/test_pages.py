@@ -1,7 +1,5 @@
 """The pages of real processes under a client that means ill."""
 
-from __future__ import annotations
-
 import resource
 import socket
 import sys
@@ -18,8 +16,6 @@ from scorer.wire import Wire
 from tests.conftest import Valkey, free_port
 from tests.integration.scorer.test_rpc import eventually, get, scorer_process
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 IDLE = 1_100
 """More than the 1,024 descriptors that a process has by default."""

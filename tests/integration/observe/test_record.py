@@ -1,7 +1,5 @@
 """``windward record`` beside a broker and a Valkey: what was published and placed is what is read back."""
 
-from __future__ import annotations
-
 import sys
 import time
 import urllib.request
@@ -33,8 +31,6 @@ from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
 from tests.support.fleet_label import without_fleet
 from tests.support.pipeline import Pipeline, await_condition, make_samples
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Queries of operators, on their own list: taken, given back and acted on once, whatever else the scorers do."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -27,8 +25,6 @@ from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, planner_process, scorer_process
 from tests.support.in_process import run_command
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,5 @@
 """The planner on a real server: drains to the end; one lease of the rounds; proposals that are taken, or overtaken."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -41,8 +39,6 @@ from tests.rows import each_row
 from tests.support.fleet_label import without_fleet
 from tests.support.in_process import run_command
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 PATIENT = {"WINDWARD_TIMEOUT": "60"}
 """A scorer that was started just now answers after more than the usual 5 s where the cores are busy."""

@@ -1,7 +1,5 @@
 """``windward plan --apply`` and ``drain --apply`` on a real server while others place: whole, or not at all."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading
@@ -25,8 +23,6 @@ from tests.conftest import Valkey
 from tests.effort import effort
 from tests.integration.scorer.test_rpc import FRESH_S, eventually, scorer_process
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 MACHINES = ["m0", "m1", "m2"]
 """Of 16 cores each."""

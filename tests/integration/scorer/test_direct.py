@@ -1,7 +1,5 @@
 """The commands' own connection: it answers, refuses and fails as the client with redis-py does."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys
@@ -17,8 +15,6 @@ import redis
 from scorer.client import Client, WindwardError
 from scorer.commands.shared.direct import DirectClient, can_reach
 from tests.conftest import free_port, start_valkey, stop
-
-pytestmark = pytest.mark.integration
 
 PREFIX = "direct"
 

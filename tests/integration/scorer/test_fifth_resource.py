@@ -1,13 +1,9 @@
 """A resource more than there is: from the request into the ledger's sums, beside scorers that do not know it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-
-import pytest
 
 from schemas.names import Names
 from scorer.ledger.record.instance import Instance
@@ -16,8 +12,6 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.ledger.test_ledger import sums_in
-
-pytestmark = pytest.mark.integration
 
 WITH_TAPE = """
 import json, sys

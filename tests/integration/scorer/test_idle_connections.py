@@ -1,7 +1,5 @@
 """A server that closes idle connections (`timeout`): the next use of one meets no error, in every process."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator
@@ -23,8 +21,6 @@ from scorer.wire import Wire
 from streams.__main__ import _OPTIONS
 from tests.conftest import start_valkey
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 NAMES = Names("idle")
 

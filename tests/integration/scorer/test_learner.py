@@ -1,7 +1,5 @@
 """One scorer learns for all: what it writes, when, and who may; ``windward learned`` shows it. On a real server."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 import pytest
@@ -26,8 +24,6 @@ from scorer.snapshot.usages import Usages, UsageTable
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.scorer.fleets import fleet, machine
-
-pytestmark = pytest.mark.integration
 
 START_S, HOUR_S = 1_800_000_000, 3600
 MACHINES = tuple(f"m{number}" for number in range(6))

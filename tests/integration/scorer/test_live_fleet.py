@@ -1,7 +1,5 @@
 """The running fleet as a process beside the scorer reads it: windows and ledger together, anew after a failure."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -19,8 +17,6 @@ from scorer.settings import LedgerSettings
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """The loader on a real server: only what changed is read, and nothing bad replaces what is good."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator
@@ -26,8 +24,6 @@ from streams.fold.peaks import Zone
 from streams.state.checkpoint import encode_usage
 from tests.conftest import Valkey
 from tests.window_tables import changes_of, publish, values, window_table
-
-pytestmark = pytest.mark.integration
 
 
 class CountingWire(Wire):

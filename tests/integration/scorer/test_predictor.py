@@ -1,7 +1,5 @@
 """Predicted peaks on a real server: one scorer writes them, another goes on from there, all read them."""
 
-from __future__ import annotations
-
 import logging
 
 import numpy as np
@@ -14,8 +12,6 @@ from scorer.commands.shared.fleet_file import FleetState
 from scorer.live.loader import Loader
 from scorer.wire import Wire
 from tests.scorer.fleets import fleet, machine
-
-pytestmark = pytest.mark.integration
 
 START_S, LOOK_S = 1_800_000_000.0, 300.0
 

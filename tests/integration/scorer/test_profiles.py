@@ -1,7 +1,5 @@
 """Profiles of one's own in a running scorer: chosen by the query, read again on SIGHUP, not replaced by a bad file."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time
@@ -15,8 +13,6 @@ from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import MACHINES, eventually, scorer_process
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 MINE = """
 [[filters]]

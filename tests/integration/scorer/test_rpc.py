@@ -1,7 +1,5 @@
 """The RPC with real scorer processes: answers, errors, deadlines, crashes, restarts."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os
@@ -30,8 +28,6 @@ from tests.conftest import Valkey, free_port, start_valkey, stop
 from tests.support.fleet_label import without_fleet
 from tests.support.in_process import run_command
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 MACHINES = [f"m{number:02d}" for number in range(10)]
 FRESH_S = 600.0

@@ -1,7 +1,5 @@
 """Several scorers on one ledger."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import Any
@@ -17,8 +15,6 @@ from tests.conftest import Valkey
 from tests.effort import LONG, effort
 from tests.integration.scorer.test_rpc import scorer_process
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.mark.long

@@ -1,7 +1,5 @@
 """Each process through many lost connections and readings of the whole ledger: its memory is flat, by its slope."""
 
-from __future__ import annotations
-
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,7 +22,7 @@ from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, pla
 from tests.support.extender_process import extender, order
 from tests.window_tables import publish, window_table
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 ROUNDS = effort(150, 1_000)
 INSTANCES = 1_000

@@ -33,7 +33,6 @@ from tests.kafka.apache_kafka import ApacheKafka
 from tests.support.pipeline import await_condition
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.broker,
     pytest.mark.skipif(
         os.environ.get("WINDWARD_TEST_KAFKA") != "apache", reason="`make test-kafka` runs this: it needs Java and Maven"

@@ -1,7 +1,5 @@
 """What anyone who reaches a port can do at worst is the table of docs/security.md: each cell is tried."""
 
-from __future__ import annotations
-
 import base64
 import http.client
 import json
@@ -25,8 +23,6 @@ from tests.integration.kubernetes.test_load_watcher import load_watcher
 from tests.integration.observe.test_exporter import certificate, exporter, fill
 from tests.integration.scorer.test_rpc import eventually
 from tests.support.extender_process import extender, pod
-
-pytestmark = pytest.mark.integration
 
 PAGE = Path(__file__).parents[3] / "docs/security.md"
 METHODS = ("POST", "PUT", "PATCH", "DELETE")

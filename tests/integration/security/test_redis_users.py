@@ -1,7 +1,5 @@
 """The shipped Redis users: each does its own work on a real server, and nothing else."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time
@@ -43,8 +41,6 @@ from tests.support.in_process import run_command
 from tests.support.kube_api import kube_api
 from tests.support.pipeline import Pipeline, await_condition, make_samples
 from tests.window_tables import publish, window_table
-
-pytestmark = pytest.mark.integration
 
 ROOT = Path(__file__).parents[3]
 USERS = (

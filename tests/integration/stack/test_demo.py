@@ -1,7 +1,5 @@
 """``windward demo`` without a terminal: everything it promises is shown, and it ends by itself."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time
@@ -11,8 +9,6 @@ import pytest
 
 from tests.effort import effort
 from tests.integration.stack.test_stack_up import WINDWARD, environ, gone
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.mark.slow

@@ -1,12 +1,8 @@
 """Every process of a local stack is restarted under load; callers and windows notice nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.bench import rolling
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.mark.slow

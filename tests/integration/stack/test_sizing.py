@@ -1,7 +1,5 @@
 """The figures of docs/sizing.md are what a real server holds: each row of its table is measured here."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import time
@@ -34,8 +32,6 @@ from streams.worker.store import Store
 from tests.bench.fleet_writer import WindowWriter
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
-
-pytestmark = pytest.mark.integration
 
 TABLE = (Path(__file__).parents[3] / "docs" / "sizing.md").read_text()
 ROW = re.compile(r"^\| ([a-z][a-z ]+?) \| ([\d,]+) \|", re.MULTILINE)

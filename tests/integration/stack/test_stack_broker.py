@@ -1,7 +1,5 @@
 """The broker the other tests rely on keeps what it promises, whichever it is."""
 
-from __future__ import annotations
-
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
@@ -11,7 +9,7 @@ from streams.worker.topics import TopicSettings, ensure_topics, topic_id
 from tests.kafka.apache_kafka import ApacheKafka
 from tests.support.pipeline import await_condition
 
-pytestmark = [pytest.mark.integration, pytest.mark.broker]
+pytestmark = pytest.mark.broker
 
 
 def test_topics_are_made_with_the_replicas_the_broker_can_hold(broker: LocalBroker | ApacheKafka, names: Names) -> None:

@@ -1,7 +1,5 @@
 """Of three brokers each is killed, restarted or finds its disk full, under load: nothing is lost or counted twice."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -22,7 +20,7 @@ from streams.agent.sampling.backlog import Record
 from tests.kafka.apache_kafka import ApacheKafka, KafkaServer
 from tests.support.pipeline import Pipeline, await_condition, make_samples
 
-pytestmark = [pytest.mark.integration, pytest.mark.broker]
+pytestmark = pytest.mark.broker
 
 DISK_MB = 96
 """What a broker may fill here; its own files and the topics of a test take under a third of it."""

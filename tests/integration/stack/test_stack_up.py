@@ -1,7 +1,5 @@
 """``windward up`` and ``windward demo`` as a user runs them: real processes from start to end."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -25,8 +23,6 @@ from ops.stack.servers.valkey import LocalValkey
 from scorer.client import Client
 from tests.support.fresh import all_fresh
 from tests.support.in_process import run_command
-
-pytestmark = pytest.mark.integration
 
 BUNDLED = (
     ("settings.json", "settings"), ("versions.json", "redis"), ("processes.json", "stream-1"), ("redis.json", "Redis"),

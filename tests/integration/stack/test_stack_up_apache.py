@@ -1,7 +1,5 @@
 """``windward up --kafka``: on Apache Kafka, whose topics outlive it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -15,7 +13,7 @@ from streams.worker.topics import TopicSettings, ensure_topics, topic_id
 from tests.integration.stack.test_stack_up import ANY_PORTS, descendants, up
 from tests.kafka.apache_kafka import ApacheKafka
 
-pytestmark = [pytest.mark.integration, pytest.mark.broker]
+pytestmark = pytest.mark.broker
 
 
 def test_up_with_apache_kafka_keeps_its_topics(request: pytest.FixtureRequest, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The agent as a process against a real broker that comes, goes and loses its memory."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from pathlib import Path
@@ -18,8 +16,6 @@ from tests.kafka.apache_kafka import ApacheKafka
 from tests.streams.agent.instances.tree import MIB, Tree
 from tests.support.pipeline import await_condition
 from tests.support.publishing import events, make_topics, metric, process, receive, restart, samples
-
-pytestmark = pytest.mark.integration
 
 START_S = 3.0
 """What a process takes to start on an idle machine; on a busy one the first sample is an interval later."""

@@ -1,7 +1,5 @@
 """A worker whose broker is gone says so, and says how old what it serves is. Real processes."""
 
-from __future__ import annotations
-
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -14,8 +12,6 @@ from ops.stack.servers.valkey import LocalValkey
 from schemas.names import Names
 from tests.conftest import free_port
 from tests.support.pipeline import Pipeline, await_condition, make_samples
-
-pytestmark = pytest.mark.integration
 
 
 def get(port: int, path: str) -> tuple[int, str]:

@@ -1,20 +1,15 @@
 """``windward bridge`` as a process against a real broker: recorded messages in, samples out."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path
 from typing import Any
 
-import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from schemas.names import Names
 from tests.support.packed import BROKEN, PACKERS, packing
 from tests.support.publishing import events, make_topics, process, receive, samples
-
-pytestmark = pytest.mark.integration
 
 RECORDING = Path(__file__).parents[2] / "streams" / "bridge" / "telegraf.jsonl"
 

@@ -1,7 +1,5 @@
 """Windows on a real Redis Cluster: a slot that is moved, a node that fails, and a worker that lost its partition."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib
@@ -32,9 +30,6 @@ from tests.integration.stream.test_store import START, encode, sample, table, ta
 from tests.support.clusters import Cluster
 from tests.support.pipeline import Pipeline, make_samples
 from tests.support.sentinels import eventually
-
-pytestmark = pytest.mark.integration
-
 
 ROOT = Path(__file__).parents[3]
 READERS = ("scorer", "exporter", "operator", "record", "planner")

@@ -1,7 +1,5 @@
 """The fleet as a process against a real broker."""
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -19,8 +17,6 @@ from streams.load_generator.ledger import LedgerWatch
 from streams.load_generator.source.source import Machines
 from tests.support.pipeline import await_condition
 from tests.support.publishing import Received, events, make_topics, process, receive, restart, samples
-
-pytestmark = pytest.mark.integration
 
 
 def by_machine(found: list[Sample]) -> dict[str, list[Sample]]:

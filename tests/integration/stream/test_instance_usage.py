@@ -1,7 +1,5 @@
 """Usage by instance through real processes: killed and lost state end with the figures of an undisturbed run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +17,6 @@ from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
 from streams.state.checkpoint import restore_usage
 from tests.support.pipeline import Pipeline, make_samples
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """No record ends a worker: whatever its time, size or key, it is refused and the stream goes on. Real processes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +14,6 @@ from schemas.messages.sample import Sample, encode
 from schemas.names import Names
 from tests.support.packed import BROKEN, PACKERS, packing
 from tests.support.pipeline import Pipeline, await_condition, make_samples
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """State that Redis lost in part, or that somebody wrote over, is never served as truth. Real processes throughout."""
 
-from __future__ import annotations
-
 import random
 import re
 import time
@@ -17,8 +15,6 @@ from schemas.names import Names
 from schemas.tables.window_table import decode_table
 from scorer.commands.machines.forget import note_forgotten
 from tests.support.pipeline import Pipeline, await_condition, make_samples
-
-pytestmark = pytest.mark.integration
 
 
 @pytest.fixture

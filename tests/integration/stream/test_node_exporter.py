@@ -1,7 +1,5 @@
 """The real node_exporter, scraped by ``windward bridge`` and by a real Prometheus, beside our agent on one machine."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import shutil
@@ -23,7 +21,6 @@ from tests.support.publishing import make_topics, process, receive, samples
 
 EXPORTER, PROMETHEUS = (shutil.which(name) or "" for name in ("prometheus-node-exporter", "prometheus"))
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.slow,
     pytest.mark.skipif(
         not (EXPORTER and PROMETHEUS),

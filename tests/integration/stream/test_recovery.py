@@ -3,8 +3,6 @@
 Those marked ``broker`` depend on what a broker does: groups, offsets, topics. They run again on Apache Kafka.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
@@ -19,8 +17,6 @@ from ops.stack.servers.valkey import LocalValkey
 from schemas.messages.sample import Moments
 from schemas.names import Names
 from tests.support.pipeline import Pipeline, await_condition, make_samples
-
-pytestmark = pytest.mark.integration
 
 MACHINES = 20 if os.environ.get("WINDWARD_TEST_KAFKA") == "apache" else 8
 """Each sends a sample a slot."""

@@ -1,7 +1,5 @@
 """A target of the bridge that is served by TLS, and that asks for a certificate."""
 
-from __future__ import annotations
-
 import shutil
 import ssl
 import threading
@@ -17,7 +15,6 @@ from streams.bridge.settings import BridgeSettings
 from tests.integration.kubernetes.test_extender import certificates
 
 pytestmark = [
-    pytest.mark.integration,
     pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl here to make a certificate"),
 ]
 PAGE = b"node_load1 1\n"

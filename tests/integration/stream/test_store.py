@@ -1,7 +1,5 @@
 """What a partition leaves in Redis, and for how long, against a real Valkey."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 
@@ -27,8 +25,6 @@ from streams.state.partition import BASE_S, Partition
 from streams.worker.store import StateAheadError, Store
 from tests.conftest import Valkey
 from tests.streams.batches import START, sample
-
-pytestmark = pytest.mark.integration
 
 
 def table() -> Table:

@@ -30,8 +30,6 @@ from tests.integration.scorer.test_rpc import eventually
 from tests.support.in_process import run_command
 from tests.support.pipeline import Pipeline, await_condition, make_samples
 
-pytestmark = pytest.mark.integration
-
 PAGE = Path(__file__).parents[3] / "docs/deploying.md"
 WHERE = {"--windows-url": "windows", "--redis-url": "redis", "--ledger-url": "ledger"}
 

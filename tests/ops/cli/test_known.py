@@ -1,7 +1,5 @@
 """Unknown names in settings files and variables; `config`; errors as JSON; near names; subcommands."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Completions: complete, and what bash completes by them."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -1,7 +1,5 @@
 """The blocks of code on the pages: Python and data are run here, shell by `tests.ops.test_lines` against a stack."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from pathlib import Path

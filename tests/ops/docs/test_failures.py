@@ -1,7 +1,5 @@
 """The page of failures: every row names the tests that show it, and these exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

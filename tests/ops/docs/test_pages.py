@@ -1,7 +1,5 @@
 """The pages that are made from the product: complete, and with the numbers that the product gives."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """The pages of reference: every command with its settings, and every metric that rules and dashboards read."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The archive of ``windward doctor --bundle``."""
 
-from __future__ import annotations
-
 import base64
 import json
 import socket

@@ -1,7 +1,5 @@
 """What doctor says of what it found: each rule at a good and at a bad value, with what to do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

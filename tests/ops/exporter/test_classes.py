@@ -1,7 +1,5 @@
 """The figures by class: those of the sums that a decision compares, and none where all classes are one sum."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """The exporter's own process on its page."""
 
-from __future__ import annotations
-
 import builtins
 from pathlib import Path
 from typing import Any

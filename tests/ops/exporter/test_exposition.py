@@ -1,7 +1,5 @@
 """The text of the page: what is written is read back by both of Prometheus' own parsers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

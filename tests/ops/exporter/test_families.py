@@ -1,7 +1,5 @@
 """The figures of machines and fleet: those of ``windward machines show``, and what is left out."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass, replace
 from types import SimpleNamespace

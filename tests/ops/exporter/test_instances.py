@@ -1,7 +1,5 @@
 """What a page says of instances: sums by machine, reports that stopped, and single ones where they are asked for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

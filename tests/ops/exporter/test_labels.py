@@ -1,7 +1,5 @@
 """Label keys become valid label names; what would hide another is refused."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

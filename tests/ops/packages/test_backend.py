@@ -1,7 +1,5 @@
 """The build backend of `windward`: what it drops, replaces and adds in a wheel that setuptools made."""
 
-from __future__ import annotations
-
 import sysconfig
 import tomllib
 import zipfile

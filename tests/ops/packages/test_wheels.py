@@ -1,7 +1,5 @@
 """Completions in packages: added to a wheel below the prefix; a missing or a stale one is found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Entries for tests, with anything that an entry may hold."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

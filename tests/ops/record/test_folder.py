@@ -1,7 +1,5 @@
 """Files by hour: closed, cut, bounded, and written by one process only."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

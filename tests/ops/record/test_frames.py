@@ -1,7 +1,5 @@
 """Entries in a file: read back equal, whatever is cut off; a damaged file is told by name."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 

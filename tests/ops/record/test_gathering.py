@@ -1,7 +1,5 @@
 """Samples and reports as figures."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A recording read from one moment to another."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

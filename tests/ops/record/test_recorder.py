@@ -1,7 +1,5 @@
 """One round after another, with sources that go away and a disk that is full."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from types import SimpleNamespace

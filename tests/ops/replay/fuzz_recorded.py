@@ -4,8 +4,6 @@ The entries of a small recording are changed by the value and by the byte, and f
 Whatever comes, reading gives a workload that can be simulated, or the one error that says what is wrong.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import struct

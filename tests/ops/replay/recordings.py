@@ -1,7 +1,5 @@
 """Small recordings of a live fleet, as the recorder writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``windward replay`` from end to end, on a workload of three tables."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The pages "Which profile?", "Harder worlds" and "Over-commit" show what their commands print."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

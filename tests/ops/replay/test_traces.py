@@ -1,7 +1,5 @@
 """Converters: tiny files in each trace's own form, and the traces themselves where they lie beside the project."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """When a local stack is ready."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

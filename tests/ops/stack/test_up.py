@@ -1,7 +1,5 @@
 """What `windward up` says when everything is ready."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

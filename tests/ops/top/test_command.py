@@ -1,7 +1,5 @@
 """The live view: keys sort, turn, filter and search; 80 columns; one frame as text; a server that goes away."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace

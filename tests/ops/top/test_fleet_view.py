@@ -1,7 +1,5 @@
 """The fleet as the demo sees it: tables joined, windows covered, bursts compared."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

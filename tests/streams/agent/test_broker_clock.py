@@ -1,7 +1,5 @@
 """What the times of acknowledged records tell of a machine's clock."""
 
-from __future__ import annotations
-
 import pytest
 
 from streams.agent.broker_clock import KEPT, BrokerClock

@@ -1,7 +1,5 @@
 """The collectors together."""
 
-from __future__ import annotations
-
 from schemas.resources import RESOURCES
 from streams.agent.collectors import COLLECTORS
 from streams.agent.settings import AgentSettings

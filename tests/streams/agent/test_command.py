@@ -1,7 +1,5 @@
 """``windward agent`` as a process."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shlex

@@ -1,7 +1,5 @@
 """Containers are told by what their engine left in /proc."""
 
-from __future__ import annotations
-
 import pytest
 
 from streams.agent.container import has_random_name, in_container

@@ -1,7 +1,5 @@
 """Who a machine is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

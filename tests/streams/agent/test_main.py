@@ -1,7 +1,5 @@
 """systemd's notify protocol."""
 
-from __future__ import annotations
-
 import socket
 from pathlib import Path
 

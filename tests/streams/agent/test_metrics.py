@@ -1,7 +1,5 @@
 """The agent's Prometheus page."""
 
-from __future__ import annotations
-
 from prometheus_client import CollectorRegistry, generate_latest
 
 from streams.agent.metrics import CountsCollector, ready

@@ -1,7 +1,5 @@
 """What kafka-python says while the broker is away."""
 
-from __future__ import annotations
-
 import logging
 
 from streams.agent.quiet import OncePerMinute

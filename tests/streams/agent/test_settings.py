@@ -1,7 +1,5 @@
 """The agent's settings: every wrong one is one line that names it, and exit code 2."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

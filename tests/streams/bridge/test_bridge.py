@@ -8,8 +8,6 @@
 their old values, which only ``startTimeUnixNano`` tells.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time

@@ -1,7 +1,5 @@
 """Which interfaces of a page count: no traffic twice, on hosts as they are."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

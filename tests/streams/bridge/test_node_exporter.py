@@ -1,7 +1,5 @@
 """node_exporter's pages and Prometheus' answers as samples."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

@@ -4,8 +4,6 @@ Each row changes one collection of a machine of four cores, one of them busy, an
 and a disk that is busy for a hundredth of the time.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

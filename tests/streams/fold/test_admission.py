@@ -1,7 +1,5 @@
 """What a record must keep to before it is folded: its key, its times, its readings."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reading messages into columns: what is refused, what is left out, and what the columns hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

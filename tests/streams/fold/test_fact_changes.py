@@ -1,7 +1,5 @@
 """How often changed facts are told: one machine is bounded, the others are not delayed."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The fold against the oracle: order, repetition, gaps and restarts leave the state that the definition gives."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Sequence

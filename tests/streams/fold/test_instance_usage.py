@@ -1,7 +1,5 @@
 """Usage by instance: each report counts once, by its time; what is kept is bounded; nothing depends on a clock."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

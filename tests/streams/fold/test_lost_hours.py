@@ -1,7 +1,5 @@
 """A lost hour of the peaks is made again from the log, as far as that reaches."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

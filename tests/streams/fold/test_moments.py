@@ -1,7 +1,5 @@
 """Laws of the moments: those of a union are what numpy says of all readings together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Of two live hosts under one name the first goes on; the same however the log is cut into batches."""
 
-from __future__ import annotations
-
 import random
 
 import msgspec

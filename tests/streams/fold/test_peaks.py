@@ -1,7 +1,5 @@
 """Peaks of local days against the oracle: odd offsets, clock changes, midnight, gaps, and how far back they reach."""
 
-from __future__ import annotations
-
 import math
 from datetime import datetime
 from functools import cache

@@ -1,7 +1,5 @@
 """Which slot an interval belongs to."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from streams.fold.ring import slot_of

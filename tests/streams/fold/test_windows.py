@@ -1,7 +1,5 @@
 """Window statistics against numpy: percentiles, moments, coverage, and what happens after millions of samples."""
 
-from __future__ import annotations
-
 import tracemalloc
 from typing import Any
 

@@ -9,8 +9,6 @@ type, shape or value, gone or renamed) and as text (cells of a ``.csv``). What m
 Prints one JSON object with the counts; fails with the first thing that does not hold.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

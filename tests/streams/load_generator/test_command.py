@@ -1,7 +1,5 @@
 """``windward fleet``: settings and whole runs without a broker."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """What is written to Redis is the whole state: decoding gives the ring back, bit by bit, whatever happened to it."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 from typing import Any

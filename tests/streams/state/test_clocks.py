@@ -1,7 +1,5 @@
 """An agent whose clock is off is named, ahead or behind; one that sends a backlog is not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A partition takes each message of its log once and in order, however they are delivered, and counts each once."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter

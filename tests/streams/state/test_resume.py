@@ -1,7 +1,5 @@
 """Whatever is lost of stored state is found and blank, what stands is kept, and the log fills what it still can."""
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Callable

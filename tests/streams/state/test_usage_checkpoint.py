@@ -1,7 +1,5 @@
 """Usage by instance as one value: what was written is read again; what is damaged is refused, whole."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

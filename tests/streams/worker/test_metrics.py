@@ -1,7 +1,5 @@
 """The pages a process serves, and the stream app's metrics: names that follow the field's conventions."""
 
-from __future__ import annotations
-
 import json
 import re
 import urllib.error

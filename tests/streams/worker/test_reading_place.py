@@ -3,8 +3,6 @@
 A restarted broker meets that moment once in dozens of times, so the consumer here is a stand-in that is there already.
 """
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import cast

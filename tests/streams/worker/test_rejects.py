@@ -1,7 +1,5 @@
 """What is kept of refused messages: enough to understand each kind, whatever arrives, and never at the fold's cost."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The runs of a world: profiles, profiles with moves, references."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Batch is evicted when prod needs its room: the advice of `windward drain --evict`, carried out in simulated time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

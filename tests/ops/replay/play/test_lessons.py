@@ -1,7 +1,5 @@
 """What the lab learns in simulated time: the factor between asked and used, for profiles that go by it."""
 
-from __future__ import annotations
-
 import pytest
 
 from ops.replay.play.lessons import PredictedPeaks, wants_lessons

@@ -1,7 +1,5 @@
 """Moves in the lab: the product's plan is carried out, within its limit and at its cost."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """References of worlds with batch: prod alone, and batch whose future is known."""
 
-from __future__ import annotations
-
 from ops.replay.play.references import KnowingBatch, ProdAlone
 from ops.replay.play.simulation import Outcome, simulate
 from scorer.ranking.profiles.catalogue import load_profiles

@@ -1,7 +1,5 @@
 """What is known of each instance: its own usage, less what an overloaded machine could not give."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

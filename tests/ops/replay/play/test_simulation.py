@@ -1,7 +1,5 @@
 """The loop: hand-checked worlds of two machines, and laws over small ones; and the queue of those that ask."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """A workload from a recording: its instances and machines, the data that is filled in, and the messages."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Ratios to the baseline, with intervals over the worlds."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Figures by class and of memory, checked by hand; the core-minutes of a world with evictions are in test_evictions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The tables of worlds with batch."""
 
-from __future__ import annotations
-
 from ops.replay.report.comparison import CLASS_RATIOS, Result
 from ops.replay.report.report import BY_CLASS, LOAD, markdown, tables
 

@@ -1,7 +1,5 @@
 """Results of earlier runs: what is read, and what a wrong file is told."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

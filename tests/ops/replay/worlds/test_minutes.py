@@ -1,7 +1,5 @@
 """Readings of a minute from longer cells."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Workloads from files: what is read, and what a wrong file is told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

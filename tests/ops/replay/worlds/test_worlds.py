@@ -1,7 +1,5 @@
 """Worlds from traces: their load, their requests, batch beside them, and a trace of which no world can be made."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

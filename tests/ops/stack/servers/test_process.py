@@ -1,7 +1,5 @@
 """Local processes are awaited, restarted at the same address, stopped, and never left behind."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

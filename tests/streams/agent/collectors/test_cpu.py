@@ -1,7 +1,5 @@
 """Reading CPU time from `/proc/stat`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import psutil

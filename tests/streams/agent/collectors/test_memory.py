@@ -1,7 +1,5 @@
 """Reading memory from `/proc/meminfo`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Reading the network interfaces."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A made-up machine for each test."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

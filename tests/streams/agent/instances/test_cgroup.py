@@ -1,7 +1,5 @@
 """What the files of a control group say."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

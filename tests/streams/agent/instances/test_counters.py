@@ -1,7 +1,5 @@
 """Means between two moments: what is not known stays unknown, what went back is said."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An instance's main process: by pid file, command line, environment or port."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

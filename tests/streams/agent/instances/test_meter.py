@@ -1,7 +1,5 @@
 """The instances of a made-up machine between two moments."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

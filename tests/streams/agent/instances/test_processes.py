@@ -1,7 +1,5 @@
 """Processes as ``/proc`` shows them."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

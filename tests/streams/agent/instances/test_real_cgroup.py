@@ -1,7 +1,5 @@
 """A control group of this machine's own kernel: a process in it uses CPU, and the agent's reading says so."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """When a report goes, in which samples, in how many parts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any

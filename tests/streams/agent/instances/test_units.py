@@ -1,7 +1,5 @@
 """Which control groups are instances, and their ids."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A made-up machine below a folder: control groups, processes, units and disks, as files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 GROUPS = "sys/fs/cgroup"

@@ -1,7 +1,5 @@
 """The backlog: bounded, in order, the oldest give way."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Moments of readings: the same as numpy's, whatever the offset."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """From readings to samples, on a clock that the test turns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 

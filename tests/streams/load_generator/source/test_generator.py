@@ -1,7 +1,5 @@
 """The simulated fleet looks like one: sizes, rhythm, bursts, memory that follows the CPU."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

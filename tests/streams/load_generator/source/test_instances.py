@@ -1,7 +1,5 @@
 """Instances on simulated machines add to the load, are reported, and never use more than their machine has."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Noise that is a function of its arguments."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

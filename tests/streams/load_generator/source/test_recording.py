@@ -1,7 +1,5 @@
 """Replaying a trace: formats, values in force, pace, ends, gaps."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Intervals of a fleet: their times, their moments, their order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
