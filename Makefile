@@ -123,7 +123,7 @@ packages: setup
 	$(BIN)/python -m ops.packages dist
 
 generated: setup
-	for module in schemas.json_schema schemas.asyncapi schemas.client_keywords ops.cli.known ops.grafana; do $(BIN)/python -m $$module || exit; done
+	for module in schemas.json_schema schemas.client_keywords ops.cli.known ops.grafana; do $(BIN)/python -m $$module || exit; done
 
 clean:
 	rm -rf $(VENV) .venv-* build dist *.egg-info .windward .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -139,7 +139,7 @@ READS_JSON = ("json.Decoder", "json.decode", "json.loads", "json.load(")
 def test_json_is_read_nowhere_else() -> None:
     """A new place where JSON is parsed uses `schemas.values.read_json`, or is tried here."""
     known = {
-        "schemas/asyncapi.py", "schemas/messages/sample.py", "schemas/tables/window_table.py",
+        "schemas/messages/sample.py", "schemas/tables/window_table.py",
         "schemas/values/read_json.py", "scorer/client/call.py", "scorer/commands/machines/operator_facts.py",
         "scorer/commands/planning/wanted_file.py", "scorer/commands/shared/request.py",
         "scorer/kubernetes/evictor/rules.py", "scorer/kubernetes/extender/protocol.py",
@@ -147,7 +147,7 @@ def test_json_is_read_nowhere_else() -> None:
         "scorer/ledger/record/instance.py", "scorer/ledger/store/reconcile.py", "scorer/rpc/methods/decisions.py",
         "scorer/rpc/methods/parameters.py", "scorer/rpc/operators/cordon.py", "scorer/rpc/query.py",
         "streams/bridge/formats/node_exporter.py", "streams/bridge/formats/otel.py",
-        "streams/bridge/formats/telegraf.py", "ops/cli/known.py", "ops/demo/rebalance.py", "ops/doctor/bundle.py",
+        "streams/bridge/formats/telegraf.py", "ops/cli/known.py", "ops/demo/rebalance.py", "ops/docs/rpc_page.py", "ops/doctor/bundle.py",
         "ops/grafana/__main__.py", "ops/packages/__main__.py",
     }  # fmt: skip
     root = Path(__file__).parents[1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,6 @@ from pathlib import Path
 from ops.docs import plugin_pages, reference_pages, rpc_page
 from ops.docs.drawing import shape
 from ops.docs.shapes import drawn
-from schemas.asyncapi import FILE, document
 from scorer.ranking.filters import FILTERS
 from scorer.ranking.scores import SCORES
 
@@ -76,10 +74,9 @@ def generated() -> Iterator[tuple[str, str]]:
             yield f"{kind}s/{plugin.name}.md", plugin_pages.page(plugin, kind, seen)
             yield f"pictures/{kind}-{plugin.name}.svg", shape(seen, is_filter=kind == "filter")
     yield "profiles.md", plugin_pages.profiles()
-    yield "rpc.md", rpc_page.page(document())
+    yield "rpc.md", rpc_page.page()
     yield "commands.md", reference_pages.commands()
     yield "metrics.md", reference_pages.metrics()
-    yield FILE, json.dumps(document(), indent=2) + "\n"
     yield "site.css", STYLE
 
 

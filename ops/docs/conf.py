@@ -13,7 +13,6 @@ html_copy_source = False
 html_show_sphinx = False
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
-html_extra_path = ["asyncapi.v1.json"]
 myst_heading_anchors = 4
 exclude_patterns = ["examples/**"]
 suppress_warnings = ["toc.not_included"]  # tables of results are reached from their page

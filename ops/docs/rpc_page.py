@@ -1,4 +1,4 @@
-"""The RPC, written from its AsyncAPI document: the envelope, errors, and each method with parameters and result."""
+"""The RPC, written from its types: the envelope, errors, and each method with parameters and result."""
 
 from __future__ import annotations
 
@@ -7,8 +7,39 @@ from collections.abc import Mapping
 from typing import Any
 
 from ops.docs.markdown import table
+from schemas.json_schema import TYPES, schema_file
+from schemas.messages.event import EVENTS
+from schemas.names import Names
+from schemas.rpc.envelope import VERSION
+from schemas.rpc.parameters import RPC, Method
 
 Schema = Mapping[str, Any]
+CODES = {
+    "INVALID_ARGUMENT": "a field of the query is wrong; the message names it",
+    "NOT_FOUND": "no such instance, profile or machine",
+    "ALREADY_EXISTS": "the id is live for another request",
+    "ABORTED": "what the query had reserved has ended; a new query places anew",
+    "FAILED_PRECONDITION": "the instance is not in a state for this step, or is another generation",
+    "PERMISSION_DENIED": "the method is taken from the operators' list only, on which operators alone may push",
+    "DEADLINE_EXCEEDED": "the query was taken after its deadline; nothing was done",
+    "RESOURCE_EXHAUSTED": "no room for this update or move, or too many queries wait",
+    "UNAVAILABLE": "the scorer cannot answer now; the same query may succeed later",
+    "UNIMPLEMENTED": "this scorer has no such method",
+    "INTERNAL": "a fault of the scorer; its log has more",
+}
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "place": {"id": "db-1", "cpu": 2, "memory": "10G"},
+    "rank": {"cpu": 2, "memory": "10G"},
+    "update": {"id": "db-1", "memory": "12G"},
+    "confirm": {"id": "db-1"},
+    "release": {"id": "db-1"},
+    "cordon": {"machines": ["m7", "rack-3-*"]},
+    "uncordon": {"machines": ["m7"]},
+    "drain": {"machines": ["m7"], "apply": True},
+    "rebalance": {"moves_max": 3},
+    "plan": {"instances": [{"id": "db-1", "cpu": 2, "memory": "10G"}], "prune": True, "prune_labels": {"app": "db"}},
+}
+"""Params that a method takes; none for the others."""
 
 HEAD = """# The RPC
 
@@ -24,57 +55,71 @@ BLPOP windward:v1:reply:q1 5
 Methods for operators (`cordon`, `uncordon`, `drain`, `plan`, `rebalance`) go on the list `windward:v1:queries:operators` instead, on which Redis lets
 operators alone push; on the other list they are refused.
 
-Fields that a reader does not know are ignored; fields that a request does not have are refused. All of this page is
-made from [asyncapi.v1.json](asyncapi.v1.json), an [AsyncAPI](https://www.asyncapi.com) 3 document that tools read, and
-that is made from the code; `schemas/*.v1.schema.json` holds each message as JSON Schema. [Clients](clients.md) in
-several languages are there.
+Fields that a reader does not know are ignored; fields that a request does not have are refused. This page is made
+from the code; `schemas/*.v1.schema.json` holds each message as JSON Schema. [Clients](clients.md) in several languages
+are there.
 """
 
 
-def page(document: Schema) -> str:
-    """Return the page of an AsyncAPI document."""
-    schemas = document["components"]["schemas"]
-    meanings = schemas["Error"]["properties"]["code"]["x-meanings"]
-    parts = [HEAD, "## Methods", _methods(document)]
-    parts += ["## Errors", table(["code", "when"], [[f"`{code}`", about] for code, about in meanings.items()])]
-    for method, operation in document["operations"].items():
-        (example,) = document["components"]["messages"][f"{method}.query"]["examples"]
-        takes, gives = (f"[{kind}](#{kind.lower()})" for kind in _types(document, method))
-        about = f"{operation['summary'].capitalize()}. It takes {takes} and returns {gives}."
-        parts += [f"## {method}", about, f"```json\n{json.dumps(example['payload'])}\n```"]
-    parts += [*_events(document), "## Types", "What a query, a reply and their parts consist of."]
-    for name, schema in schemas.items():
+def page() -> str:
+    """Return the page."""
+    rows = [[f"[`{name}`](#{name})", one.summary, *(f"`{kind}`" for kind in _types(one))] for name, one in RPC.items()]
+    parts = [HEAD, "## Methods", table(["method", "does", "parameters", "result"], rows)]
+    parts += ["## Errors", table(["code", "when"], [[f"`{code}`", about] for code, about in CODES.items()])]
+    for name, method in RPC.items():
+        query = {"v": VERSION, "id": "q1", "method": name, "deadline": 1790000000, "params": EXAMPLES.get(name, {})}
+        takes, gives = (f"[{kind}](#{kind.lower()})" for kind in _types(method))
+        about = f"{method.summary.capitalize()}. It takes {takes} and returns {gives}."
+        parts += [f"## {name}", about, f"```json\n{json.dumps(query)}\n```"]
+    parts += [*_events(), "## Types", "What a query, a reply and their parts consist of."]
+    for name, schema in types().items():
         parts += [f"### {name}", *(section(schema) or ["None."])]
     return "\n\n".join(parts) + "\n"
 
 
-def _events(document: Schema) -> list[str]:
+def types() -> dict[str, Schema]:
+    """Return every type of a query and a reply by its name, as in the JSON Schema files."""
+    found: dict[str, Schema] = {}
+    for name in TYPES:
+        if not name.startswith(("sample.", "operator.", "proposal.", "event.")):
+            found |= json.loads(schema_file(name))["$defs"]
+    return found
+
+
+def _types(method: Method) -> tuple[str, str]:
+    return method.parameters.__name__, method.result.__name__
+
+
+def _events() -> list[str]:
     """Return what there is to read besides answers: the stream of events."""
-    channel, change = document["channels"]["events"], document["components"]["messages"]["change"]
-    address, description = (channel[name].replace("{prefix}", "windward") for name in ("address", "description"))
-    meanings = change["payload"]["properties"]["event"]["x-meanings"]
+    names = Names()
+    texts = {
+        "event": "absent: each record is a new reservation, placed at its reserved_at",
+        "at": "epoch seconds by the clock of the server",
+        "source": "of moved: the machine before",
+        "renamed": "of renamed: the machine's name before",
+        "target": "of stayed: the machine that it was to move to",
+        "why": "where the event does not say it",
+    }
+    entry: Schema = {
+        "required": ["i"],
+        "properties": {
+            "i": {"type": "array", "items": {"type": "string"}, "description": "JSON of each record after the change"},
+            **{name: {"type": "string", "description": about} for name, about in texts.items()},
+        },
+    }
     return [
         "## Events",
-        f"What happens to instances is on the stream `{address}`. {description}",
-        table(["event", "what it says"], [[f"`{event}`", said] for event, said in meanings.items()]),
-        "### Fields of an entry", *section(change["payload"]),
-        "### Event: the same from `windward events --json` and the Python clients", *section(change["x-event"]),
+        f"What happens to instances is on the stream `{names.ledger('log')}`, bounded: each change of an instance, in "
+        "order. The id of an entry is the number of its last change; the version of a record is that of its own, "
+        "without gaps: a reader that finds a later one than the next has missed some. Another epoch in the hash "
+        f"{names.ledger('head')} is another ledger; a smaller change there than one that was read is a ledger that has "
+        "lost its end.",
+        table(["event", "what it says"], [[f"`{event}`", about] for event, about in EVENTS.items()]),
+        "### Fields of an entry", *section(entry),
+        "### Event: the same from `windward events --json` and the Python clients",
+        *section(json.loads(schema_file("event.v1.schema.json"))["$defs"]["Event"]),
     ]  # fmt: skip
-
-
-def _methods(document: Schema) -> str:
-    rows = []
-    for method, operation in document["operations"].items():
-        taken, result = _types(document, method)
-        rows.append([f"[`{method}`](#{method})", operation["summary"], f"`{taken}`", f"`{result}`"])
-    return table(["method", "does", "parameters", "result"], rows)
-
-
-def _types(document: Schema, method: str) -> tuple[str, str]:
-    messages = document["components"]["messages"]
-    parts = ((messages[f"{method}.query"], "params"), (messages[f"{method}.reply"], "result"))
-    taken, result = (message["payload"]["allOf"][1]["properties"][name]["$ref"] for message, name in parts)
-    return taken.rpartition("/")[2], result.rpartition("/")[2]
 
 
 def section(definition: Schema) -> list[str]:
