@@ -15,13 +15,12 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as Broken
 
-from schemas.process.logs import configure_logs
+from schemas.process.logs import configure_logs, quieten
 from schemas.process.pages import serve_pages, while_accepting
 from schemas.process.presence import Presence, page_of
 from schemas.process.redis_cluster import nodes_in
 from schemas.process.redis_url import connected
 from schemas.process.settings import load_settings
-from streams.agent.quiet import quieten
 from streams.worker.app import StreamApp
 from streams.worker.servers import ClusterServers, OneServer, Servers
 from streams.worker.settings import StreamSettings

@@ -39,7 +39,7 @@ from schemas.tables.alignment import aligned
 from schemas.tables.window_table import PERCENTILES, WARMING_COVERAGE, WindowTable, decode_table
 from schemas.values.durations import duration
 from schemas.values.numbers import amount, finite
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.fold.windows import check_windows

@@ -29,7 +29,7 @@ from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS, S
 from streams.fold.table import Table

@@ -147,7 +147,8 @@ def test_json_is_read_nowhere_else() -> None:
         "scorer/ledger/record/instance.py", "scorer/ledger/store/reconcile.py", "scorer/rpc/methods/decisions.py",
         "scorer/rpc/methods/parameters.py", "scorer/rpc/operators/cordon.py", "scorer/rpc/query.py",
         "streams/bridge/formats/node_exporter.py", "streams/bridge/formats/otel.py",
-        "streams/bridge/formats/telegraf.py", "ops/cli/known.py", "ops/demo/rebalance.py", "ops/docs/rpc_page.py", "ops/doctor/bundle.py",
+        "streams/bridge/formats/telegraf.py", "ops/cli/known.py", "ops/demo/rebalance.py",
+        "ops/docs/rpc_page.py", "ops/doctor/bundle.py",
         "ops/grafana/__main__.py", "ops/packages/__main__.py",
     }  # fmt: skip
     root = Path(__file__).parents[1]

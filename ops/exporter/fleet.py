@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ops.exporter import classes, instances
+from ops.exporter import instances
 from ops.exporter.exposition import Family, lines, single
 from ops.exporter.machines import risks, thresholds
 from ops.exporter.selection import Selection, unit_name, window_name
@@ -38,7 +38,7 @@ def families(
         yield from _load(state, selection)
         yield from _promises(state)
         yield from instances.of_fleet(state)
-        yield from classes.of_fleet(state)
+        yield from instances.classes_of_fleet(state)
         yield from _probe(state, selection, tell)
         yield from _servers(state)
 

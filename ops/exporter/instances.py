@@ -1,4 +1,4 @@
-"""The families of usage by instance: sums by machine, age of the reports, the largest instances by name.
+"""The families of usage by instance: sums by machine and class, age of the reports, the largest instances by name.
 
 Only instances that the ledger has on a machine count. Sums are of the mean of about half an hour.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from ops.exporter.exposition import SECONDS, Columns, Family, single
 from ops.exporter.state import State
-from schemas.resources import RESOURCES
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.classes.class_usage import measured_usage
 from scorer.ledger.view.residents import Residents
 from scorer.snapshot.arrays import Bools, Floats
@@ -74,3 +74,36 @@ def reported_at(state: State) -> Floats:
     """Return [M]: the end of each machine's newest report, current or not; NaN where none is known."""
     columns = state.snapshot.usages.columns
     return columns.take(columns.at, columns.index.rows(state.snapshot.roster.systems))
+
+
+RECLAIMED = ("mid", "batch")
+"""Classes with a sum below prod; free has batch's."""
+
+
+def classes_of_fleet(state: State) -> Iterator[Family]:
+    """Return the sums over all machines, as shares of allocatable; none when all classes are one sum."""
+    if (sums := state.class_sums) is None:
+        return
+    room = Family("windward_fleet_class_room_ratio", "What a class may be promised, of what all machines have.")
+    promised = Family("windward_fleet_class_promised_ratio", "What instances of a class ask for, of the same.")
+    used = Family("windward_fleet_class_used_ratio", "What they are measured to use, of the same.")
+    for position in sums.sold:
+        total = float(np.nansum(state.seen.allocatable[position]))
+        for code, name in enumerate(PRIORITY_CLASSES) if total > 0 else ():
+            labels = {"class": name, "resource": RESOURCES[position]}
+            for family, values in ((room, sums.most), (promised, sums.promised), (used, sums.used)):
+                family.add(float(np.nansum(values[code, position])) / total, **labels)
+    yield from (room, promised, used)
+
+
+def classes_of_machines(state: State, shown: Columns) -> Iterator[Family]:
+    """Return the most that may be allocated to mid and batch on each machine, as a share of its allocatable."""
+    if (sums := state.class_sums) is None:
+        return
+    family = Family("windward_machine_reclaimable_ratio", "What mid or batch may be promised, of allocatable.")
+    for name in RECLAIMED:
+        values = sums.most[PRIORITY_CLASSES.index(name)] * state.snapshot.inverse_allocatable
+        for position in sums.sold:
+            labels = {"class": name, "resource": RESOURCES[position]}
+            family.add_column(shown.names, values[position], shown.rows, labels=labels)
+    yield family

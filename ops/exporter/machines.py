@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ops.exporter import classes, instances
+from ops.exporter import instances
 from ops.exporter.exposition import SECONDS, Columns, Family, MachineNames
 from ops.exporter.selection import Selection, label_columns, unit_name, window_name
 from ops.exporter.state import State
@@ -49,7 +49,7 @@ class MachineFamilies:
             fresh = shown._replace(rows=shown.rows & state.fresh)
             yield from self._load(state, fresh)
             yield from self._promises(state, shown)
-            yield from classes.of_machines(state, fresh)
+            yield from instances.classes_of_machines(state, fresh)
             yield from instances.of_machines(state, shown, fresh)
             yield from instances.largest(state, self._selection.top_instances, fresh.rows)
             yield from self._facts(state, shown)

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from ops.replay.play.moves import Evicting, Moving
-from ops.replay.play.references import contenders
+from ops.replay.play.policies import contenders
 from ops.replay.play.roles import Policy
 from ops.replay.play.simulation import Outcome, simulate
 from ops.replay.report.comparison import Result, as_json, once, read_results

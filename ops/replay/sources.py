@@ -11,7 +11,7 @@ from ops.record.frames import RecordingError
 from ops.record.reading import extent
 from ops.replay.recorded.recorded import read_recorded
 from ops.replay.settings import ReplaySettings
-from ops.replay.traces.find import read_lives, read_trace
+from ops.replay.traces.formats import read_lives, read_trace
 from ops.replay.traces.openb import Lives
 from ops.replay.traces.trace import Trace, part_of
 from ops.replay.workload import Workload, WorkloadError

@@ -16,8 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from schemas.resources import RESOURCES
-from schemas.rpc.draining import Draining
-from schemas.rpc.request import Quantity, Ratio
+from schemas.rpc.request import Draining, Quantity, Ratio
 from schemas.values.errors import field_error
 from schemas.values.quantity import parse_amount
 from schemas.values.read_json import read_json

@@ -12,12 +12,12 @@ from msgspec import Meta
 
 from schemas.resources import RESOURCES
 from schemas.rpc import results
-from schemas.rpc.draining import Draining
 from schemas.rpc.request import (
     NAME_LENGTH_MAX,
     Affinities,
     ByResource,
     Changeable,
+    Draining,
     Labels,
     Name,
     Preferences,

@@ -18,10 +18,9 @@ import msgspec
 
 from schemas.messages.operator import DEFAULT
 from schemas.messages.proposal import MoveProposal, begun_move
-from schemas.rpc.draining import Draining
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Drain
-from schemas.rpc.request import InvalidRequest
+from schemas.rpc.request import Draining, InvalidRequest
 from schemas.rpc.results import DrainLine, DrainResult, UpdateResult
 from schemas.values.read_json import read_as
 from scorer.placement.offers.placement import Conflict

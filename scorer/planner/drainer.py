@@ -14,8 +14,8 @@ from collections import defaultdict
 import msgspec
 
 from schemas.messages.operator import DEFAULT, drained
-from schemas.rpc.draining import Draining
 from schemas.rpc.envelope import Query
+from schemas.rpc.request import Draining
 from scorer.ledger.store.check import instances_on
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger

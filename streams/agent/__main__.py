@@ -13,7 +13,7 @@ from functools import partial
 
 from schemas.messages.sample import Message, Sample, encode
 from schemas.process.connections import KafkaSettings
-from schemas.process.logs import configure_logs
+from schemas.process.logs import configure_logs, quieten
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.signals import Stop
 from schemas.process.version import product_version
@@ -26,7 +26,6 @@ from streams.agent.instances.report import Reporter
 from streams.agent.loop import Clock, run
 from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
-from streams.agent.quiet import quieten
 from streams.agent.rises import NoReadingError
 from streams.agent.sampling.backlog import Record
 from streams.agent.sampling.sampler import Sampler

@@ -1,12 +1,16 @@
-"""A batch: samples as columns, the form in which they are folded. Rejects carry their reason."""
+"""The messages of a partition, and a batch: samples as columns, the form in which they are folded.
+
+Rejects carry their reason.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +19,7 @@ from schemas.messages.instance_report import InstanceReport
 from schemas.messages.sample import MachineFacts, Message, Moments, Rejected, Sample, check_machine_id, decode, moments
 from schemas.values.hosts import host_key
 from streams.fold.admission import OFFLINE, RECORD_TIME_MAX_S, Admission, check_record_time
+from streams.fold.instance_usage import Applied
 from streams.fold.ring import R, slot_of
 
 _ABSENT = Moments(n=1, mean=0.0, m2=0.0, max=0.0, capacity=float("inf"))
@@ -151,3 +156,25 @@ def _columns(names: tuple[str, ...], of: Sequence[Any]) -> NDArray[np.float64]:
     """Return fields of some values as columns, [names, K]."""
     flat = np.fromiter(chain.from_iterable(map(attrgetter(*names), of)), np.float64, len(of) * len(names))
     return np.ascontiguousarray(flat.reshape(-1, len(names)).T)
+
+
+class Arrived(NamedTuple):
+    """A message as it came off the log."""
+
+    offset: int
+    value: bytes | None
+    recorded_at: float
+    """The record's time, epoch s: the broker's or the producer's; less than 0 when it has none."""
+    key: bytes | None
+
+
+@dataclass
+class Outcome:
+    """The outcome of folding some messages: every message is in ``counts`` once."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    ahead: int = 0
+    """Records refused for a time too far ahead of the worker's clock."""
+    refused: list[tuple[Arrived, Refused]] = field(default_factory=list)
+    usage: Applied = field(default_factory=Applied)
+    """The outcome for the usage by instance in these messages."""

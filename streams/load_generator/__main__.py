@@ -17,10 +17,8 @@ from streams.load_generator.settings import MACHINES, FleetSettings
 from streams.load_generator.sink import build_sink
 from streams.load_generator.source.generator import Generator
 from streams.load_generator.source.messages import Messages
-from streams.load_generator.source.recording import Recording
-from streams.load_generator.source.recording_file import RecordingError, load_trace
-from streams.load_generator.source.replay import Replay
-from streams.load_generator.source.source import Source
+from streams.load_generator.source.recording_file import Recording, RecordingError, load_trace
+from streams.load_generator.source.source import Replay, Source
 
 if TYPE_CHECKING:
     from streams.load_generator.ledger import LedgerWatch

@@ -18,8 +18,7 @@ from streams.load_generator.settings import FleetSettings
 from streams.load_generator.sink import Sink
 from streams.load_generator.source.instances import Instances, Reports
 from streams.load_generator.source.messages import Messages
-from streams.load_generator.source.replay import Block, Replay
-from streams.load_generator.source.source import Float
+from streams.load_generator.source.source import Block, Float, Replay
 
 log = logging.getLogger("windward.fleet")
 

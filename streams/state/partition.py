@@ -31,8 +31,7 @@ from numpy.typing import NDArray
 from schemas.messages.sample import MachineFacts
 from schemas.values.read_json import read_as
 from streams.fold.admission import OFFLINE, RECORD_AHEAD_S, RECORD_TIME_MAX_S, Admission
-from streams.fold.arrivals import Arrived, Outcome
-from streams.fold.batch import Refused, read_messages, to_batch
+from streams.fold.batch import Arrived, Outcome, Refused, read_messages, to_batch
 from streams.fold.fact_changes import FactChanges
 from streams.fold.fold import fold
 from streams.fold.instance_usage import Applied, InstanceUsage

@@ -25,7 +25,7 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 from streams.batches import PassedOver, read_with_aiokafka
-from streams.fold.arrivals import Arrived, Outcome
+from streams.fold.batch import Arrived, Outcome
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.partition import Partition, refresh_tables

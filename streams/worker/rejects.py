@@ -19,8 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from streams.fold.arrivals import Arrived
-from streams.fold.batch import Refused
+from streams.fold.batch import Arrived, Refused
 from streams.worker.metrics import Metrics
 
 log = logging.getLogger("windward.stream")

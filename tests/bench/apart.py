@@ -18,7 +18,7 @@ import numpy as np
 from ops.replay.play.policies import ProfilePolicy
 from ops.replay.play.simulation import Outcome, simulate
 from ops.replay.report.measures import measure
-from ops.replay.traces.find import read_lives, read_trace
+from ops.replay.traces.formats import read_lives, read_trace
 from ops.replay.traces.trace import part_of
 from ops.replay.workload import Workload
 from ops.replay.worlds.worlds import Shape, build_world

@@ -15,7 +15,7 @@ import numpy as np
 from ops.replay.play.policies import ProfilePolicy
 from ops.replay.play.simulation import simulate
 from ops.replay.report.measures import measure
-from ops.replay.traces.find import read_lives, read_trace
+from ops.replay.traces.formats import read_lives, read_trace
 from ops.replay.worlds.worlds import Shape, build_world
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.replay.small_worlds import waves

@@ -27,7 +27,7 @@ from schemas.process.redis_cluster import nodes_in
 from scorer.cluster_wire import wire_to
 from scorer.live.loader import Loader
 from scorer.wire import Wire
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.worker.servers import ClusterServers, OneServer
 from streams.worker.store import Store
 from tests.bench.fleet_writer import WindowWriter

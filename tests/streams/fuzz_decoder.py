@@ -27,7 +27,7 @@ from schemas.messages.sample import encode
 from schemas.resources import RESOURCES
 from schemas.tables.window_table import decode_table
 from streams.fold import admission
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS, S
 from streams.fold.table import Table

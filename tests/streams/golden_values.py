@@ -4,7 +4,7 @@ import numpy as np
 
 from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.messages.sample import Moments, Usage, encode
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS, Ring, S

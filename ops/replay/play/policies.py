@@ -1,12 +1,40 @@
-"""A profile as a policy, by the product's code."""
+"""The policies of each world: profiles, by the product's code, and references, which may know the future.
+
+A recorded fleet has one more, ``as recorded``: the machines that its instances really had. The others admit by
+requests only: a machine is feasible when the sum of requests stays at or below its capacity.
+
+- ``random feasible``: any feasible machine.
+- ``best fit by true peak``: the machine whose true peak over the instance's life, with it, comes nearest to 90 % of its
+  capacity without exceeding it; if all exceed it, the one with the lowest peak. It packs.
+- ``oracle``: greedy on heat. With L(t) the demand over capacity that the machine will have of the instances placed so
+  far, u(t) the instance's, t the minutes of its life:
+
+      cost = cores * sum over t of  max(0, L + u - 0.9) - max(0, L - 0.9) + 0.01 ((L + u)² - L²)
+
+  It knows what those placed will use, and nothing of instances still to come.
+
+Worlds with batch have two others:
+
+- ``NAME, prod alone``: the profile, and no batch is placed.
+- ``NAME, batch known``: the profile, one that counts by class, for prod. Batch goes to a machine on which the true
+  demand of those placed so far, with it, stays at or below 90 % in every minute of its life; of these to the fullest at
+  its peak. It does not know later instances, and nothing is evicted. Of a queue it skips those that ask for at least as
+  much as one refused in the same minute, so it is no upper bound.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from ops.replay.play.lessons import wants_lessons
-from ops.replay.play.roles import Moment
+from ops.replay.play.moves import ByAdvice, Evicting, Moving, Rebalancer
+from ops.replay.play.roles import Evictor, Moment, Mover, Policy
+from ops.replay.play.true_fleet import HOT
+from ops.replay.workload import Workload
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.limits import Limit, adds, mosts_in_script, scales_in_script
@@ -16,9 +44,13 @@ from scorer.placement.offers.offer import limits
 from scorer.placement.placer import CANDIDATES
 from scorer.ranking.class_sums import by_class_filter
 from scorer.ranking.explanation.explain import summary
-from scorer.ranking.profiles.profile import Profile
+from scorer.ranking.filters.fits import Fits
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.rank import rank
 from scorer.ranking.tables import Tables
+from scorer.snapshot.arrays import Floats, Integers
+from scorer.snapshot.snapshot import Snapshot
 
 
 class ProfilePolicy:
@@ -71,3 +103,178 @@ def upheld(allowed: Sequence[Limit], record: Instance, held: Sequence[Instance])
             if 0 <= most < taken:
                 return False
     return True
+
+
+EVENNESS = 0.01
+"""Weight of the sum of squares against heat: it decides among machines that stay cool."""
+_BY_REQUESTS = Profile(name="by requests", filters=(PlacedFilter(Fits(basis="requests")),), stale="requests")
+
+
+class Reference:
+    """Chooses among the machines on which the request fits; subclasses implement the choice."""
+
+    name = ""
+    reference = True
+    learns = False
+    counts_by_class = False
+    profile = None
+
+    def __init__(self, seed: int = 0) -> None:
+        self.refusals: Counter[str] = Counter()
+        self._generator = np.random.default_rng([seed, 77])
+        self._known: set[int] = set()
+        self._tables = Tables()
+        self._snapshot: Snapshot | None = None
+
+    def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
+        """Choose for the first only."""
+        if self._snapshot is None:
+            self._snapshot = moment.measuring.empty_snapshot()
+        ranking = rank(
+            requests[0], RankingInputs(self._snapshot, moment.ledger, _BY_REQUESTS, moment.now_s, self._tables)
+        )
+        rows = np.flatnonzero(ranking.feasible)
+        if not rows.size:
+            if instances[0] not in self._known:
+                self._known.add(instances[0])
+                self.refusals["no machine has room for what is asked"] += 1
+            return [None]
+        return [self._pick(rows, instances[0], moment)]
+
+    def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
+        raise NotImplementedError
+
+
+class RandomFeasible(Reference):
+    """Any feasible machine."""
+
+    name = "random feasible"
+
+    def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
+        return int(rows[self._generator.integers(rows.size)])
+
+
+class BestFitByPeak(Reference):
+    """The fullest machine that stays below 90 %, by the true peak."""
+
+    name = "best fit by true peak"
+
+    def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
+        peak = peaks(rows, instance, moment)
+        if peak is None:
+            return int(rows[0])
+        fitting = np.where(peak <= HOT, peak, -np.inf)
+        return int(rows[np.argmax(fitting) if np.isfinite(fitting).any() else np.argmin(peak)])
+
+
+class Oracle(Reference):
+    """Greedy on heat, knowing the future of all that is placed."""
+
+    name = "oracle"
+
+    def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:
+        now, added, capacity = loads(rows, instance, moment)
+        now, after = now / capacity, (now + added) / capacity
+        heat = np.maximum(after - HOT, 0.0).sum(axis=1) - np.maximum(now - HOT, 0.0).sum(axis=1)
+        uneven = np.einsum("mt,mt->m", after, after) - np.einsum("mt,mt->m", now, now)
+        return int(rows[np.argmin(capacity[:, 0] * (heat + EVENNESS * uneven))])
+
+
+class AsRecorded(RandomFeasible):
+    """The machine that the live fleet used, even if it does not fit; any feasible machine where that is not known."""
+
+    name = "as recorded"
+
+    def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
+        """Choose for the first only."""
+        row = int(moment.fleet.workload.placed_on[instances[0]])
+        return [row] if row >= 0 else super().choose(instances, requests, moment)
+
+
+REFERENCES = (RandomFeasible, BestFitByPeak, Oracle)
+
+
+def loads(rows: Integers, instance: int, moment: Moment) -> tuple[Floats, Floats, Floats]:
+    """Return [rows, t] CPU demand without the instance, [t] the instance's, [rows, 1] cores; t: minutes of its life."""
+    fleet, first = moment.fleet, moment.minute
+    last = min(first + int(fleet.workload.life[instance]), fleet.workload.minutes)
+    at = fleet.cpu
+    return fleet.load[at][rows, first:last], fleet.demand(instance, first, last)[at], fleet.capacity[at][rows, None]
+
+
+def peaks(rows: Integers, instance: int, moment: Moment) -> Floats | None:
+    """Return [rows] the highest of these with the instance; None when it has no minute in the workload."""
+    now, added, capacity = loads(rows, instance, moment)
+    return ((now + added) / capacity).max(axis=1) if added.size else None
+
+
+class ProdAlone(ProfilePolicy):
+    """A profile that places prod and mid only."""
+
+    reference = True
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile, f"{profile.name}, prod alone")
+
+    def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
+        """Refuse batch and free; choose by the profile for the others."""
+        if moment.fleet.workload.lower[instances[0]]:
+            return self._batch(instances[0], moment)
+        return super().choose(instances, requests, moment)
+
+    def _batch(self, instance: int, moment: Moment) -> list[int | None]:
+        return [None]
+
+
+class KnowingBatch(ProdAlone):
+    """A profile for prod and mid; batch is placed by the true demand of all instances."""
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile)
+        self.name = f"{profile.name}, batch known"
+
+    def _batch(self, instance: int, moment: Moment) -> list[int | None]:
+        rows = np.arange(len(moment.fleet.workload.machines))
+        peak = peaks(rows, instance, moment)
+        if peak is None or peak.min() > HOT:
+            return [None]
+        return [int(np.argmax(np.where(peak <= HOT, peak, -np.inf)))]
+
+
+class Contender(NamedTuple):
+    """A policy, with its moves and evictions."""
+
+    policy: Policy
+    mover: Mover | None = None
+    evictor: Evictor | None = None
+
+
+def contenders(
+    world: Workload,
+    profiles: Sequence[Profile],
+    baseline: str,
+    movings: Sequence[Moving],
+    evicting: Sequence[Evicting] = (),
+) -> list[Contender]:
+    """Return the profiles, with and without moves of their instances; the baseline's are not moved, unless it is alone.
+
+    Profiles that count by class also take part with evictions.
+    In a world with batch the references are the first profile without batch, and the first one that counts by class
+    with known batch: with one sum for all classes, known batch would take prod's room. The recorded placement of a
+    recorded world is a reference, too.
+    """
+    found = [Contender(ProfilePolicy(profile)) for profile in profiles]
+    for profile in [one for one in profiles if one.name != baseline] or profiles:
+        for moving in movings:
+            name = f"{profile.name} + {100 * moving.share:g} %/h"
+            found.append(Contender(ProfilePolicy(profile, name), Rebalancer(profile, moving, world)))
+    by_class = [one for one in profiles if by_class_filter(one) is not None]
+    for profile in by_class:
+        for one in evicting:
+            evictor = ByAdvice(one.profile or profile, world, one.every_minutes)
+            found.append(Contender(ProfilePolicy(profile, one.named(profile.name)), None, evictor))
+    if world.placed_on.size:
+        found.append(Contender(AsRecorded(world.seed)))
+    if not world.lower.any():
+        return [*found, *(Contender(kind(world.seed)) for kind in REFERENCES)]
+    return [*found, Contender(ProdAlone(profiles[0])), *(Contender(KnowingBatch(one)) for one in by_class[:1])]

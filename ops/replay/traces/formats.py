@@ -1,4 +1,4 @@
-"""The kinds of files that hold a trace: what `ops.replay.traces.find` recognises, each read by one function."""
+"""Reads a trace or a file of lives. Its content tells the kind; each kind is read by one function."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.replay.traces.tables import Table
-from ops.replay.traces.trace import DAY_S, Trace, joined_by_job, of_days
+from ops.replay.traces import openb
+from ops.replay.traces.tables import Table, read_table
+from ops.replay.traces.trace import DAY_S, Trace, checked, joined_by_job, of_days
 from ops.replay.workload import CELLS_MAX, WorkloadError
 from schemas.resources import CPU, MEMORY, NIC
-from streams.load_generator.source.recording_file import Defaults, RecordingError, load_trace
+from schemas.values.errors import shortened
+from streams.load_generator.source.recording_file import Defaults, RecordingError, load_trace, read_npz
 
 _CELL_S = 300.0
 _MINUTE_S = 60.0
@@ -138,3 +140,49 @@ def recorded(path: Path) -> Trace:
 
 def _known(sizes: NDArray[np.float64]) -> NDArray[np.float64] | None:
     return sizes if np.isfinite(sizes).any() else None
+
+
+def read_trace(path: Path) -> Trace:
+    """Return the trace in a file; raises WorkloadError."""
+    try:
+        return checked(_converted(path), path.name)
+    except WorkloadError:
+        raise
+    except (TypeError, ValueError, IndexError) as error:
+        raise WorkloadError(shortened(f"{path.name}: {error}")) from None
+
+
+def _converted(path: Path) -> Trace:
+    if path.name.endswith(".npz"):
+        columns = read_arrays(path)
+        if "days" in columns and any(name.startswith("cpu_") for name in columns):
+            return planetlab(columns, path.name)
+        if "machines" in columns and "columns" in columns:
+            return smd(columns, path.name)
+        return recorded(path)
+    table = read_table(path)
+    return nab(table) if table.header == NAB_HEADER else recorded(path)
+
+
+def read_lives(path: Path | None) -> openb.Lives:
+    """Return sizes and lifetimes from a file of requests, or those assumed without one."""
+    return openb.convert(read_table(path, openb.COLUMNS)) if path else openb.without_file()
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of an ``.npz``; raises WorkloadError."""
+    try:
+        return read_npz(path)
+    except OSError as error:
+        raise WorkloadError(f"{path} cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # zipfile, zlib and numpy do not document what they raise for a damaged archive
+        raise WorkloadError(shortened(f"{path.name}: is no .npz of numpy: {error or type(error).__name__}")) from None
+
+
+def array_names(path: Path) -> list[str]:
+    """Return the names of the arrays of an ``.npz``; none of a file that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return list(getattr(np.load(file, allow_pickle=False), "files", ()))
+    except Exception:  # as above; `read_arrays` says what is wrong
+        return []

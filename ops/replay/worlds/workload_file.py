@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.replay.traces.find import array_names, read_arrays
+from ops.replay.traces.formats import array_names, read_arrays
 from ops.replay.traces.tables import Table, read_table
 from ops.replay.traces.trace import filled
 from ops.replay.workload import CELLS_MAX, MINUTE_S, ORIGIN_S, Usage, Workload, WorkloadError, row_of

@@ -22,7 +22,7 @@ from msgspec import Meta
 from schemas.messages.operator import DEFAULT
 from schemas.process.failures import Failure
 from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.rpc.draining import Draining
+from schemas.rpc.request import Draining
 from scorer.client import CordonResult, WindwardError
 from scorer.commands.machines.known_machines import known_machines, meant
 from scorer.commands.machines.operator_facts import change_operator_facts

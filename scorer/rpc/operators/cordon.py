@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 
-from schemas.rpc.draining import Draining
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Cordon
-from schemas.rpc.request import InvalidRequest
+from schemas.rpc.request import Draining, InvalidRequest
 from schemas.rpc.results import CordonResult
 from scorer.planning.which_machines import NoMachine, meant
 from scorer.rpc.methods.errors import CallError

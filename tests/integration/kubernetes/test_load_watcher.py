@@ -22,7 +22,7 @@ from schemas.messages.process import read_processes
 from schemas.messages.sample import Sample, encode
 from schemas.names import Names
 from scorer.wire import Wire
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.partition import Partition

@@ -17,7 +17,7 @@ from schemas.tables.instance_table import COLUMNS
 from schemas.tables.window_table import decode_table
 from scorer.live.windows_reader import WindowsReader, asking, read_windows
 from scorer.wire import Wire
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.leaving import drop_silent

@@ -20,7 +20,7 @@ import msgspec
 from ops.record.entry import Decision, Gap, encode
 from ops.record.figures import pack
 from ops.record.frames import HEADER
-from ops.replay.play.references import AsRecorded
+from ops.replay.play.policies import AsRecorded
 from ops.replay.play.simulation import simulate
 from ops.replay.recorded.recorded import read_recorded
 from ops.replay.workload import WorkloadError

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ops.replay.traces.find import read_lives, read_trace
+from ops.replay.traces.formats import read_lives, read_trace
 from ops.replay.traces.trace import Trace, part_of
 from ops.replay.workload import WorkloadError
 from tests.rows import each_row

@@ -9,9 +9,8 @@ import pytest
 
 from schemas.messages.operator import drained
 from schemas.messages.proposal import COMMANDS, MoveProposal, read_proposal, write_proposal
-from schemas.rpc.draining import Draining
 from schemas.rpc.envelope import Query
-from schemas.rpc.request import InvalidRequest
+from schemas.rpc.request import Draining, InvalidRequest
 from scorer.planner import drain as of_drain
 from scorer.planning.drain.drain import drain
 from scorer.ranking.inputs import RankingInputs

@@ -2,7 +2,7 @@
 
 import logging
 
-from streams.agent.quiet import OncePerMinute
+from schemas.process.logs import OncePerMinute
 
 
 def record(name: str, line: int) -> logging.LogRecord:

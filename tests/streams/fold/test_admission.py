@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.sample import MachineFacts, Moments, Sample, Usage, encode
 from streams.fold.admission import REASONS, Admission
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.ring import S
 from streams.fold.table import Table

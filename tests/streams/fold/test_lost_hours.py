@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from schemas.messages.sample import encode
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS
 from streams.fold.table import Table

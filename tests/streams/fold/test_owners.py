@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.messages.sample import MachineFacts, Message, encode
 from schemas.values.hosts import host_key
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.fold.owners import HELD_S
 from streams.state.checkpoint import decode_vitals, encode_vitals
 from streams.state.partition import Partition

@@ -25,9 +25,8 @@ import numpy as np
 
 from schemas.messages.sample import Rejected, decode
 from streams.load_generator.source.messages import Messages
-from streams.load_generator.source.recording import Recording
-from streams.load_generator.source.recording_file import Defaults, RecordingError, load_trace
-from streams.load_generator.source.replay import Replay
+from streams.load_generator.source.recording_file import Defaults, Recording, RecordingError, load_trace
+from streams.load_generator.source.source import Replay
 
 NOW_S = 1_790_000_000.0
 DEFAULTS = Defaults(cores=4.0, memory=8e9, nic=1.25e8)

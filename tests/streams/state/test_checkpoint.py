@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schemas.messages.sample import MachineFacts, Usage, encode
 from schemas.tables.window_table import Header, TableError, decode_table, encode_table
 from schemas.values.hosts import host_key
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.fold.owners import HELD_S
 from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS, MINUTES, PEAKS, SLOTS, VITALS, R, Ring, S

@@ -6,7 +6,7 @@ import pytest
 
 from schemas.messages.sample import Message, encode
 from streams.agent.loop import run
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.partition import Partition

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.messages.sample import MachineFacts, Moments, Sample, Usage, encode
-from streams.fold.arrivals import Arrived, Outcome
+from streams.fold.batch import Arrived, Outcome
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.leaving import drop_silent, forget

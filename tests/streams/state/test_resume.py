@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.messages.sample import MachineFacts, encode
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS, S
 from streams.fold.table import Table

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from faust.types import TP
 
-from streams.fold.arrivals import Arrived
+from streams.fold.batch import Arrived
 from streams.fold.table import Table
 from streams.state.partition import Partition, Position
 from streams.worker import reading_place

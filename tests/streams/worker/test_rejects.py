@@ -7,8 +7,7 @@ import pytest
 from aiokafka.errors import MessageSizeTooLargeError
 from faust.exceptions import ProducerSendError
 
-from streams.fold.arrivals import Arrived
-from streams.fold.batch import Refused
+from streams.fold.batch import Arrived, Refused
 from streams.worker import rejects
 from streams.worker.metrics import Metrics
 from streams.worker.rejects import BURST, RATE_HZ, Rejects

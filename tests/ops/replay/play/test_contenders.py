@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ops.replay.play.moves import Evicting, Moving
-from ops.replay.play.references import contenders
+from ops.replay.play.policies import contenders
 from ops.replay.worlds.worlds import with_batch
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile

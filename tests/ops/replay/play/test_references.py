@@ -1,6 +1,6 @@
 """References of worlds with batch: prod alone, and batch whose future is known."""
 
-from ops.replay.play.references import KnowingBatch, ProdAlone
+from ops.replay.play.policies import KnowingBatch, ProdAlone
 from ops.replay.play.simulation import Outcome, simulate
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.replay.small_worlds import world

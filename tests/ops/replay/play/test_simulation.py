@@ -7,8 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ops.replay.play.policies import ProfilePolicy
-from ops.replay.play.references import BestFitByPeak, Oracle, RandomFeasible
+from ops.replay.play.policies import BestFitByPeak, Oracle, ProfilePolicy, RandomFeasible
 from ops.replay.play.roles import Moment, Move, Policy
 from ops.replay.play.simulation import Outcome, Queue, simulate
 from ops.replay.report.measures import measure, utilization

@@ -10,7 +10,7 @@ import pytest
 
 from ops.record.entry import Decision, Gap
 from ops.record.figures import pack
-from ops.replay.play.references import AsRecorded
+from ops.replay.play.policies import AsRecorded
 from ops.replay.play.simulation import simulate
 from ops.replay.play.true_fleet import Fleet
 from ops.replay.recorded.recorded import Missing, read_recorded

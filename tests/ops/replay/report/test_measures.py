@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ops.replay.play.policies import ProfilePolicy
-from ops.replay.play.references import RandomFeasible
+from ops.replay.play.policies import ProfilePolicy, RandomFeasible
 from ops.replay.play.simulation import simulate
 from ops.replay.report.comparison import MEMORY_RATIOS, NIC_RATIOS, Result
 from ops.replay.report.measures import class_figures, further_figures, measure, overlap

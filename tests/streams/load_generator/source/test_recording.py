@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from schemas.resources import CPU, MEMORY, NIC, RESOURCES
-from streams.load_generator.source.recording import Recording
-from streams.load_generator.source.recording_file import Defaults, RecordingError, Trace, load_trace
+from streams.load_generator.source.recording_file import Defaults, Recording, RecordingError, Trace, load_trace
 from tests.effort import effort
 from tests.rows import each_row
 from tests.streams.load_generator.fuzz_recording import fuzz

@@ -14,8 +14,7 @@ from schemas.resources import RESOURCES
 from streams.agent.sampling.schedule import Schedule, phase_s
 from streams.load_generator.source.generator import Generator
 from streams.load_generator.source.messages import Messages
-from streams.load_generator.source.replay import BLOCK_MACHINES, Replay
-from streams.load_generator.source.source import Columns, reduce_readings
+from streams.load_generator.source.source import BLOCK_MACHINES, Columns, Replay, reduce_readings
 
 NOW_S = 1_790_000_000.0
 NAN = float("nan")
