@@ -46,7 +46,7 @@ class AnsweringMetrics(Table):
         "windward_{}_clock_ahead_seconds", "How far this host's clock is ahead of Redis'; below 0: behind"
     )
     ready = gauge("windward_{}_ready", "1 while queries can be answered")
-    degraded = gauge("windward_{}_degraded", "1 while at least 90 % of the machines have stale data, or none has any")
+    degraded = gauge("windward_{}_degraded", "1 while no machine has fresh data")
 
     def __init__(self, version: str = "", methods: Iterable[str] = ()) -> None:
         super().__init__(version)

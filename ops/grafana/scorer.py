@@ -222,7 +222,7 @@ def _state() -> list[Panel]:
         ),
         Lines("Machines in the snapshot", "By scorer.", each("windward_scorer_machines", "instance"), "short"),
         Lines(
-            "Degraded", "1 while at least 90 % of the machines in a scorer's snapshot have stale data, or none has any.",
+            "Degraded", "1 while no machine in a scorer's snapshot has fresh data.",
             each("windward_scorer_degraded", "instance"), "short", steps=NONE_IS_GOOD, high=1,
         ),
         Lines(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -83,6 +84,29 @@ def missing(processes: Mapping[str, Process], now_s: float) -> dict[str, Process
         else:
             live.remove(heir)
     return found
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What the stream's workers say of the way from the agents' messages to the windows; empty: nothing is known."""
+
+    caught_up: tuple[tuple[float, float], ...] = ()
+    """Of each worker: since when it was ready and had read all messages there are, and its last heartbeat."""
+
+    def is_up(self, now_s: float, for_s: float) -> bool:
+        """Return whether all running workers have been ready and up to date for so long, without a break.
+
+        >>> Pipeline(((0.0, 95.0), (30.0, 40.0))).is_up(100.0, 60.0), Pipeline(((50.0, 95.0),)).is_up(100.0, 60.0)
+        (True, False)
+        """
+        live = [since for since, at in self.caught_up if now_s - at <= SILENT_S]
+        return bool(live) and now_s - max(live) > for_s
+
+
+def read_pipeline(fields: Mapping[bytes, bytes]) -> Pipeline:
+    """Return what the heartbeats of the workers say."""
+    found = read_processes(fields).values()
+    return Pipeline(tuple((one.at - one.details.get("caught_up_s", 0.0), one.at) for one in found))
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):

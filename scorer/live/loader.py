@@ -16,6 +16,7 @@ import msgspec
 import redis
 
 from schemas.messages.operator import OperatorFacts, above_nodes, known_operator_facts
+from schemas.messages.process import BEAT_S, Pipeline, read_pipeline
 from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import Names
 from schemas.tables.learned import Learned, read_learned
@@ -110,6 +111,8 @@ class Loader:
         self._learned: Learned | None = None
         self._predicted_head: bytes = b""
         self._predicted: bytes | None = None
+        self._pipeline = Pipeline()
+        self._pipeline_read_at = -math.inf
         self._usage_loader = UsageLoader(self.windows, names)
         self._snapshot: Snapshot | None = None
 
@@ -139,6 +142,7 @@ class Loader:
             changed = True
         changed |= self._read_learned(*answers[len(counters) :])
         changed |= self._usage_loader.refresh(partitions)
+        changed |= self._read_pipeline()
         if not changed:
             return None
         self._snapshot = build_snapshot(
@@ -147,7 +151,7 @@ class Loader:
             self._operator,
             ledger_machines=ledger_machines,
             previous=self._snapshot,
-        ).with_use(self._learned, self._usage_loader.usages, self._predicted)
+        ).with_use(self._learned, self._usage_loader.usages, self._predicted, self._pipeline)
         return self._snapshot
 
     @property
@@ -230,6 +234,16 @@ class Loader:
         (raw,) = self.wire.ask([("GET", self._names.predicted)]) if head else (None,)
         self._predicted = None if isinstance(raw, redis.ResponseError) else raw
         return True
+
+    def _read_pipeline(self) -> bool:
+        """Read the heartbeats of the stream's workers; to a user that may not read them, nothing is known."""
+        if time.monotonic() - self._pipeline_read_at < BEAT_S:
+            return False
+        self._pipeline_read_at = time.monotonic()
+        (flat,) = self.wire.ask([("HGETALL", self._names.processes("stream"))])
+        before, known = self._pipeline, [] if isinstance(flat, redis.ResponseError) else flat
+        self._pipeline = read_pipeline(dict(zip(known[::2], known[1::2], strict=True)))
+        return self._pipeline != before
 
     def _read_operator(self) -> None:
         rules, nodes = self.wire.ask([("HGETALL", self._names.operator), ("HGETALL", self._names.nodes)])

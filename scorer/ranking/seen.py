@@ -6,7 +6,7 @@ from schemas.rpc.request import InvalidRequest, Request
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import LoadModel
-from scorer.ranking.staleness import any_fresh, is_silent
+from scorer.ranking.staleness import is_silent
 from scorer.ranking.tables import model_of
 
 
@@ -22,8 +22,9 @@ class Seen:
         self._inputs = inputs
         profile = inputs.profile
         alone = profile.stale == "requests" and not by_load
-        self._requests_alone = alone and not any_fresh(inputs.snapshot, profile, inputs.now_s)
-        self._last_known: bool | None = None if profile.stale == "last-known" else False
+        silent = is_silent(inputs.snapshot, profile.stale_s, inputs.now_s)
+        self._requests_alone = alone and (silent or not inputs.snapshot.machines_with_data)
+        self._last_known = silent and profile.stale == "last-known"
         self._machines: dict[int, Machines] = {}
 
     def machines(self, load_model: LoadModel | None = None) -> Machines:
@@ -49,8 +50,6 @@ class Seen:
         what_if = inputs.tables.what_if(inputs.overlay, snapshot)
         if what_if.overlay is not None or snapshot is not snapshot.origin:
             what_if.follow(table, snapshot)
-        if self._last_known is None:
-            self._last_known = is_silent(snapshot, inputs.profile.stale_s, inputs.now_s)
         found = Machines(table, what_if, snapshot, self._request, inputs.now_s, last_known=self._last_known)
         found.find_means()
         return found

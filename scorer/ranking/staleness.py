@@ -1,9 +1,14 @@
-"""Staleness of the whole fleet: while the pipeline is silent, machines are ranked by their last known load.
+"""Silence of the pipeline: while it is away, machines are ranked by their last known load.
 
 A machine's data is stale when its newest sample is older than the profile's ``stale_s`` and than three of its own
-intervals. When few machines are stale, the fault is theirs, and the `fresh` filter refuses them. When 90 % or more are
-stale, the fault is in the pipeline (broker, stream app, Redis). Under ``stale = "last-known"`` the usage is then that
-of the last window, with the credits of all instances placed since, and every answer warns.
+intervals. While any machine's data is fresh, the fault is of those whose data is not, however many: the `fresh` filter
+refuses them. When no data is fresh, the stream's workers decide. If they were ready, with nothing left to read, for
+longer than ``stale_s``, the machines are silent themselves. Else the pipeline is (a worker, the broker, Redis). Under
+``stale = "last-known"`` the usage is then that of the last window, with the credits of all instances placed since, and
+every answer warns. Where nothing is known of the workers, as in a file, no fresh data means a silent pipeline.
+
+Rejected: a share of stale machines as the sign. With 61 of 1,001 machines fresh, an instance went to one that had been
+silent for six minutes.
 
 Rejected as the default: to refuse all machines, which turns a broken broker into an outage of every deployer. Also
 rejected: to rank by requests alone, by which a loaded fleet with an empty ledger looks idle.
@@ -11,16 +16,12 @@ rejected: to rank by requests alone, by which a loaded fleet with an empty ledge
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from scorer.ranking.profiles.profile import Profile
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.snapshot import Snapshot
 
-SILENT_SHARE = 0.9
-"""The pipeline is silent when at least this share of the machines with data is stale."""
 _INTERVALS_MAX = 3.0
 
 
@@ -32,16 +33,9 @@ def stale_machines(snapshot: Snapshot, stale_s: float, now_s: float) -> int:
 
 def is_silent(snapshot: Snapshot, stale_s: float, now_s: float) -> bool:
     """Return whether the pipeline is silent; False where no machine ever had data."""
-    known = snapshot.machines_with_data
-    enough = math.ceil(SILENT_SHARE * known)
-    if not known or stale_machines(snapshot, stale_s, now_s) < enough:
+    if not snapshot.machines_with_data or any_fresh(snapshot, stale_s, now_s):
         return False
-    return known - int(np.count_nonzero(now_s <= fresh_until_s(snapshot, stale_s))) >= enough
-
-
-def any_fresh(snapshot: Snapshot, profile: Profile, now_s: float) -> bool:
-    """Return whether any machine has a sample younger than ``stale_s``."""
-    return now_s - snapshot.newest_at <= profile.stale_s
+    return not snapshot.pipeline.is_up(now_s, stale_s)
 
 
 def fresh_until_s(snapshot: Snapshot, stale_s: float) -> Floats:
@@ -49,12 +43,12 @@ def fresh_until_s(snapshot: Snapshot, stale_s: float) -> Floats:
     return snapshot.seen_at + np.fmax(stale_s, _INTERVALS_MAX * snapshot.column("interval_s"))
 
 
-def heard_until_s(until_s: Floats) -> float:
-    """Return the time from which on the pipeline is silent, unless data arrive before; of machines with data only."""
-    if not until_s.size:
-        return math.inf
-    place = math.ceil(SILENT_SHARE * until_s.size) - 1
-    return float(np.partition(until_s, place)[place])
+def any_fresh(snapshot: Snapshot, stale_s: float, now_s: float) -> bool:
+    """Return whether any machine's data is fresh; whatever its clock says, none is newer than the last write."""
+    if now_s <= min(snapshot.newest_at, snapshot.written_at) + stale_s:
+        return True
+    ahead_s = np.maximum(snapshot.seen_at - snapshot.written_at, 0.0)
+    return bool((now_s <= fresh_until_s(snapshot, stale_s) - ahead_s).any())
 
 
 def degraded(snapshot: Snapshot, profile: Profile, now_s: float) -> str:
@@ -63,7 +57,7 @@ def degraded(snapshot: Snapshot, profile: Profile, now_s: float) -> str:
         return "no machine is known"
     if not snapshot.machines_with_data:
         return "no machine has data"
-    if now_s <= heard_until_s(fresh_until_s(snapshot, profile.stale_s)[snapshot.has_data]):
+    if any_fresh(snapshot, profile.stale_s, now_s):
         return ""
-    age_s = now_s - snapshot.newest_at
-    return f"at least {SILENT_SHARE:.0%} of the machines have stale data; the newest sample is {age_s:.0f} s old"
+    who = "the pipeline" if is_silent(snapshot, profile.stale_s, now_s) else "every agent, while the stream runs,"
+    return f"{who} is silent: the newest sample is {now_s - snapshot.newest_at:.0f} s old"

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from schemas.messages.process import Pipeline
 from schemas.tables.learned import Learned
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.joining import Columns, by_window
@@ -53,6 +54,8 @@ class Snapshot:
         """What each instance uses, as its machine's agent reports; look up only instances that the ledger has there."""
         self.predicted: bytes | None = None
         """The predicted peaks as they are stored (`scorer.classes.prediction`); None while there are none."""
+        self.pipeline = Pipeline()
+        """What the stream's workers say of themselves."""
         self._origin: Snapshot | None = None
         self._stacked: dict[str, Floats] = {}
         self._chosen: dict[int, ChosenWindows] = {}
@@ -85,10 +88,15 @@ class Snapshot:
         return np.zeros(0, np.int64) if same else np.flatnonzero(self.versions != other.versions)
 
     def with_use(
-        self, learned: Learned | None = None, usages: Usages | None = None, predicted: bytes | None = None
+        self,
+        learned: Learned | None = None,
+        usages: Usages | None = None,
+        predicted: bytes | None = None,
+        pipeline: Pipeline = Pipeline(),  # noqa: B008
     ) -> Snapshot:
-        """Return the snapshot with what is known of the use of instances: learned, reported and predicted."""
+        """Return the snapshot with what is known of the use of instances, and of the pipeline."""
         found = copy.copy(self)
+        found.pipeline = pipeline
         found.learned, found.usages, found.predicted = learned, usages or Usages(), predicted
         return found
 
@@ -143,6 +151,11 @@ class Snapshot:
     def newest_at(self) -> float:
         """Event time of the newest sample of all machines; -inf without data."""
         return float(self.seen_at.max(initial=-np.inf))
+
+    @cached_property
+    def written_at(self) -> float:
+        """When a worker last wrote windows, by its clock: no sample is newer, whatever its machine's clock said."""
+        return max((table.header.written_at for table in self.columns.tables), default=0.0) or np.inf
 
     @cached_property
     def capacity(self) -> Floats:

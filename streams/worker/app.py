@@ -85,6 +85,9 @@ PENDING_MAX = 20_000
 CATCHING_UP_MESSAGES = 5_000
 """Further behind than this, the share of time spent writing is limited: throughput before freshness."""
 
+HUNG_S = 5.0
+"""A worker that has not looked at itself for so long is not up to date, whatever it found last."""
+
 FLUSH_WAIT_S_MAX = 5.0
 """Longest pause between two writes while catching up, however long they take."""
 
@@ -118,6 +121,8 @@ class StreamApp:
         )
         self.clock = ClockWatch()
         self.clock_ahead_s = 0.0
+        self._late_at = self._measured_at = time.monotonic()
+        """When the worker was not ready, or had more to read, last; and when it last looked."""
         self._clocks_off: set[str] = set()
         """Machines whose clock is known to be off."""
         self.reading = ReadingPlace(self.app, names.samples_topic, self.metrics)
@@ -275,7 +280,10 @@ class StreamApp:
             behind = {partition: self.reading.behind(partition) for partition in self.holdings.held}
             measure(self.metrics, behind, time.time(), broker_up=self.topic.broker_up)
             self._tell_clocks(behind)
-            self.metrics.ready.set(self.ready()[0])
+            ready, self._measured_at = self.ready()[0], time.monotonic()
+            if not ready or sum(behind.values()) > CATCHING_UP_MESSAGES:
+                self._late_at = self._measured_at
+            self.metrics.ready.set(ready)
 
     def _tell_clocks(self, held: Iterable[Partition]) -> None:
         """Log each machine whose clock went wrong, once."""
@@ -294,6 +302,7 @@ class StreamApp:
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
         """Return whether this worker is ready, and the state of each condition."""
+        hung_s = time.monotonic() - self._measured_at
         details: dict[str, Any] = {
             "redis": bool(self.health.ok),
             "broker": self.topic.broker_up,
@@ -303,6 +312,7 @@ class StreamApp:
             "rebalancing": bool(self.app.rebalancing),
             "clock": not self.clock.behind,
             "clock_ahead_s": round(self.clock_ahead_s, 3),
+            "caught_up_s": round(self._measured_at - self._late_at) if hung_s < HUNG_S else 0,
         }
         yes = details["redis"] and details["broker"] and details["topic"] and self.holdings.complete
         return yes, details

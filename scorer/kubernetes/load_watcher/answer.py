@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from schemas.resources import RESOURCES
-from scorer.ranking.staleness import fresh_until_s, heard_until_s
+from scorer.ranking.staleness import fresh_until_s, is_silent
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.snapshot import Snapshot
 
@@ -89,8 +89,7 @@ def make_answer(snapshot: Snapshot, window_s: int, stale_s: float, now_s: float)
     if window_s not in snapshot.windows_s:
         return None
     until_s = fresh_until_s(snapshot, stale_s)
-    heard_s = heard_until_s(until_s[snapshot.has_data])
-    silent = now_s > heard_s
+    silent = is_silent(snapshot, stale_s, now_s)
     figures = _figures(snapshot, window_s)
     known = snapshot.has_data & np.logical_or.reduce([np.isfinite(mean) for mean, _ in figures.values()])
     listed = np.flatnonzero(known if silent else known & (now_s <= until_s))
@@ -105,7 +104,7 @@ def make_answer(snapshot: Snapshot, window_s: int, stale_s: float, now_s: float)
             source="Windward",
             data=Data(_nodes(snapshot.names, listed.tolist(), figures, rollup)),
         ),
-        until_s=math.inf if silent else min(heard_s, float(until_s[listed].min())),
+        until_s=math.inf if silent else float(until_s[listed].min()),
         left_out=snapshot.machines_with_data - int(listed.size),
         silent=silent,
     )

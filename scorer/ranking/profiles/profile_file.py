@@ -5,8 +5,8 @@
     credits = "window"                # or "trimaran-60s", "koordinator-pending", "none"
     debits = false                    # true: what ended or moved away is taken out of the windows (credits "window")
     learned = false                   # true: an instance is expected to use the learned part of what it asks
-    stale = "last-known"              # when 90 % of the machines have stale data: rank by their last load and warn;
-                                      # or "refuse"; or "requests": without fresh data rank by requests alone, and warn
+    stale = "last-known"              # while the pipeline is silent: rank by the last known load, and warn;
+                                      # or "refuse"; or "requests": rank by requests alone then, and warn
     stale_s = 60.0                    # the age from which data are stale
     ties = "name"                     # of equally good machines the first by name; or "draw": one by a hash of the id
 

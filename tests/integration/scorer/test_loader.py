@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.process import Pipeline, Process
 from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView, instance_of
@@ -208,6 +209,24 @@ def test_an_emptied_server_leaves_the_last_known_fleet_until_the_windows_are_reb
     assert fleet() == ["a0", "a1", "a9", "b0", *machines[6:]]
     monkeypatch.setattr(windows_reader, "REBUILD_S", 0.0)
     assert fleet() == ["a0", "a1", "a9", "b0"]
+
+
+def test_what_the_workers_say_is_read_without_new_windows(
+    wire: CountingWire, names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are none while a worker is away; a heartbeat that cannot be read is left out."""
+    monkeypatch.setattr("scorer.live.loader.BEAT_S", 0.0)
+    publish(wire, names, [window_table(["a"])])
+    loader = Loader(wire, names)
+    before = loader.refresh()
+    assert before is not None
+    assert before.pipeline == Pipeline()
+    said = Process(host="h", pid=1, version="1", started=0.0, at=100.0, details={"caught_up_s": 30})
+    wire.one("HSET", names.processes("stream"), "h-1", said.encode(), "h-2", b"?")
+    after = loader.refresh()
+    assert after is not None
+    assert after.pipeline == Pipeline(((70.0, 100.0),))
+    assert loader.refresh() is None
 
 
 def test_what_operators_say_is_read_with_its_counter(wire: CountingWire, names: Names) -> None:

@@ -1,5 +1,6 @@
 """A worker whose broker is gone says so, and says how old what it serves is. Real processes."""
 
+import json
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -44,8 +45,10 @@ def test_a_worker_without_its_broker_is_not_ready_and_its_lag_grows(broker: Any,
             await_condition(lambda: get(port, "/ready")[0] == 200, "ready")
             pipeline.await_exact()
             await_condition(lambda: values(port, "windward_stream_broker_up") == [1], "the broker is up")
+            await_condition(lambda: json.loads(get(port, "/ready")[1])["caught_up_s"] > 0, "caught up")
             broker.kill()
             await_condition(lambda: get(port, "/ready")[0] == 503, "not ready", 90)
+            await_condition(lambda: json.loads(get(port, "/ready")[1])["caught_up_s"] == 0, "the worker is late")
             await_condition(lambda: values(port, "windward_stream_broker_up") == [0], "the broker is away")
             lag = values(port, "windward_stream_lag_seconds")[0]
             assert lag > 10

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from schemas.messages.process import SILENT_S, Pipeline, Process, read_pipeline
 from scorer.ranking.explanation import explain
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -22,12 +28,64 @@ def mixed(old: int, fresh: int) -> FleetState:
     return fleet(*machines)
 
 
-@pytest.mark.parametrize(("old", "fresh", "feasible"), [(10, 0, 9), (9, 1, 9), (8, 2, 2), (1, 9, 9)])
-def test_old_machines_are_refused_unless_nearly_all_are_old(old: int, fresh: int, feasible: int) -> None:
-    """From 90 % on the usage filters go by the old load: the loaded machine is refused for it."""
+@pytest.mark.parametrize(("old", "fresh", "feasible"), [(10, 0, 9), (940, 61, 61), (8, 2, 2), (1, 9, 9)])
+def test_old_machines_are_refused_while_any_is_fresh(old: int, fresh: int, feasible: int) -> None:
+    """When none is, the usage filters go by the old load: the loaded machine is refused for it."""
     found = ranked(mixed(old, fresh), DEFAULT, request(cpu=1))
     assert found.feasible_count == feasible
-    assert found.machines.last_known is (old >= 9)
+    assert found.machines.last_known is (not fresh)
+
+
+TICK_S = 5.0
+PARTS = ("worker", "broker", "Redis")
+PHASES = st.lists(
+    st.tuples(st.integers(1, 40), st.sets(st.integers(0, 3)), st.sets(st.sampled_from(PARTS), max_size=2)), max_size=5
+)
+"""How many ticks each lasts, which agents of four are lost meanwhile, and which parts of the pipeline are away."""
+
+
+@given(PHASES)
+@example([(20, {0, 1, 2}, set())])
+@example([(20, {0, 1, 2, 3}, set())])
+@example([(20, set(), {"broker"}), (2, {0, 1, 2, 3}, set())])
+@settings(max_examples=60)
+def test_a_silent_machine_takes_nothing_unless_the_pipeline_is_silent(
+    phases: list[tuple[int, set[int], set[str]]],
+) -> None:
+    """Whatever is lost, and for how long: what the workers say tells a lost agent from a lost pipeline."""
+    now_s, late_s, said_s, said, seen = 1000.0, 0.0, 0.0, b"", [1000.0] * 4
+    for ticks, lost, away in phases:
+        for _ in range(ticks):
+            now_s += TICK_S
+            late_s = now_s if away else late_s
+            seen = [at if away or n in lost else now_s for n, at in enumerate(seen)]
+            if not away & {"worker", "Redis"}:
+                said_s, details = now_s, {"caught_up_s": now_s - late_s}
+                said = Process(host="h", pid=1, version="1", started=0.0, at=now_s, details=details).encode()
+        machines = [machine(f"m{n}", usage={"cpu": 1, "memory": 1}, age_s=now_s - at) for n, at in enumerate(seen)]
+        known = fleet(*machines, now=now_s)
+        pipeline = read_pipeline({b"h-1": said})
+        state = replace(known, snapshot=known.snapshot.with_use(pipeline=pipeline))
+        fresh = [now_s - at <= DEFAULT.stale_s for at in seen]
+        found = ranked(state, DEFAULT, request(cpu=1))
+        if any(fresh) or now_s - late_s > DEFAULT.stale_s:
+            assert found.feasible.tolist() == fresh
+        elif said_s == now_s or now_s - said_s > SILENT_S:  # before, the last heartbeat counts
+            assert found.feasible_count == 4
+        assert bool(degraded(state.snapshot, DEFAULT, now_s)) is not any(fresh)
+
+
+def test_a_clock_that_is_ahead_keeps_no_dead_pipeline_fresh() -> None:
+    """No sample is newer than the write that brought it."""
+    ahead = [
+        machine("a", usage={"cpu": 1, "memory": 1}, age_s=-3600),
+        machine("b", usage={"cpu": 1, "memory": 1}, age_s=61),
+    ]
+    state = fleet(*ahead)
+    table = state.snapshot.columns.tables[0]
+    header = msgspec.structs.replace(table.header, written_at=state.now_s - 61)
+    known = build_snapshot([replace(table.base, header=header)], {}, {})
+    assert ranked(replace(state, snapshot=known), DEFAULT).machines.last_known
 
 
 def test_a_loaded_fleet_stays_loaded() -> None:
@@ -65,9 +123,12 @@ def test_a_profile_may_refuse_instead() -> None:
 
 def test_health_says_what_is_wrong() -> None:
     """Nothing while samples come, else how old the newest is."""
-    old, fresh = mixed(9, 1), mixed(1, 9)
+    old, fresh = mixed(9, 0), mixed(9, 1)
     assert degraded(fresh.snapshot, DEFAULT, fresh.now_s) == ""
-    assert "of the machines have stale data" in degraded(old.snapshot, DEFAULT, old.now_s)
+    silent = "is silent: the newest sample is 5000 s old"
+    assert degraded(old.snapshot, DEFAULT, old.now_s) == f"the pipeline {silent}"
+    up = old.snapshot.with_use(pipeline=Pipeline(((0.0, old.now_s),)))
+    assert degraded(up, DEFAULT, old.now_s) == f"every agent, while the stream runs, {silent}"
     assert degraded(build_snapshot((), {}, {}), DEFAULT, 0.0) == "no machine is known"
 
 
