@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
-from schemas.process.run import Process, run
+from schemas.process.run import Process, command
 from schemas.process.version import product_version
 from scorer.background.checker import Checker
 from scorer.background.learner import Learner
@@ -25,11 +25,6 @@ _SWITCH_INTERVAL_S = 0.0005
 
 
 SETTINGS = ScorerSettings
-
-
-def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run a scorer."""
-    return run("scorer", ScorerSettings, process, argv, environ)
 
 
 def process(settings: ScorerSettings, _environ: Mapping[str, str]) -> Process:
@@ -62,6 +57,8 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
     parts.answer_by(service, background)
     return parts
 
+
+main = command("scorer", SETTINGS, process)
 
 if __name__ == "__main__":
     import os

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -107,9 +106,3 @@ async def _run(settings: StreamSettings) -> int:
     if pages is not None:
         pages.stop()
     return int(broke)
-
-
-if __name__ == "__main__":
-    import os
-
-    sys.exit(main(sys.argv[1:], os.environ))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import ssl
-import sys
 import zlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,7 +16,7 @@ from ops.exporter.state import Reader
 from schemas.process.page_server import PageServer, StartResponse, WsgiApplication
 from schemas.process.pages import Pages, while_accepting
 from schemas.process.presence import always_ready, page_of
-from schemas.process.run import Process, run
+from schemas.process.run import Process, command
 from schemas.process.settings import SettingsError
 from schemas.process.signals import Stop
 from schemas.process.version import product_version
@@ -28,11 +27,6 @@ log = logging.getLogger("windward.exporter")
 
 
 SETTINGS = ExporterSettings
-
-
-def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the exporter."""
-    return run("exporter", ExporterSettings, build, argv, environ)
 
 
 def build(settings: ExporterSettings, _environ: Mapping[str, str]) -> Process:
@@ -128,7 +122,4 @@ def serve(exporter: Exporter, settings: ExporterSettings) -> PageServer:
     )  # fmt: skip
 
 
-if __name__ == "__main__":
-    import os
-
-    sys.exit(main(sys.argv[1:], os.environ))
+main = command("exporter", SETTINGS, build)

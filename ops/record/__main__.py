@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 
@@ -16,7 +15,7 @@ from ops.record.recorder import Recorder
 from ops.record.samples import Samples
 from ops.record.settings import RecordSettings
 from ops.record.state import State
-from schemas.process.run import Process, run
+from schemas.process.run import Process, command
 from schemas.process.settings import SettingsError
 from schemas.process.version import product_version
 from scorer.cluster_wire import windows_wire
@@ -27,11 +26,6 @@ from streams.agent.__main__ import begin
 from streams.fold.admission import Admission
 
 SETTINGS = RecordSettings
-
-
-def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the recorder; return 2 when its folder cannot be used."""
-    return run("record", RecordSettings, build, argv, environ)
 
 
 def build(settings: RecordSettings, _environ: Mapping[str, str]) -> Process:
@@ -64,7 +58,4 @@ def build(settings: RecordSettings, _environ: Mapping[str, str]) -> Process:
     return found
 
 
-if __name__ == "__main__":
-    import os
-
-    sys.exit(main(sys.argv[1:], os.environ))
+main = command("record", SETTINGS, build)

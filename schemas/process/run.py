@@ -47,13 +47,11 @@ class Process:
 Build = Callable[[Any, Mapping[str, str]], Process]
 
 
-def run(
-    command: str, kind: type[Any], build: Build, argv: list[str], environ: Mapping[str, str], event: str = ""
-) -> int:
+def run(name: str, kind: type[Any], build: Build, argv: list[str], environ: Mapping[str, str], event: str = "") -> int:
     """Run a command's process until a signal; ``event``: the first word of its log lines. Raises SettingsError."""
-    settings = load_settings(kind, command, argv, environ)
+    settings = load_settings(kind, name, argv, environ)
     configure_logs(settings.log_level, settings.log_format)
-    log, event = logging.getLogger(f"windward.{command.replace('-', '_')}"), event or command
+    log, event = logging.getLogger(f"windward.{name.replace('-', '_')}"), event or name
     stop, host, port, process = Stop(), settings.metrics_host, settings.metrics_port, Process(work=Stop.wait)
 
     def read_again() -> None:
@@ -74,9 +72,18 @@ def run(
             pages = serve_pages(process.registry, host, port, process.ready, fleet=settings.prefix)
             last.callback(pages.stop)
             about["ready"] = while_accepting(pages, process.ready)
-        presence = Presence(command, settings.names, settings.redis_arguments(), page=page, **about)
+        presence = Presence(name, settings.names, settings.redis_arguments(), page=page, **about)
         log.info(f"{event}.start", extra={"values": {**named, **process.first}})
         with presence:
             process.work(stop)
     log.info(f"{event}.stop", extra={"values": named})
     return 0
+
+
+def command(name: str, kind: type[Any], build: Build, event: str = "") -> Callable[[list[str], Mapping[str, str]], int]:
+    """Return the ``main`` of a command that is such a process."""
+
+    def main(argv: list[str], environ: Mapping[str, str]) -> int:
+        return run(name, kind, build, argv, environ, event)
+
+    return main

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Mapping
 
-from schemas.process.run import Process, run
+from schemas.process.run import Process, command
 from schemas.process.version import product_version
 from scorer.commands.planning.balance_settings import balanced
 from scorer.live.live_fleet import profiles_of, refuse_modes
@@ -21,11 +21,6 @@ from scorer.rpc.parts import Parts
 from scorer.wire import Wire
 
 SETTINGS = PlannerSettings
-
-
-def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run a planner."""
-    return run("planner", PlannerSettings, process, argv, environ)
 
 
 def process(settings: PlannerSettings, _environ: Mapping[str, str]) -> Process:
@@ -54,6 +49,8 @@ def process(settings: PlannerSettings, _environ: Mapping[str, str]) -> Process:
         found.closing.callback(proposer.stop)
     return found
 
+
+main = command("planner", SETTINGS, process)
 
 if __name__ == "__main__":
     import os

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -181,9 +180,3 @@ def serve_metrics(settings: AgentSettings, sampler: Sampler) -> None:
     silent_s = 2 * settings.interval_s + SENDING_S
     host, port = settings.metrics_host, settings.metrics_port
     serve(sampler.counts, product_version(), host, port, silent_s, fleet=settings.prefix)
-
-
-if __name__ == "__main__":
-    import os
-
-    sys.exit(main(sys.argv[1:], os.environ))

@@ -18,6 +18,35 @@ from streams.agent.instances.meter import TROUBLES
 from streams.agent.sampling.counts import Counts
 
 PREFIX = "windward_agent"
+_C, _G = CounterMetricFamily, GaugeMetricFamily
+_Row = tuple[type[CounterMetricFamily] | type[GaugeMetricFamily], str, str, str, Callable[[Counts], Any]]
+ROWS: tuple[_Row, ...] = (
+    (_C, "samples", "samples made", "", lambda counts: counts.samples),
+    (_C, "readings", "readings taken", "resource", lambda counts: _by_resource(counts.readings)),
+    (_C, "collector_failures", "readings that failed", "resource",
+     lambda counts: _by_resource(counts.collector_failures)),
+    (_C, "impossible_readings", "readings left out: no time for their rise", "resource",
+     lambda counts: {each: counts.impossible[each] for each in RESOURCES}),
+    (_C, "records", "records by result", "result",
+     lambda counts: {result: getattr(counts, result) for result in ("delivered", "dropped", "refused")}),
+    (_C, "send_failures", "rounds of sending that failed", "", lambda counts: counts.send_failures),
+    (_C, "connections", "producers built", "", lambda counts: counts.connections),
+    (_G, "backlog_records", "records waiting for the broker", "", lambda counts: counts.waiting),
+    (_G, "in_flight_records", "records sent and not acknowledged", "", lambda counts: counts.in_flight),
+    (_G, "instances", "instances in the last report", "", lambda counts: counts.instances),
+    (_C, "instance_reports", "reports of what instances used", "", lambda counts: counts.instance_reports),
+    (_C, "instance_troubles", "instances that could not be measured whole", "kind",
+     lambda counts: {kind: counts.instance_troubles[kind] for kind in TROUBLES}),
+    (_G, "last_delivery_timestamp_seconds", "time of the last acknowledgement", "",
+     lambda counts: counts.last_delivery_s),
+    (_G, "clock_ahead_seconds", "how far this machine's clock is ahead of the broker's; below 0: behind", "",
+     lambda counts: counts.clock_ahead_s),
+)  # fmt: skip
+"""Kind, name, help, label, and the value now, or values by label; None: no family."""
+
+
+def _by_resource(values: Mapping[str, int]) -> dict[str, int]:
+    return {each: values[each] for each in sorted({*RESOURCES, *values})}
 
 
 class CountsCollector(Collector):
@@ -28,45 +57,13 @@ class CountsCollector(Collector):
         self._agent_version = agent_version
 
     def collect(self) -> Iterator[Metric]:
-        """Return every family, with its value now."""
-        counts = self._counts
         yield InfoMetricFamily(f"{PREFIX}_build", "version of the agent", {"version": self._agent_version})
-        yield CounterMetricFamily(f"{PREFIX}_samples", "samples made", counts.samples)
-        for name, about, values in (
-            ("readings", "readings taken", counts.readings),
-            ("collector_failures", "readings that failed", counts.collector_failures),
-        ):
-            yield _labelled(name, about, "resource", {each: values[each] for each in sorted({*RESOURCES, *values})})
-        impossible = {each: counts.impossible[each] for each in RESOURCES}
-        yield _labelled("impossible_readings", "readings left out: no time for their rise", "resource", impossible)
-        results = {result: getattr(counts, result) for result in ("delivered", "dropped", "refused")}
-        yield _labelled("records", "records by result", "result", results)
-        yield CounterMetricFamily(f"{PREFIX}_send_failures", "rounds of sending that failed", counts.send_failures)
-        yield CounterMetricFamily(f"{PREFIX}_connections", "producers built", counts.connections)
-        yield GaugeMetricFamily(f"{PREFIX}_backlog_records", "records waiting for the broker", counts.waiting)
-        yield GaugeMetricFamily(f"{PREFIX}_in_flight_records", "records sent and not acknowledged", counts.in_flight)
-        yield GaugeMetricFamily(f"{PREFIX}_instances", "instances in the last report", counts.instances)
-        yield CounterMetricFamily(
-            f"{PREFIX}_instance_reports", "reports of what instances used", counts.instance_reports
-        )
-        troubles = {kind: counts.instance_troubles[kind] for kind in TROUBLES}
-        yield _labelled("instance_troubles", "instances that could not be measured whole", "kind", troubles)
-        yield GaugeMetricFamily(
-            f"{PREFIX}_last_delivery_timestamp_seconds", "time of the last acknowledgement", counts.last_delivery_s
-        )
-        if counts.clock_ahead_s is not None:
-            yield GaugeMetricFamily(
-                f"{PREFIX}_clock_ahead_seconds",
-                "how far this machine's clock is ahead of the broker's; below 0: behind",
-                counts.clock_ahead_s,
-            )
-
-
-def _labelled(name: str, about: str, label: str, values: Mapping[str, int]) -> CounterMetricFamily:
-    family = CounterMetricFamily(f"{PREFIX}_{name}", about, labels=[label])
-    for key, value in values.items():
-        family.add_metric([key], value)
-    return family
+        for kind, name, about, label, of in ROWS:
+            if (found := of(self._counts)) is not None:
+                family = kind(f"{PREFIX}_{name}", about, labels=[label] if label else [])
+                for key, value in found.items() if label else [("", found)]:
+                    family.add_metric([key] if label else [], value)
+                yield family
 
 
 def serve(counts: Counts, agent_version: str, host: str, port: int, silent_s: float, *, fleet: str) -> PageServer:

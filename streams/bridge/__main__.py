@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import logging
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -234,9 +233,3 @@ class Bridge:
             values = {**self._assembler.counts, "unreadable": self._unreadable}
             values["unreadable-batches"] = self._batches.count
             log.info("bridge.counts", extra={"values": values})
-
-
-if __name__ == "__main__":
-    import os
-
-    sys.exit(main(sys.argv[1:], os.environ))

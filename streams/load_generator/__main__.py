@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -91,9 +90,3 @@ def build_source(settings: FleetSettings, now_s: float) -> Source:
         )
     except RecordingError as error:
         raise SettingsError(str(error)) from None
-
-
-if __name__ == "__main__":
-    import os
-
-    sys.exit(main(sys.argv[1:], os.environ))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.process.run import Process, run
+from schemas.process.run import Process, command
 from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from scorer.client import Client
@@ -19,11 +18,6 @@ from scorer.kubernetes.evictor.settings import EvictorSettings
 from scorer.wire import Wire
 
 SETTINGS = EvictorSettings
-
-
-def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run an evictor."""
-    return run("evictor", EvictorSettings, build, argv, environ)
 
 
 def build(settings: EvictorSettings, environ: Mapping[str, str]) -> Process:
@@ -51,7 +45,4 @@ def build(settings: EvictorSettings, environ: Mapping[str, str]) -> Process:
     return found
 
 
-if __name__ == "__main__":
-    import os
-
-    sys.exit(main(sys.argv[1:], os.environ))
+main = command("evictor", SETTINGS, build)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from schemas.process.pages import while_accepting
-from schemas.process.run import Process, run
+from schemas.process.run import Process, command
 from schemas.process.settings import SettingsError
 from schemas.process.signals import Stop
 from schemas.process.version import product_version
@@ -30,11 +30,6 @@ SETTINGS = ExtenderSettings
 _SWITCH_INTERVAL_S = 0.0005
 """The longest time for which the fleet's thread may hold the interpreter while a verb waits."""
 _FACTS_S = 1.0
-
-
-def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run an extender."""
-    return run("extender", ExtenderSettings, build, argv, environ)
 
 
 def build(settings: ExtenderSettings, environ: Mapping[str, str]) -> Process:
@@ -76,7 +71,4 @@ def build(settings: ExtenderSettings, environ: Mapping[str, str]) -> Process:
         return Process(work=Stop.wait, closing=closing.pop_all(), registry=metrics.registry, ready=ready, first=first)
 
 
-if __name__ == "__main__":
-    import os
-
-    sys.exit(main(sys.argv[1:], os.environ))
+main = command("extender", SETTINGS, build)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 
 from schemas.process.page_server import PageServer
 from schemas.process.pages import Pages, metrics_of, while_accepting
 from schemas.process.presence import page_of
-from schemas.process.run import Process, run
+from schemas.process.run import Process, command
 from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from scorer.cluster_wire import windows_wire
@@ -20,11 +19,6 @@ from scorer.live.loader import Loader
 from scorer.wire import Wire
 
 SETTINGS = LoadWatcherSettings
-
-
-def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run a load watcher."""
-    return run("load-watcher", LoadWatcherSettings, build, argv, environ, event="watcher")
 
 
 def build(settings: LoadWatcherSettings, _environ: Mapping[str, str]) -> Process:
@@ -50,7 +44,4 @@ def build(settings: LoadWatcherSettings, _environ: Mapping[str, str]) -> Process
     return found
 
 
-if __name__ == "__main__":
-    import os
-
-    sys.exit(main(sys.argv[1:], os.environ))
+main = command("load-watcher", SETTINGS, build, event="watcher")

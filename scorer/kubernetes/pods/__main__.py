@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
-from schemas.process.run import Process, run
+from schemas.process.run import Process, command
 from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from scorer.kubernetes.pods.metrics import Metrics
@@ -18,11 +17,6 @@ from scorer.live.live_fleet import refuse_mode
 from scorer.wire import Wire
 
 SETTINGS = PodsSettings
-
-
-def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Follow the pods of a cluster."""
-    return run("pods", PodsSettings, build, argv, environ)
 
 
 def build(settings: PodsSettings, environ: Mapping[str, str]) -> Process:
@@ -51,7 +45,4 @@ def build(settings: PodsSettings, environ: Mapping[str, str]) -> Process:
     return found
 
 
-if __name__ == "__main__":
-    import os
-
-    sys.exit(main(sys.argv[1:], os.environ))
+main = command("pods", SETTINGS, build)
