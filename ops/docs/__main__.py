@@ -24,7 +24,7 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
                "upgrading.md", "ledger.md", "backup.md")),
     ("When it fails", ("failures.md", "runbook.md")),
     ("Reference", ("commands.md", "metrics.md")),
-    ("More", ("instances.md", "harder-worlds.md", "replay.md", "bridge.md", "kubernetes.md")),
+    ("More", ("instances.md", "replay.md", "bridge.md", "kubernetes.md")),
 )  # fmt: skip
 """The order of the pages. A page of docs/ that is not named here is under *More*."""
 STYLE = """

@@ -18,7 +18,7 @@ Rejected: a line between the logits of p and f. Two numbers cannot say that 0.05
 Rejected, too, on 120 worlds of six families: a prior of 20 cases, as what is stated is too high nearly everywhere.
 With it 20 of 81 bins with 500 cases of a family were wrong, and 9 of 77 with a prior of 2. Finer bins, and a prior
 by what came true in the bins beside, gained nothing more. Nor did cases that overlap, a prior by the odds of all bins
-together, and a line that keeps each bin's mean (docs/replay.md, "Reliability").
+together, and a line that keeps each bin's mean (docs/results/tuning.md, "Reliability").
 """
 
 from __future__ import annotations

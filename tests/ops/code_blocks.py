@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-_FOLDERS = ("docs/*.md", "ops/packages/*/README.md")
+_FOLDERS = ("docs/*.md", "docs/results/*.md", "ops/packages/*/README.md")
 PAGES = [ROOT / "README.md", *(page for pattern in _FOLDERS for page in sorted(ROOT.glob(pattern)))]
 FENCE = re.compile(r"^ *```(\S*)[^\n]*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 NEEDS = re.compile(r"# needs (Docker|root|a cluster)\b")

@@ -23,7 +23,7 @@ UNKNOWN_MEMORY = 4 * 2.0**30
 COPY_CORES = 1.0
 """Cores that the copying takes on each of both machines."""
 LASTS_S = 1800.0
-"""How long a gain lasts, s: the expected overload is calibrated for the next half hour (docs/replay.md)."""
+"""How long a gain lasts, s: the expected overload is calibrated for the next half hour (docs/results/tuning.md)."""
 
 
 def copy_rates(nic: Floats, share: float, unknown: float = UNKNOWN_NIC) -> Floats:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "failures.md").read_text()
+PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("failures.md", "results/failures.md"))
 
 
 def rows(head: str) -> dict[str, str]:
