@@ -28,8 +28,9 @@ reports, in the mean by the model ``window``:
 
 An instance whose request says what it uses wrongly is then seen within minutes and not within an hour; so is one that
 just moved. An explicit ``expected`` stays, and so does memory: a cache fills for hours. On 41 tuning worlds with the
-limit of 0.8 (docs/results/tuning.md) hot minutes were 0.61 of the old default's, without it 0.65; where requests mislead 0.70
-for 0.77; with moves of 2 % an hour (9 worlds) 0.46 for 0.51. Half the weight after 5 or 30 minutes gained less.
+limit of 0.8 (docs/results/tuning.md) hot minutes were 0.61 of the old default's, without it 0.65; where requests
+mislead 0.70 for 0.77; with moves of 2 % an hour (9 worlds) 0.46 for 0.51. Half the weight after 5 or 30
+minutes gained less.
 
 **Debits**: the load of instances that ended or moved away, which the windows still show.
 
