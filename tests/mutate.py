@@ -33,7 +33,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.elsewhere import TESTED_BY
+from tests.test_layout import imported, module_name, sources
 
 ROOT = Path(__file__).parents[1]
 ROOMS = (
@@ -195,13 +195,14 @@ def steps_of(path: Path) -> Iterator[list[str]]:
     """Yield pytest's arguments for the tests that may find a mutation of the module, the nearest ones first."""
     module = path.relative_to(ROOT)
     folder = module.parent
-    listed = TESTED_BY.get(".".join(folder.parts), ())
+    tests = [each for each in sources("tests") if each.name.startswith("test_") and module_name(path) in imported(each)]
+    listed = [str(each.relative_to(ROOT)) for each in tests]
     whole = [file for file in listed if "integration" in file]
     near = [f"tests/{up}" for up in (folder, *folder.parents) if len(up.parts) == 2 or up == folder]
     near = [each for each in dict.fromkeys((*near, *listed)) if each not in whole and (ROOT / each).exists()]
     own = (module, f"tests/{folder}/test_{module.stem}.py")
     yield [str(each) for each in own if (ROOT / each).exists() and str(each).endswith(".py")]
-    yield from (["-n", "2", *tests] for tests in (near, whole) if tests)
+    yield from (["-n", "2", *step] for step in (near, whole) if step)
     yield EVERYTHING
 
 

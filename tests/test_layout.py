@@ -18,7 +18,6 @@ import pytest
 from ops.cli.main import COMMANDS
 from scorer.ranking.filters import FILTERS
 from scorer.ranking.scores import SCORES
-from tests.elsewhere import TESTED_BY, UNTESTED
 from tests.rows import each_row
 
 ROOT = Path(__file__).parents[1]
@@ -120,18 +119,32 @@ def test_the_longest_chain_of_imports() -> None:
     assert len(found) <= CHAIN_MAX, f"{len(found)}: {' -> '.join(found)}"
 
 
-def test_every_module_has_its_tests() -> None:
-    """``a/b.py`` is tested by ``tests/a/test_b.py`` or its own examples; `tests.elsewhere` has a line for the rest."""
-    without = {
-        folder
-        for folder, paths in folders().items()
-        for path in paths
-        if not (ROOT / "tests" / path.relative_to(ROOT).with_name(f"test_{path.stem.strip('_')}.py")).exists()
-        and ">>>" not in path.read_text()
-    }
-    listed = TESTED_BY.keys() | UNTESTED.keys()
-    assert without == listed, "a folder without tests, or a line of tests/elsewhere.py that no module needs"
-    assert not [file for files in TESTED_BY.values() for file in files if not (ROOT / file).is_file()]
+RUN_BY = {
+    "ops.cli.config": "tests/integration/commands/test_commands.py",
+    "ops.demo.command": "tests/integration/stack/test_demo.py",
+    "ops.demo.rebalance": "tests/integration/stack/test_demo.py",
+    "ops.demo.tables": "tests/integration/stack/test_demo.py",
+    "ops.docs.conf": ".ci/run",
+    "ops.packages.client.hatch_build": ".ci/run",
+    "ops.packages.deb": ".ci/run",
+    "ops.stack.servers.die_with_parent": "tests/ops/stack/servers/test_process.py",
+    "scorer.background.sweeper": "tests/integration/scorer/test_rpc.py",
+    "scorer.commands.instances.confirm": "tests/integration/commands/test_commands.py",
+    "scorer.commands.instances.release": "tests/integration/commands/test_commands.py",
+    "scorer.commands.running.ledger": "tests/integration/ledger/test_ledger_lost.py",
+}
+"""Modules that no test comes near by an import, and what runs them as they are."""
+
+
+def test_every_module_is_tested() -> None:
+    """A test imports it, or a module that a test imports; or it has examples, or is in `RUN_BY`, or is a process."""
+    modules = {module_name(path): path for path in sources(*PACKAGES)}
+    tests: set[str] = set().union(*map(imported, sources("tests")))
+    examples = {name for name, path in modules.items() if ">>>" in path.read_text()}
+    near = set().union(*(imported(modules[name]) for name in modules.keys() & (tests | examples)))
+    left = modules.keys() - tests - examples - near
+    assert {name for name in left if modules[name].stem not in ("__init__", "__main__")} == RUN_BY.keys()
+    assert all((ROOT / file).is_file() for file in RUN_BY.values())
 
 
 def test_no_import_is_relative() -> None:
