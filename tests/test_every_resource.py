@@ -45,7 +45,6 @@ NOW_S = START + 3_600.0
 
 
 def unit(name: str) -> float:
-    """A machine's capacity of a resource."""
     return 1.0 if ABOUT[name].is_share else 1000.0
 
 
@@ -77,7 +76,6 @@ def table_of(name: str) -> WindowTable:
 
 
 def profile_of(name: str) -> Profile:
-    """A profile that goes by one resource."""
     text = f"""
         [[filters]]
         use = "fits"
@@ -172,10 +170,10 @@ def test_one_more_resource_needs_nothing_but_its_entry() -> None:
         "tests/schemas/test_golden.py",
         "tests/scorer/snapshot/test_builder.py",
         "tests/scorer/ledger/record/test_instance.py",
-        "tests/scorer/ledger/test_kept_fields.py",
-        "tests/scorer/planning/capacity/test_mix.py",
+        "tests/scorer/ledger/record/test_instance.py",
+        "tests/scorer/planning/capacity/test_room.py",
         "tests/scorer/classes/test_capacity.py",
-        "tests/scorer/rpc/methods/test_changes.py",
+        "tests/scorer/rpc/methods/test_moving.py",
         "tests/scorer/rpc/methods/test_moving.py",
         "tests/scorer/commands/planning/test_carry_out.py",
         "tests/ops/exporter",

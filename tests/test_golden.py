@@ -37,7 +37,6 @@ def test_each_format_is_read_and_written_again(one: Golden) -> None:
 
 
 def test_every_golden_file_is_of_a_format() -> None:
-    """None is left behind."""
     folders = {one.file.parent for one in FORMATS}
     assert {file for folder in folders for file in folder.iterdir()} == {one.file for one in FORMATS}
 

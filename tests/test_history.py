@@ -16,14 +16,12 @@ A_MOVE = Moving("m2", 1.0, 50.0, 77)
 
 
 def one(version: int, state: str = "reserved", name: str = "a", **more: Any) -> Instance:
-    """Return the record of a change."""
     given = {"generation": 900, "machine": "m1", "expires_at": 40.0, "cores": 1.0, **more}
     amounts = Amounts([given.pop("cores"), *[0.0] * (len(RESOURCES) - 1)])
     return Instance(id=name, state=state, version=version, amounts=amounts, **given)
 
 
 def said(step: str, record: Instance, **changes: Any) -> Told:
-    """Return the answer that has a record."""
     moving = record.moving
     move = None if moving is None else (moving.to, moving.number)
     answer = Told(step, record.id, "", record.state, record.machine, record.generation, record.version, move)
@@ -88,7 +86,6 @@ CHANGED: list[tuple[str, str, list[Instance], list[Told]]] = [
 
 @each_row(("kind", "words", "history", "answers"), CHANGED, ids=[words for _, words, *_ in CHANGED])
 def test_each_violation_is_named(kind: str, words: str, history: list[Instance], answers: list[Told]) -> None:
-    """By its kind, and by no other."""
     faults = verdict(history, answers).faults
     assert re.search(words, faults[0])
     assert {fault.partition(":")[0] for fault in faults} == {kind}

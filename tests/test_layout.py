@@ -41,19 +41,16 @@ CHAIN_MAX = 31
 
 
 def sources(*packages: str) -> list[Path]:
-    """Every Python file of some packages."""
     return sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
 
 
 def module_name(path: Path) -> str:
-    """The dotted name of a file."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @cache
 def nodes(path: Path) -> list[ast.AST]:
-    """Every node of a file's syntax tree."""
     return list(ast.walk(ast.parse(path.read_text())))
 
 

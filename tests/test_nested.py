@@ -56,12 +56,10 @@ HEADS: tuple[dict[str, Any], ...] = (
 
 
 def query_of(raw: bytes) -> Query:
-    """Return a query with these parameters."""
     return Query(id="q", method="m", params=msgspec.Raw(raw))
 
 
 def rpc(method: str) -> Callable[[bytes], object]:
-    """Return what reads the parameters of a method."""
     return lambda raw: read_params(
         RPC[method].parameters, read_object(Query(id="q", method=method, params=msgspec.Raw(raw)))
     )

@@ -12,7 +12,6 @@ SEEN: list[tuple[int, int]] = []
 @each_row("left", [1, 2])
 @each_row(("right", "total"), [(1, 2), pytest.param(2, 3, id="two")])
 def test_each_row_of_each_table_is_tried(left: int, right: int, total: int, tmp_path: object) -> None:
-    """With the fixtures of the test."""
     assert tmp_path
     SEEN.append((left, right))
     assert SEEN[-1] == [(1, 1), (1, 2), (2, 1), (2, 2)][len(SEEN) - 1]
@@ -20,7 +19,6 @@ def test_each_row_of_each_table_is_tried(left: int, right: int, total: int, tmp_
 
 
 def test_every_row_that_fails_is_named() -> None:
-    """Failed assertions, other exceptions, and what pytest itself reports."""
 
     @each_row("number", range(4), ids=["none", "assertion", "zero", "silent"])
     def check(number: int) -> None:
@@ -37,7 +35,6 @@ def test_every_row_that_fails_is_named() -> None:
 
 
 def test_a_row_that_is_skipped_skips_no_other() -> None:
-    """It is named, unless another fails."""
     tried = []
 
     @each_row("number", [1, 2, 3])
@@ -52,6 +49,5 @@ def test_a_row_that_is_skipped_skips_no_other() -> None:
 
 
 def test_a_table_without_rows_is_refused() -> None:
-    """It would pass."""
     with pytest.raises(ValueError, match="has rows"):
         each_row("number", [])

@@ -88,7 +88,6 @@ def test_no_part_of_a_wrong_url_is_echoed(url: str, name: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("brokers", BROKERS)
 def test_credentials_among_the_brokers_are_not_echoed(brokers: str) -> None:
-    """A URL is no HOST:PORT."""
     with pytest.raises(SettingsError) as refused:
         load_settings(PipelineSettings, "x", ["--kafka", brokers], {})
     assert SECRET not in str(refused.value)
@@ -110,7 +109,6 @@ def test_a_secret_file_that_cannot_be_read_is_not_named(name: str, tmp_path: Pat
 @each_row("name", SECRETS)
 @each_row("value", [f"['{SECRET}']", f"{{a = '{SECRET}'}}", "7"])
 def test_a_secret_of_a_wrong_type_is_not_echoed(name: str, value: str, tmp_path: Path) -> None:
-    """In the configuration file."""
     config = tmp_path / "c.toml"
     config.write_text(f"[all]\n{name} = {value}\n")
     with pytest.raises(SettingsError, match=f"^{name}: ") as refused:
@@ -119,14 +117,12 @@ def test_a_secret_of_a_wrong_type_is_not_echoed(name: str, value: str, tmp_path:
 
 
 def test_settings_do_not_show_their_secrets() -> None:
-    """Nor does a traceback that shows them."""
     settings = PipelineSettings(redis_password=SECRET, kafka_sasl_password=SECRET)
     assert SECRET not in repr(settings)
     assert settings.redis_password == SECRET
 
 
 def test_every_secret_of_every_command_is_marked() -> None:
-    """A setting whose name says password is one."""
     for module, _ in COMMANDS.values():
         for kind in vars(importlib.import_module(module)).values():
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):

@@ -95,7 +95,6 @@ def test_a_sentence_is_short(package: str) -> None:
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_one_word_for_one_thing(package: str) -> None:
-    """The older words are gone from docstrings and scripts."""
     texts = [(f"{name}:{line}", text) for name, line, text in docstrings() if name.startswith(f"{package}/")]
     scripts = sorted((ROOT / package).rglob("*.lua"))
     texts += [(f"{path.relative_to(ROOT)}", path.read_text()) for path in scripts]

@@ -120,7 +120,6 @@ def column(name: str) -> Any:
 
 
 def header(**more: Any) -> Header:
-    """Return the header of the golden table."""
     fields: dict[str, Any] = {
         "machines": 3, "windows_s": WINDOWS_S, "partition": 5, "offset": 123_456_789_012, "topic_id": "t0pic",
         "facts": 4, "written_at": 1_790_000_000.25, "base": BASE, "resources": RESOURCES, "columns": [],
@@ -129,7 +128,6 @@ def header(**more: Any) -> Header:
 
 
 def table() -> bytes:
-    """Return the golden table."""
     return encode_table(header(), {name: column(name) for name in KINDS}, "\n".join(MACHINES).encode())
 
 

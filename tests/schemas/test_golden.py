@@ -125,6 +125,5 @@ def test_a_newer_minor_table_is_read_without_what_is_unknown() -> None:
 
 @pytest.mark.parametrize("major", [0, 2, 7, 255])
 def test_another_major_table_is_refused_by_name(major: int) -> None:
-    """Both versions are named."""
     with pytest.raises(TableError, match=rf"^window table of major version {major}; this reader knows 1$"):
         decode_table(TABLE[:7] + bytes([major]) + TABLE[8:])

@@ -27,6 +27,7 @@ from scorer.ranking.seen import machines_of
 from scorer.ranking.tables import Tables
 from scorer.snapshot.arrays import Floats
 
+PROFILES = load_profiles()
 CASES = Path(__file__).parent / "ranking" / "cases"
 
 
@@ -48,12 +49,10 @@ def machine(name: str = "m", cpu: Any = 10.0, memory: Any = 100.0, **more: Any) 
 
 
 def fleet(*machines: dict[str, Any], **more: Any) -> FleetState:
-    """Return the fleet of these machines."""
     return read_fleet({"machines": list(machines), **more})
 
 
 def request(**params: Any) -> Request:
-    """Return a request."""
     return read_request(params)
 
 
@@ -87,13 +86,19 @@ HowRanked = Mapping[str, Any] | Profile | str
 """A profile: its settings, itself, or the name of a built-in one."""
 
 
-def ranked(offline: FleetState, profile: HowRanked, asked: Request | None = None) -> Ranking:
-    """Return the ranking of a fleet; settings are read as a profile file is."""
+def ranked(
+    offline: FleetState,
+    profile: HowRanked = "windward",
+    asked: Request | None = None,
+    kept: Tables | None = None,
+    **params: Any,
+) -> Ranking:
+    """Return the ranking of a fleet under a profile, for a request or the parameters of one."""
     if isinstance(profile, str):
-        profile = load_profiles().choose(profile)
+        profile = PROFILES.choose(profile)
     elif not isinstance(profile, Profile):
         profile = parse_profile(toml(profile), "test")
-    return rank(asked or request(), offline.inputs(profile))
+    return rank(asked or request(**params), offline.inputs(profile, kept))
 
 
 def told(offline: FleetState, profile: HowRanked, asked: Request | None = None) -> dict[str, dict[str, Any]]:
@@ -148,7 +153,6 @@ def see(
 
 
 def alone(plugin: Any, load_model: LoadModel | None = None, kind: str = "score") -> Profile:
-    """Return a profile of one plugin."""
     model = load_model or LoadModel()
     if kind == "score":
         return Profile("alone", load_model=model, scores=(WeightedScore(plugin),))
@@ -158,7 +162,6 @@ def alone(plugin: Any, load_model: LoadModel | None = None, kind: str = "score")
 def scores(
     plugin: Any, offline: FleetState, asked: Request | None = None, load_model: LoadModel | None = None
 ) -> dict[str, float]:
-    """Return what a score says of each machine."""
     (term,) = rank(asked or request(), offline.inputs(alone(plugin, load_model))).terms
     assert np.isfinite(term.raw).all()
     return dict(zip(offline.snapshot.names, map(float, term.raw), strict=True))
@@ -167,7 +170,6 @@ def scores(
 def allowed(
     plugin: Any, offline: FleetState, asked: Request | None = None, load_model: LoadModel | None = None
 ) -> dict[str, bool]:
-    """Return whom a filter lets pass."""
     found = rank(asked or request(), offline.inputs(alone(plugin, load_model, "filter"))).feasible
     return dict(zip(offline.snapshot.names, map(bool, found), strict=True))
 
@@ -200,3 +202,39 @@ def why(plugin: Any, *machines: dict[str, Any], instances: Any = (), **asked: An
     ranking = rank(request(**asked), offline.inputs(alone(plugin, kind="filter")))
     found = [ranking.verdict_of(row) for row in range(len(offline.snapshot))]
     return [each[1] for each in found if each is not None]
+
+
+def mixed() -> FleetState:
+    """Return five machines of which none takes much: three busy, two stale."""
+    busy = [machine(f"busy{n}", usage={"cpu": 9.5, "memory": 10}) for n in range(3)]
+    return fleet(*busy, *(machine(f"old{n}", usage={"cpu": 1, "memory": 1}, age_s=900) for n in range(2)))
+
+
+def small_fleet() -> FleetState:
+    """Return two machines that differ in labels, in a taint, and in what runs there."""
+    return fleet(
+        machine(
+            "a", labels={"disk": "ssd", "image-x": "yes"}, operator={"taints": [{"key": "old", "effect": "avoid"}]}
+        ),
+        machine("b", labels={"disk": "hdd", "rack": "r1"}),
+        instances=[{"id": "1", "machine": "a", "cluster": "c"}],
+    )
+
+
+OF_OPERATOR = {"AVG": "mean", "Latest": "mean", "": "mean", "STD": "std"}
+"""The statistic of a window that an operator's figure is."""
+
+
+def trimaran_usage(metrics: Any, **capacity: float) -> dict[str, dict[str, float]]:
+    """Return the usage by resource that Trimaran's metrics say, as load-watcher delivers them; {} without any metric.
+
+    Percent become amounts. Windward's windows have one mean and one std: a list that gives one of them twice cannot be
+    told, so which of two wins is no matter of this function.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for metric in metrics if isinstance(metrics, list) else ():
+        resource, statistic = metric["type"].lower(), OF_OPERATOR[metric["operator"]]
+        if statistic in found.setdefault(resource, {}):
+            raise ValueError(f"{resource} has two figures for its {statistic}")
+        found[resource][statistic] = metric["value_percent"] * capacity[resource] / 100
+    return found

@@ -92,7 +92,6 @@ def mutated_fleet(rng: random.Random) -> Any:
 
 
 def read_profile(rng: random.Random, offline: FleetState) -> str:
-    """Read one, rank and balance by it."""
     text = mutated_profile(rng)
     try:
         profile: Profile = parse_profile(text, "fuzzed", "fuzzed.toml")
@@ -117,7 +116,6 @@ def by_class(rng: random.Random, offline: FleetState, profile: Profile) -> None:
 
 
 def read_file(rng: random.Random, profile: Profile) -> str:
-    """Read one and rank its machines."""
     value = mutated_fleet(rng)
     try:
         found = read_fleet(value)

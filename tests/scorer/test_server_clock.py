@@ -21,22 +21,18 @@ class Server:
         self.now_s, self.ahead_s, self.takes_s, self.monotonic_s = 1000.0, 10.0, 0.0, 5.0
 
     def one(self, *_: object) -> tuple[int, int]:
-        """Answer TIME."""
         asked_s = self.now_s
         self.passes(self.takes_s)
         return int(asked_s), round(asked_s % 1 * 1e6)
 
     def ask(self, commands: list[Any]) -> list[None]:
-        """Answer nothing else."""
         return [None for _ in commands]
 
     def passes(self, seconds: float) -> None:
-        """Let time pass."""
         self.now_s += seconds
         self.monotonic_s += seconds
 
     def clock(self) -> ServerClock:
-        """Return a clock on that host."""
         return ServerClock(lambda: self.now_s + self.ahead_s, lambda: self.monotonic_s)
 
 
@@ -59,7 +55,6 @@ def test_the_time_is_the_servers() -> None:
 
 
 def test_a_ledgers_own_server_may_have_another_time() -> None:
-    """Deadlines are told to its scripts by its clock."""
     server, ledger = Server(), SimpleNamespace(one=lambda *_: (990, 0))
     clock = server.clock()
     clock.read(cast("Any", server))

@@ -23,7 +23,6 @@ SAMPLE: dict[str, Any] = {
 
 
 def read(report: Any) -> Sample:
-    """Decode a sample with this report."""
     message = decode(json.dumps(SAMPLE | {"instance_report": report}).encode())
     assert isinstance(message, Sample)
     return message
@@ -55,7 +54,6 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
 
 @each_row(("name", "changes", "reason", "detail"), REFUSED)
 def test_what_cannot_be_is_refused_by_name(name: str, changes: dict[str, Any], reason: str, detail: str) -> None:
-    """The reason is one that is counted already."""
     with pytest.raises(Rejected) as error:
         read(REPORT | changes)
     assert error.value.reason == reason, name

@@ -40,7 +40,6 @@ FACTS: dict[str, Any] = {"type": "machine", "v": 1, "machine": "m1", "boot": 1, 
 
 
 def without(field: str) -> dict[str, Any]:
-    """The good sample less a field."""
     return {key: value for key, value in GOOD.items() if key != field}
 
 
@@ -143,7 +142,6 @@ def test_a_wrong_message_is_refused_with_its_reason(name: str, message: Any, rea
 
 
 def test_every_reason_has_a_row() -> None:
-    """The table above leaves none out."""
     assert {row[2] for row in REJECTED} == REASONS
 
 
@@ -167,14 +165,12 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
 
 @each_row(("name", "message"), ACCEPTED, ids=[row[0] for row in ACCEPTED])
 def test_a_right_message_is_read(name: str, message: dict[str, Any]) -> None:
-    """Including all limits."""
     got = decode(json.dumps(message).encode())
     assert isinstance(got, Sample | MachineFacts)
     assert got.machine == message["machine"], name
 
 
 def test_a_message_of_the_largest_size_is_read() -> None:
-    """Trailing spaces count."""
     raw = json.dumps(GOOD).encode()
     assert decode(raw + b" " * (MESSAGE_BYTES_MAX - len(raw))) == decode(raw)
 
@@ -253,7 +249,6 @@ def test_what_is_encoded_is_decoded(sample: Sample) -> None:
 
 @given(raw=st.binary(max_size=200))
 def test_bytes_are_read_or_refused(raw: bytes) -> None:
-    """Never anything else."""
     try:
         decode(raw)
     except Rejected as error:

@@ -9,9 +9,14 @@ from typing import Any
 
 import pytest
 import redis
+import redis.asyncio
 from kafka import KafkaAdminClient, KafkaProducer
+from redis.crc import key_slot
 
+from schemas.names import Names
 from schemas.process.connections import KafkaSettings, PipelineSettings, RedisSettings, WindowsSettings
+from schemas.process.redis_cluster import LOOK_S, RETRY_S, SLOTS, Address, NoNode, Topology, nodes_in, slot_of
+from schemas.process.redis_url import connected, in_words, sentinels_in
 from schemas.process.settings import SettingsError, load_settings
 from tests.rows import each_row
 
@@ -137,7 +142,6 @@ def test_kafka_security(security: Any, tls: bool, sasl: bool) -> None:
 
 
 def test_a_file_that_is_no_certificate_is_named(tmp_path: Path) -> None:
-    """Whichever of the files it is."""
     bad = tmp_path / "bad.pem"
     bad.write_text("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
     with pytest.raises(SettingsError, match=r"^kafka_tls_ca_file: .*bad\.pem cannot be used: "):
@@ -176,3 +180,213 @@ def test_the_prefix_names_every_key_and_topic() -> None:
     names = PipelineSettings(prefix="blue").names
     assert names.samples_topic == "blue.samples.v1"
     assert names.windows(0) == "blue:v1:windows:{0}"
+
+
+FORMS = [
+    ("redis+sentinel://a:1/main", [("a", 1)], "main", "redis://localhost/"),
+    ("redis+sentinel://a,b:2,c/main/3", [("a", 26379), ("b", 2), ("c", 26379)], "main", "redis://localhost/3"),
+    ("rediss+sentinel://u@a/my%2Fmain/0", [("a", 26379)], "my/main", "rediss://u@localhost/0"),
+    ("redis+sentinel://[::1]:1,[::2]/m/0", [("::1", 1), ("::2", 26379)], "m", "redis://localhost/0"),
+    ("redis+sentinel://u:p%40w@a,b/m/1?protocol=3", [("a", 26379), ("b", 26379)], "m",
+     "redis://u:p%40w@localhost/1?protocol=3"),
+]  # fmt: skip
+WRONG_SENTINELS = [
+    "redis+sentinel://", "redis+sentinel://a", "redis+sentinel://a:1/", "redis+sentinel://a:1//0",
+    "redis+sentinel:///main", "redis+sentinel://a,,b/main", "redis+sentinel://a:x/main", "redis+sentinel://[::1/main",
+    "redis+sentinel://a?b=1/main", "redis+sentinel://a#b/main", "unix+sentinel://a/main", "redis+sentinel://a:0x1/m",
+    "redis+sentinel://a/m#b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("url", "hosts", "name", "server"), FORMS)
+def test_what_a_url_says_of_sentinels(url: str, hosts: list[tuple[str, int]], name: str, server: str) -> None:
+    """Each sentinel with its port, the name, and what is the server's own."""
+    assert sentinels_in(url) == (hosts, name, server)
+
+
+@each_row("url", WRONG_SENTINELS)
+def test_a_url_that_names_no_sentinels_is_refused(url: str) -> None:
+    with pytest.raises(ValueError):
+        sentinels_in(url)
+
+
+@pytest.mark.parametrize("url", ["redis://a:1/2", "rediss://a", "unix:///run/s"])
+def test_one_server_is_that_of_redis_py(url: str) -> None:
+    mine, theirs = connected(redis.Redis, url, username="u"), redis.Redis.from_url(url, username="u")
+    assert mine.connection_pool.connection_class is theirs.connection_pool.connection_class
+    assert mine.connection_pool.connection_kwargs["username"] == "u"
+    assert type(mine.connection_pool) is type(theirs.connection_pool)
+
+
+@each_row("kind", [redis.Redis, redis.asyncio.Redis])
+@each_row("tls", [False, True])
+@each_row("in_url", [False, True])
+def test_each_end_has_its_own_user(kind: Any, tls: bool, in_url: bool) -> None:
+    """The server's and the sentinels', in the URL or beside it; TLS goes to both."""
+    more: dict[str, Any] = {"ssl_ca_certs": "ca.pem"} if tls else {}
+    theirs = {"sentinel_username": "su", "sentinel_password": "sp"}
+    options = "?sentinel_username=su&sentinel_password=sp" if in_url else ""
+    scheme = "rediss" if tls else "redis"
+    url = f"{scheme}+sentinel://u:p@a:1,b/main/2{options}"
+    found = connected(kind, url, socket_timeout=7.0, **more, **({} if in_url else theirs))
+    pool = found.connection_pool
+    assert pool.service_name == "main"
+    server = pool.connection_kwargs
+    assert (server["username"], server["password"], server["db"], server["socket_timeout"]) == ("u", "p", 2, 7.0)
+    assert issubclass(pool.connection_class, redis.asyncio.SSLConnection | redis.SSLConnection) == tls
+    assert type(found) is kind
+    for sentinel, address in zip(pool.sentinel_manager.sentinels, [("a", 1), ("b", 26379)], strict=True):
+        of = sentinel.connection_pool.connection_kwargs
+        assert (of["host"], of["port"]) == address
+        assert (of["username"], of["password"], of["socket_timeout"]) == ("su", "sp", 0.5)
+        assert of.get("db", 0) == 0
+        assert (
+            issubclass(sentinel.connection_pool.connection_class, redis.asyncio.SSLConnection | redis.SSLConnection)
+            == tls
+        )
+        assert of.get("ssl_ca_certs") == ("ca.pem" if tls else None)
+
+
+def test_an_error_names_each_sentinel_shortly() -> None:
+    """By host and port; redis-py shows all arguments of its connections."""
+    with (
+        connected(redis.Redis, "redis+sentinel://127.0.0.1:1,localhost:2/m") as server,
+        pytest.raises(redis.ConnectionError) as error,
+    ):
+        server.ping()
+    said = in_words(error.value)
+    assert said.startswith("No master found for 'm' : 127.0.0.1:1 - ")
+    assert ", localhost:2 - " in said
+    assert len(said) < 120
+
+
+def test_sentinels_have_no_password_of_the_server() -> None:
+    pool = connected(redis.Redis, "redis+sentinel://u:p@a/main").connection_pool
+    assert pool.sentinel_manager.sentinels[0].connection_pool.connection_kwargs["password"] is None
+
+
+CLUSTERS: list[tuple[str, list[Address], str]] = [
+    ("redis+cluster://a:1", [("a", 1)], "redis://n:9/0"),
+    ("redis+cluster://a,b:2,c/0", [("a", 6379), ("b", 2), ("c", 6379)], "redis://n:9/0"),
+    ("rediss+cluster://u@a/", [("a", 6379)], "rediss://u@n:9/0"),
+    ("redis+cluster://[::1]:1,[::2]?protocol=2", [("::1", 1), ("::2", 6379)], "redis://n:9/0?protocol=2"),
+    ("redis+cluster://u%7B:p%40w@a?client_name={x}", [("a", 6379)], "redis://u%7B:p%40w@n:9/0?client_name={x}"),
+]
+WRONG_NODES = [
+    "redis+cluster://", "redis+cluster:///0", "redis+cluster://a/1", "redis+cluster://a,,b", "redis+cluster://a:x",
+    "redis+cluster://[::1", "redis+cluster://a#b", "unix+cluster://a", "redis+cluster://a/main/0",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("url", "hosts", "node"), CLUSTERS)
+def test_what_a_url_says_of_a_cluster(url: str, hosts: list[Address], node: str) -> None:
+    found = nodes_in(url)
+    assert found is not None
+    assert (found.hosts, found.url(("n", 9))) == (hosts, node)
+
+
+@each_row("url", WRONG_NODES)
+def test_a_url_that_names_no_nodes_is_refused(url: str) -> None:
+    with pytest.raises(ValueError):
+        nodes_in(url)
+
+
+@pytest.mark.parametrize("url", ["redis://a:1/2", "unix:///run/s", "redis+sentinel://a/main"])
+def test_another_url_is_no_cluster(url: str) -> None:
+    assert nodes_in(url) is None
+
+
+@each_row("key", ["", "a", "{a}b", "x{}y", "{a", "a}{b}", "{{a}}", "p:v1:windows:{12}:changes"])
+def test_the_slot_of_a_key_is_that_of_redis(key: str) -> None:
+    assert slot_of(key) == slot_of(key.encode()) == key_slot(key.encode())
+
+
+@pytest.mark.parametrize("prefix", ["windward", "a.b-c_D"])
+def test_all_keys_of_a_partition_share_a_slot(prefix: str) -> None:
+    """Whatever the prefix: one transaction writes them."""
+    names = Names(prefix)
+    for number in (0, 7, 123):
+        keys = [
+            names.windows(number), names.window_changes(number), names.instance_usage(number), names.facts(number),
+            names.state(number), names.slots(number, 359), names.peaks(number, 49), names.vitals(number),
+        ]  # fmt: skip
+        assert {slot_of(key) for key in keys} == {slot_of(f"{{{number}}}")}
+
+
+def topology(*ranges: tuple[int, int, int], now_s: float = 0.0) -> Topology:
+    """Nodes whose first and last slot and port are given; the host is h, the node that was asked a:1."""
+    nodes = nodes_in("redis+cluster://a:1,b:2")
+    assert nodes is not None
+    found = Topology(nodes)
+    found.learn([[first, last, [b"h", port, b"id"]] for first, last, port in ranges], ("a", 1), now_s)
+    return found
+
+
+KEY = "{0}"
+SLOT = slot_of(KEY)
+
+
+def test_which_node_has_a_key() -> None:
+    """By ranges of slots; one that no node has is told, and looked for again."""
+    found = topology((0, SLOT - 1, 1), (SLOT, SLOT, 2), (SLOT + 2, SLOTS - 1, 3))
+    assert found.at(KEY) == ("h", 2)
+    assert found.primaries == [("h", 1), ("h", 2), ("h", 3)]
+    assert found.uncovered == 1
+    assert not found.due(2 * LOOK_S)
+    with pytest.raises(NoNode, match=str(SLOT)):
+        topology((0, SLOT - 1, 1), (SLOT + 1, SLOTS - 1, 3)).at(KEY)
+    lost = topology((SLOT + 1, SLOTS - 1, 3))
+    with pytest.raises(NoNode):
+        lost.at(KEY)
+    assert lost.due(LOOK_S)
+
+
+@pytest.mark.parametrize("host", [b"", None, "?"])
+def test_a_node_that_does_not_know_its_name_is_the_one_asked(host: Any) -> None:
+    found = topology((0, 1, 1))
+    found.learn([[0, SLOTS - 1, [host, 7]]], ("a", 1), 0.0)
+    assert found.at(KEY) == ("a", 7)
+
+
+def test_a_slot_that_moved_is_another_node_s_at_once() -> None:
+    """Before the next look, which is then due; a message without a host means the host that sent it."""
+    found = topology((0, SLOTS - 1, 1))
+    assert found.moved(SLOT, "", 5, ("h", 1)) == found.at(KEY) == ("h", 5)
+    assert found.at("{1}") == ("h", 1)
+    assert not found.due(LOOK_S / 2)
+    assert found.due(LOOK_S)
+    found.learn([[0, SLOTS - 1, [b"h", 6]]], ("h", 1), LOOK_S)
+    assert found.at(KEY) == ("h", 6)
+
+
+def test_a_node_that_is_away_is_tried_once_a_second_and_asked_last() -> None:
+    """The others are looked at until it answers, or has no slots any more."""
+    found = topology((0, 99, 1), (100, SLOTS - 1, 2))
+    found.failed(("h", 1), 10.0)
+    assert found.is_away(("h", 1))
+    assert not found.may_try(("h", 1), 10.0 + RETRY_S / 2)
+    assert found.may_try(("h", 1), 10.0 + RETRY_S)
+    assert found.may_try(("h", 2), 10.0)
+    assert found.hosts()[-1] == ("h", 1)
+    assert {("a", 1), ("b", 2)} <= set(found.hosts())
+    assert found.due(10.0)
+    found.learn([[0, 99, [b"h", 1]], [100, SLOTS - 1, [b"h", 2]]], ("h", 2), 10.0)
+    assert found.is_away(("h", 1))
+    assert found.due(10.0 + 2 * LOOK_S)
+    found.learn([[0, 99, [b"h", 3], [b"h", 1]], [100, SLOTS - 1, [b"h", 2]]], ("h", 2), 10.0)
+    assert not found.is_away(("h", 1))
+    assert ("h", 1) in found.hosts()
+    found.failed(("h", 2), 10.0)
+    found.answered(("h", 2))
+    assert not found.due(10.0 + 2 * LOOK_S)
+
+
+def test_nothing_is_known_at_first() -> None:
+    """It is looked for at once, and again as often as it is asked."""
+    nodes = nodes_in("redis+cluster://a:1,b:2")
+    assert nodes is not None
+    found = Topology(nodes)
+    assert found.due(0.0)
+    found.missed(0.0)
+    assert found.due(0.0)
+    assert found.hosts() == [("a", 1), ("b", 2)]

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from schemas.process import page_server
+from schemas.process.metrics import Table, counter, gauge, histogram
 from schemas.process.page_server import PageServer
 from schemas.process.pages import Pages, metrics_of, serve_pages, while_accepting
 from schemas.process.presence import always_ready
@@ -30,7 +31,6 @@ THINGS = b'windward_test_things_total{fleet="windward"} 3.0'
 
 @pytest.fixture
 def registry() -> CollectorRegistry:
-    """A registry with one counter."""
     registry = CollectorRegistry()
     Counter("windward_test_things", "Things", registry=registry).inc(3)
     return registry
@@ -38,7 +38,6 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 def port(registry: CollectorRegistry) -> Iterator[int]:
-    """The port of a running server."""
     server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="windward")
     yield server.port
     server.stop()
@@ -83,13 +82,11 @@ def test_head_is_get_without_the_body(port: int, path: str) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "X"])
 def test_other_methods_are_refused(port: int, method: str) -> None:
-    """The answer says which there are."""
     status, headers, _ = ask(port, "/metrics", method)
     assert (status, headers["allow"]) == (405, "GET, HEAD")
 
 
 def test_gzip_is_given_to_those_who_ask(port: int) -> None:
-    """The same page, smaller."""
     _, headers, body = ask(port, "/metrics", **{"Accept-Encoding": "gzip"})
     assert headers["content-encoding"] == "gzip"
     assert THINGS in gzip.decompress(body)
@@ -246,7 +243,6 @@ def test_a_scrape_gets_past_idle_connections(hurried: PageServer) -> None:
 
 
 def test_a_reader_that_does_not_read_stops_no_other(registry: CollectorRegistry) -> None:
-    """Its answer waits in memory, no worker does."""
     body = b"x" * 20_000_000
 
     def big(environ: dict[str, Any], start: Callable[..., object]) -> list[bytes]:
@@ -334,7 +330,6 @@ def test_a_listener_goes_on_after_any_failure_of_a_connection(port: int, monkeyp
 
 
 def test_a_process_whose_listener_ended_is_not_ready(registry: CollectorRegistry) -> None:
-    """Its state is what it was, and no."""
     server = serve_pages(registry, "127.0.0.1", 0, always_ready, fleet="windward")
     ready = while_accepting(server, lambda: (True, {"machines": 3}))
     assert ready() == (True, {"machines": 3})
@@ -399,13 +394,11 @@ def test_a_body_is_read_up_to_its_bound(size: int, status: int) -> None:
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "256.1.1.1", "192.0.2.1"])
 def test_a_wrong_address_is_a_wrong_setting(registry: CollectorRegistry, host: str) -> None:
-    """One line that names it."""
     with pytest.raises(SettingsError, match=r"^metrics_port: cannot listen on "):
         serve_pages(registry, host, 0, lambda: (True, {}), fleet="windward")
 
 
 def test_a_stopped_server_frees_its_port(registry: CollectorRegistry) -> None:
-    """And closes what is connected."""
     server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="windward")
     with socket.create_connection(("127.0.0.1", server.port), 5) as connection:
         assert ask(server.port, "/live")[0] == 200
@@ -413,3 +406,33 @@ def test_a_stopped_server_frees_its_port(registry: CollectorRegistry) -> None:
         assert closed_after_s(connection, 5) < 5
     again = serve_pages(registry, "127.0.0.1", server.port, lambda: (True, {}), fleet="windward")
     again.stop()
+
+
+class Metrics(Table):
+    """One row of each kind."""
+
+    PROCESS = "try"
+
+    done = counter("windward_try_done", "Done, by kind and result", kind=("a", "b"), result=("ok",))
+    asked = counter("windward_try_asked", "Asked, by whom", who=())
+    held = gauge("windward_try_held", "Held")
+    seconds = histogram("windward_try_seconds", "Time", (1.0, 2.0), verb=("get",))
+
+
+def test_known_labels_begin_at_0() -> None:
+    """All combinations of them; a label whose values are not known has none, and a metric without labels is 0."""
+    lines = generate_latest(Metrics("7").registry).decode().splitlines()
+    shown = [line for line in lines if not line.startswith("#") and "_created" not in line]
+    assert [line for line in shown if "done" in line] == [
+        'windward_try_done_total{kind="a",result="ok"} 0.0', 'windward_try_done_total{kind="b",result="ok"} 0.0',
+    ]  # fmt: skip
+    assert not [line for line in shown if "asked" in line]
+    assert "windward_try_held 0.0" in shown
+    assert 'windward_try_seconds_bucket{le="2.0",verb="get"} 0.0' in shown
+    assert 'windward_try_build_info{version="7"} 1.0' in shown
+
+
+def test_each_table_counts_for_itself() -> None:
+    one, other = Metrics(), Metrics()
+    one.done.labels("a", "ok").inc()
+    assert 'windward_try_done_total{kind="a",result="ok"} 0.0' in generate_latest(other.registry).decode()

@@ -66,14 +66,12 @@ def load(
 
 
 def file(directory: Path, text: str | bytes) -> Path:
-    """A settings file."""
     path = directory / "windward.toml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
 def test_defaults_hold_when_nothing_is_said() -> None:
-    """And no two loads share a mutable value."""
     assert load() == Example()
     assert load().labels is not load().labels
 
@@ -102,7 +100,6 @@ def test_the_later_layer_wins(
 
 
 def test_each_setting_comes_from_its_own_layer(tmp_path: Path) -> None:
-    """Layers mix setting by setting."""
     config = file(tmp_path, '[all]\nname = "all"\nelsewhere = 3\n[example]\ninterval_s = 30\nloud = true')
     got = load(["--kind", "a"], {"WINDWARD_COUNT": "7", "WINDWARD_OTHER": "x"}, config)
     assert got == Example(name="all", interval_s=30.0, loud=True, count=7)
@@ -271,7 +268,6 @@ def test_help_lists_every_setting_but_no_secret(capsys: pytest.CaptureFixture[st
 
 
 def test_positional_settings_have_no_flag() -> None:
-    """And are required unless they have a default."""
     assert load_settings(Positional, "p", ["a.json"], {}) == Positional(file="a.json")
     assert load_settings(Positional, "p", ["--top", "2", "a.json"], {}).top == 2
     with pytest.raises(SettingsError, match="required: FILE"):
@@ -284,12 +280,10 @@ def test_arguments_are_not_split_at_commas() -> None:
 
 
 def test_a_required_setting_says_how_to_give_it() -> None:
-    """By flag or variable."""
     with pytest.raises(SettingsError, match=r"^url is required: give --url or WINDWARD_URL$"):
         load_settings(Required, "r", [], {})
     assert load_settings(Required, "r", [], {"WINDWARD_URL": "x"}).url == "x"
 
 
 def test_the_flag_of_a_setting() -> None:
-    """Underscores become dashes."""
     assert flag("interval_s") == "--interval-s"

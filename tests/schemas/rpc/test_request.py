@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.json_schema import schema_file
 from schemas.resources import RESOURCES
 from schemas.rpc.envelope import Query
+from schemas.rpc.parameters import RPC, Update
 from schemas.rpc.request import (
     LABELS_LENGTH_MAX,
     RULES_LENGTH_MAX,
@@ -133,14 +135,12 @@ def test_all_labels_together_have_a_length() -> None:
 
 
 def test_an_empty_request_is_best_effort() -> None:
-    """Everything has a default."""
     assert read_request({}) == Request()
     assert read_request({}).amounts() == (0.0,) * len(RESOURCES)
     assert read_request({"cpu": 0, "memory": None}).given_amounts()[:2] == (0.0, None)
 
 
 def test_amounts_come_out_in_base_units() -> None:
-    """Wherever an amount may stand."""
     got = read_request(
         {
             "cpu": "500m",
@@ -157,7 +157,6 @@ def test_amounts_come_out_in_base_units() -> None:
 
 
 def test_a_full_request_is_read() -> None:
-    """Every field, in its type."""
     got = read_request(
         {
             "ports": [7001, 17_001],
@@ -218,3 +217,65 @@ def test_a_query_without_params_has_an_empty_object() -> None:
     query = msgspec.json.decode(b'{"id":"q","method":"health","more":1}', type=Query)
     assert bytes(query.params) == b"{}"
     assert query.v == 1
+
+
+def without_bound(schema: dict[str, Any], defs: dict[str, Any], path: str = "$") -> list[str]:
+    """Where a text, a list or a map of a JSON Schema may be of any size."""
+    if "$ref" in schema:
+        return without_bound(defs[schema["$ref"].rsplit("/", 1)[1]], defs, path)
+    found = []
+    kind = schema.get("type")
+    if kind is None and not schema.keys() & {"anyOf", "enum", "const"}:
+        found.append(f"{path}: anything")
+    if kind == "string" and "maxLength" not in schema:
+        found.append(f"{path}: a text")
+    if kind == "array":
+        found += [f"{path}: a list"] * ("maxItems" not in schema) + without_bound(schema["items"], defs, f"{path}[]")
+    if kind == "object" and "properties" in schema:
+        for name, part in schema["properties"].items():
+            found += without_bound(part, defs, f"{path}.{name}")
+    elif kind == "object" and "title" not in schema:
+        found += [f"{path}: a map"] * ("maxProperties" not in schema)
+        found += without_bound(schema.get("additionalProperties", {}), defs, f"{path}{{}}")
+        found += [f"{path}: a key"] * ("maxLength" not in schema.get("propertyNames", {}))
+    for part in schema.get("anyOf", ()):
+        found += without_bound(part, defs, path)
+    return found
+
+
+def of(kind: Any) -> list[str]:
+    schema = msgspec.json.schema(kind)
+    return without_bound(schema, schema.get("$defs", {}))
+
+
+@each_row("method", RPC)
+def test_every_text_and_list_has_a_largest_size(method: str) -> None:
+    """Of each method, however deep; also in what is published."""
+    assert of(RPC[method].parameters) == []
+    name = "request" if RPC[method].parameters is Request else f"{method}.params"
+    assert '"additionalProperties": false' in schema_file(f"{name}.v1.schema.json")
+
+
+class Loose(msgspec.Struct):
+    """All that a Struct may leave open."""
+
+    text: str
+    texts: tuple[str, ...]
+    by_name: dict[str, float]
+    maybe: str | None = None
+    anything: Any = None
+
+
+def test_what_has_no_bound_is_found() -> None:
+    """A text, a list, a map, or what is in them."""
+    found = [
+        "$.text: a text", "$.texts: a list", "$.texts[]: a text", "$.by_name: a map", "$.by_name: a key",
+        "$.maybe: a text", "$.anything: anything",
+    ]  # fmt: skip
+    assert of(Loose) == found
+
+
+def test_the_largest_names_are_taken() -> None:
+    """An id with the number of a batch of 10,000 is confirmed and updated, too."""
+    longest = "x" * 253 + "-10000"
+    assert msgspec.convert({"id": longest}, Update).id == longest

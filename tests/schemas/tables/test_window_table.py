@@ -61,7 +61,6 @@ def test_what_is_written_is_read(table: tuple[Header, dict[str, Any], list[str]]
 @given(table=tables(), data=st.data())
 @settings(deadline=None)
 def test_a_cut_table_is_refused(table: tuple[Header, dict[str, Any], list[str]], data: st.DataObject) -> None:
-    """Wherever it is cut."""
     header, columns, machines = table
     raw = encode_table(header, columns, "\n".join(machines).encode())
     kept = data.draw(st.integers(0, len(raw) - 1))
@@ -94,7 +93,6 @@ def test_no_wrong_bit_is_read_as_a_number() -> None:
 
 
 def test_a_wrong_checksum_is_told() -> None:
-    """Both are."""
     with pytest.raises(TableError, match=r"^window table is damaged: its checksum is \w{8}, it says b'\w{8}'$"):
         decode_table(SUMMED[:-1] + b"5")
 
@@ -118,7 +116,6 @@ def test_any_wrong_byte_is_read_or_refused() -> None:
 
 @given(raw=st.binary(max_size=300), head=st.binary(max_size=60))
 def test_any_bytes_are_refused(raw: bytes, head: bytes) -> None:
-    """Garbage, also behind a right beginning."""
     for value in (raw, b"WINDTBL" + raw, struct.pack("<7sBI", b"WINDTBL", MAJOR, len(head)) + head + raw):
         with pytest.raises(TableError):
             decode_table(value)
@@ -178,7 +175,6 @@ def test_columns_are_read_only_views() -> None:
 
 
 def test_columns_need_not_be_contiguous() -> None:
-    """The writer gives slices of larger arrays."""
     large = np.arange(60.0).reshape(3, 20)
     columns = {"sliced": large[:, :7], "turned": large[:, :7].T.copy().T}
     got = decode_table(encode_table(Header(machines=7, windows_s=(), columns=[]), columns, b""))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.values.durations import parse_duration
 from schemas.values.quantity import parse_quantity
 from tests.rows import each_row
 
@@ -153,7 +154,6 @@ BAD: list[Any] = [
 
 @each_row("value", BAD, ids=repr)
 def test_what_is_no_amount_is_refused_by_value(value: Any) -> None:
-    """Negative, not finite, or not in the notation."""
     with pytest.raises(ValueError, match="is not a") as error:
         parse_quantity(value)
     assert repr(value) in str(error.value)
@@ -167,7 +167,6 @@ def test_a_suffix_multiplies(number: float, suffix: str) -> None:
 
 @given(text=st.text(max_size=12))
 def test_any_text_is_an_amount_or_refused(text: str) -> None:
-    """What comes out is finite and not negative."""
     try:
         amount = parse_quantity(text)
     except ValueError as error:
@@ -179,6 +178,16 @@ def test_any_text_is_an_amount_or_refused(text: str) -> None:
 
 @given(text=st.text(alphabet="0123456789.kKMGTPmi -+eE", max_size=8))
 def test_text_that_looks_like_an_amount_is_one_or_refused(text: str) -> None:
-    """With the signs of the notation in any order."""
     with contextlib.suppress(ValueError):
         assert parse_quantity(text) >= 0
+
+
+@each_row("text", ["1_0", "1_0s", "\uff15m", "\uff15", "\u0661s", "inf", "nan", "1e", "1e3s", "1 h", "1h 30m", ""])
+def test_a_duration_has_plain_digits(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration"):
+        parse_duration(text)
+
+
+@each_row("value, seconds", [(1e-05, 1e-05), ("1e3", 1000.0), (".5", 0.5), ("2.", 2.0), (1e16, 1e16), ("-3", -3.0)])
+def test_a_bare_number_is_seconds(value: float | str, seconds: float) -> None:
+    assert parse_duration(value) == seconds

@@ -36,7 +36,6 @@ class _Wire:
         self._raw = raw
 
     def one(self, *_: object) -> bytes:
-        """Answer."""
         return self._raw
 
 
@@ -66,7 +65,6 @@ def test_no_entry_of_another_ends_a_reader(read: Callable[[bytes], object], raw:
 
 @each_row("raw", WRONG.values(), WRONG)
 def test_there_is_one_error(raw: bytes) -> None:
-    """With a type, and without."""
     for read in (read_json, lambda given: read_as(given, MachineFacts)):
         with pytest.raises(msgspec.DecodeError):
             read(raw)

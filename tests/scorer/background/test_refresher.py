@@ -21,7 +21,6 @@ class OneSnapshot:
         self._left = [fleet(machine("a")).snapshot]
 
     def refresh(self, ledger_machines: Any = (), woken: Any = None) -> Any:
-        """Return it the first time."""
         return self._left.pop() if self._left else None
 
 

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from schemas.resources import RESOURCES
+from schemas.resources import PRIORITY_CLASSES, RESOURCES
+from scorer.classes.class_usage import class_usage, measured_usage, prod_and_system
 from scorer.classes.prediction import Peaks
 from scorer.classes.strategy import Reclaim
 from scorer.ledger.record.limits import total
+from scorer.ledger.view.residents import Residents
 from scorer.placement.choosing.trial import Trial
 from scorer.ranking.filters.fits import Fits
 from tests.rows import each_row
@@ -194,3 +196,64 @@ def test_what_the_limit_of_mid_is_made_of_is_explained() -> None:
     told = by_class.detail(0)
     assert told["predicted_peak"]["cpu"] == pytest.approx(5.1, abs=0.3)
     assert "peak_of_day" not in told
+
+
+def test_usage_by_class() -> None:
+    """Measured usage by the ledger's class; an instance without a report is unmeasured, with what it asks."""
+    offline = fleet(
+        machine("a", usage={"cpu": 9}, system={"cpu": 1}),
+        machine("silent", usage={"cpu": 9}),
+        instances=[
+            {"id": "one", "machine": "a", "cpu": 4, "usage": {"cpu": 3}},
+            {"id": "two", "machine": "a", "cpu": 4, "usage": {"cpu": 2}},
+            {"id": "low", "machine": "a", "cpu": 5, "priority_class": "batch", "usage": {"cpu": 2.5, "memory": 7}},
+            {"id": "new", "machine": "a", "cpu": 6, "priority_class": "batch"},
+            {"id": "old", "machine": "a", "cpu": 7, "priority_class": "mid", "usage": {"cpu": 7}, "usage_age_s": 601},
+            {"id": "far", "machine": "silent", "cpu": 1},
+        ],
+        leavers=[{"id": "gone", "machine": "a", "cpu": 8, "usage": {"cpu": 8}}],
+    )
+    found = class_usage(offline.snapshot, offline.ledger)
+    by_name = dict(zip(PRIORITY_CLASSES, found.used[:, CPU, 0].tolist(), strict=True))
+    assert by_name == {"prod": 5.0, "mid": 0.0, "batch": 2.5, "free": 0.0}
+    unmeasured = dict(zip(PRIORITY_CLASSES, found.unmeasured[:, CPU, 0].tolist(), strict=True))
+    assert unmeasured == {"prod": 0.0, "mid": 7.0, "batch": 6.0, "free": 0.0}
+    assert found.system[CPU].tolist()[0] == 1.0
+    assert found.measured == 3
+    placed = Residents(offline.ledger, offline.snapshot.roster).placed()
+    np.testing.assert_equal(measured_usage(offline.snapshot, placed)[CPU], [3, 2, 2.5, np.nan, np.nan, np.nan])
+    assert np.isnan(found.used[:, :, 1]).all()
+    assert np.isnan(found.system[:, 1]).all()
+    assert found.unmeasured[0, CPU].tolist() == [0.0, 1.0]
+    np.testing.assert_equal(prod_and_system(found)[:, CPU], [[5.0, np.nan], [1.0, np.nan]])
+    assert found.used[PRIORITY_CLASSES.index("batch"), RESOURCES.index("memory"), 0] == 7.0
+
+
+def test_a_fleet_without_reports_has_no_usage_by_class() -> None:
+    offline = fleet(machine("a", usage={"cpu": 9}))
+    assert np.isnan(class_usage(offline.snapshot, offline.ledger).used).all()
+
+
+@each_row(
+    ("settings", "message"),
+    [
+        ({"share": {}}, "share: expected at least one resource"),
+        ({"share": {"gpu": 0.5}}, "share: no resource 'gpu'"),
+        ({"policy": {"nic": "usage"}}, "policy.nic: share names no nic"),
+        ({"share": {"cpu": 11.0}}, "share.cpu: expected 0 to 10, got 11.0"),
+        ({"mid_share": {"cpu": float("nan")}}, "mid_share.cpu: expected 0 to 10"),
+        ({"mid_unallocated": 1.5}, "mid_unallocated: expected 0 to 1"),
+        ({"degrade_s": 0}, "degrade_s: expected more than 0"),
+        ({"degrade_s": float("inf")}, "degrade_s: expected more than 0"),
+        ({"peak_margin": -0.1}, "peak_margin: expected 0 to 10"),
+    ],
+)
+def test_a_wrong_setting_is_named(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace(".", r"\.")):
+        Reclaim(**settings)
+
+
+def test_only_what_is_named_is_sold_by_class() -> None:
+    """The defaults are the peer's: cpu and memory."""
+    assert Reclaim().rows == [0, 1]
+    assert Reclaim(share={"nic": 0.5}).rows == [2]

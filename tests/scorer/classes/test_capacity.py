@@ -40,7 +40,6 @@ def uses_of(*given: Any) -> Uses:
 
 
 def rows(table: str, kind: str | None = None) -> list[Any]:
-    """The rows of a table."""
     return [pytest.param(one, id=one["name"]) for one in TABLES[table]["cases"] if kind is None or one["kind"] == kind]
 
 
@@ -138,7 +137,6 @@ def test_mid_gets_what_the_peer_gives(row: Any) -> None:
 
 @pytest.mark.parametrize("row", rows("koordinator_mid_resource", "unused"))
 def test_what_prod_does_not_use_is_what_the_peer_predicts(row: Any) -> None:
-    """The class predictor's rows are exact."""
     inputs = row["inputs"]
     found = unused(
         column(inputs["prod_requested"]),

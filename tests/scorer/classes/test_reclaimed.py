@@ -158,7 +158,6 @@ def mid_by_the_peer(machine: Any, strategy: Any, name: str) -> int:
 
 
 def said(figures: Amounts) -> dict[str, float]:
-    """Millicores and bytes in a fleet file's units."""
     return {name: figures[name] / WHOLE[name] for name in WHOLE}
 
 

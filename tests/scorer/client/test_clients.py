@@ -58,7 +58,6 @@ def test_a_traceback_names_its_error_by_the_client() -> None:
 
 
 def test_an_error_reaches_another_process_whole() -> None:
-    """As that of a process of a pool does."""
     error = pickle.loads(pickle.dumps(WindwardError("UNAVAILABLE", "no scorer", retryable=True)))
     assert (str(error), error.code, error.message, error.retryable) == (
         "UNAVAILABLE: no scorer", "UNAVAILABLE", "no scorer", True,
@@ -197,7 +196,6 @@ PLACED = {"id": "a-1", "machine": "m", "state": "reserved", "reserved_at": 1.0, 
 
 
 def answer(kind: type[Any], **fields: Any) -> Any:
-    """What a method returns of a scorer's answer."""
     return read(kind, msgspec.Raw(msgspec.json.encode(fields)))
 
 
@@ -252,7 +250,6 @@ def test_a_placement_steps_on_its_own_reservation(kind: type[Any]) -> None:
 
 
 def test_an_answer_of_another_shape_is_an_error_in_words() -> None:
-    """Not a traceback of the decoder."""
     with pytest.raises(WindwardError, match="INTERNAL: the answer cannot be read"):
         answer(Placement, machine=7)
 
@@ -266,22 +263,18 @@ class Pool:
         self.fails = False
 
     def get_connection(self) -> Pool:
-        """Give one out."""
         self.given += 1
         return self
 
     def release(self, _connection: Pool) -> None:
-        """Take one back."""
         self.returned += 1
 
     def send_packed_command(self, _packed: list[bytes], check_health: bool) -> None:
-        """Send, or fail."""
         if self.fails:
             raise redis.ConnectionError("gone")
         assert not check_health
 
     def read_response(self, timeout: float) -> Any:
-        """Answer at once."""
         assert timeout > 0
         return [b"reply", b'{"id": "q", "ok": true, "result": {}}']
 
@@ -349,3 +342,42 @@ def test_threads_may_read_their_first_answers_at_once() -> None:
     for _ in range(3):
         done = subprocess.run([sys.executable, "-c", FIRST_ANSWERS], stderr=subprocess.PIPE, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+RIGHT = """
+from scorer.client import AsyncClient, Client
+
+def asked(client: Client) -> str | None:
+    client.place(cpu=2, memory="10G", labels={"app": "shop"}, tolerations=[{"key": "gpu"}], timeout_s=3)
+    client.place(instances=[{"cpu": 1}, {"memory": "4G"}])
+    client.update("a", cpu="500m", cancel_move=False)
+    client.machines(names=["m1"])
+    return client.place(cpu=1).machine
+
+async def awaited(client: AsyncClient) -> None:
+    await client.capacity(cpu=1, by="rack")
+"""
+WRONG = {
+    "client.place(cpuu=2)": 'Unexpected keyword argument "cpuu" for "place" of "Client"; did you mean "cpu"?',
+    "client.rank(memory=[1])": 'Argument "memory" has incompatible type "list[int]"',
+    'client.confirm("a", machina="m1")': 'Unexpected keyword argument "machina"',
+    'client.update("a", priority="prod")': 'Unexpected keyword argument "priority"',
+    'client.place(priority_class="production")': "incompatible type \"Literal['production']\"",
+    "client.machines(limits=3)": 'Unexpected keyword argument "limits"',
+    'client.place(instances=[{"cpuu": 1}])': 'Extra key "cpuu" for TypedDict "RequestFields"',
+}
+
+
+@pytest.mark.slow
+def test_a_wrong_keyword_is_found_before_the_program_runs(tmp_path: Path) -> None:
+    """Each wrong call is an error of mypy on its line, and there is no other."""
+    file = tmp_path / "calls.py"
+    first = RIGHT.count("\n") + 3
+    file.write_text(RIGHT + "\ndef wrong(client: Client) -> None:\n    " + "\n    ".join(WRONG) + "\n")
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(file)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    errors = [line for line in said.splitlines() if "error:" in line]
+    assert len(errors) == len(WRONG), said
+    for at, (error, wanted) in enumerate(zip(errors, WRONG.values(), strict=True), first):
+        assert f":{at}: " in error
+        assert wanted in error

@@ -74,7 +74,6 @@ def _texts(value: Any) -> list[str]:
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_errors_and_events_are_one_line(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    """A message can quote a name."""
     ask.report(WindwardError("INTERNAL", EVIL), "place", ClientSettings(json=as_json))
     event = msgspec.convert(hostile(inspect.type_info(Event)) | {"expires_at": 5.0}, Event)
     for line in (capsys.readouterr().err.rstrip("\n"), _line(event, as_json=as_json)):
@@ -83,7 +82,6 @@ def test_errors_and_events_are_one_line(as_json: bool, capsys: pytest.CaptureFix
 
 
 def test_what_needs_a_server_is_readable_too() -> None:
-    """Doctor's findings, top's moment, a table's cells."""
     clean(report([Finding(EVIL, "error", EVIL, EVIL)], 80))
     row = Row(machine=EVIL, cpu=(0.1,), cpu_std=0.1, memory=(0.1,), rest={}, risk=0.1, age_s=1.0)
     moment = readable(Moment(now_s=5.0, windows_s=(60,), rows=(row,), decisions=(Decision(1.0, EVIL),), problem=EVIL))
@@ -93,7 +91,6 @@ def test_what_needs_a_server_is_readable_too() -> None:
 
 @pytest.mark.parametrize("form", ["logfmt", "json"])
 def test_a_log_line_is_one_line(form: str) -> None:
-    """Of values, and of a library's message."""
     ours = logging.LogRecord("windward.x", logging.INFO, "", 1, "a.b", (), None)
     ours.values = {"error": EVIL, "short": "\x9b2J"}
     for record in (ours, logging.LogRecord("kafka.x", logging.INFO, "", 1, EVIL, (), None)):

@@ -13,7 +13,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from schemas.process.settings import SettingsError, load_settings
 from scorer.kubernetes import api_calls, pods_api
+from scorer.kubernetes import kubernetes_settings as module
+from scorer.kubernetes.pods.settings import PodsSettings
 from scorer.kubernetes.pods_api import PODS, SELECTED, ApiError, ApiServer
 from scorer.kubernetes.pods_body import Bookmark, OnePod
 from tests.dripping import dripping
@@ -59,7 +62,6 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """Return a running server."""
     made = Server()
     thread = threading.Thread(target=made.serve_forever, args=(0.01,))
     thread.start()
@@ -71,18 +73,15 @@ def server() -> Iterator[Server]:
 
 
 def api(server: Server, **other: Any) -> ApiServer:
-    """Return the server as it is asked."""
     return ApiServer(host="127.0.0.1", port=server.server_port, **other)
 
 
 def pod(uid: str, version: str = "6") -> dict[str, Any]:
-    """Return a pod."""
     about = {"name": "p", "namespace": "shop", "uid": uid, "resourceVersion": version}
     return {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": {"containers": []}, "status": {}}
 
 
 def page(uid: str, **metadata: str) -> dict[str, Any]:
-    """Return a page with one pod."""
     about = {"resourceVersion": "7"} | metadata
     return {"kind": "PodList", "apiVersion": "v1", "metadata": about, "items": [pod(uid)]}
 
@@ -113,7 +112,6 @@ def test_a_watch_yields_events_until_its_end(server: Server) -> None:
 
 
 def test_an_event_comes_before_the_answer_ends(server: Server) -> None:
-    """Nothing waits for a full buffer."""
     server.answers = [(200, [{"type": "ADDED", "object": pod("a")}, None])]
     events = api(server).watch(PODS, "7")
     assert next(events)[1].metadata.resource_version == "6"
@@ -138,7 +136,6 @@ GONE = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Ex
     ],
 )
 def test_every_error_is_one(server: Server, monkeypatch: pytest.MonkeyPatch, answer: tuple[int, list[Any]]) -> None:
-    """After which one lists again."""
     monkeypatch.setattr("scorer.kubernetes.pods_api.WATCH_S", 0)
     server.answers = [answer]
     with pytest.raises(ApiError):
@@ -174,3 +171,50 @@ def test_an_answer_that_drips_is_none(first: bytes, monkeypatch: pytest.MonkeyPa
             with pytest.raises((ApiError, api_calls.NoAnswer), match="TimeoutError"):
                 ask()
             assert time.monotonic() - begun_s < 2.0
+
+
+def made(*flags: str) -> PodsSettings:
+    return load_settings(PodsSettings, "pods", ["--kubernetes", "east", *flags], {})
+
+
+def test_in_a_pod_it_is_that_of_its_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ACCOUNT", tmp_path)
+    monkeypatch.setattr("ssl.create_default_context", lambda cafile: f"trusts {cafile}")
+    (tmp_path / "token").write_text("one")
+    api: Any = made().api({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "6443"})
+    assert (api.host, api.port, api.tls, api.token_file) == (
+        "10.0.0.1", 6443, f"trusts {tmp_path / 'ca.crt'}", tmp_path / "token",
+    )  # fmt: skip
+
+
+def test_elsewhere_it_is_the_one_named() -> None:
+    api = made("--api-url", "http://127.0.0.1:8001").api({})
+    assert (api.host, api.port, api.tls, api.token_file) == ("127.0.0.1", 8001, None, None)
+    assert made("--api-url", "https://[fd00::1]").api({}).port == 443
+
+
+@pytest.mark.parametrize(
+    ("flags", "about"),
+    [
+        ((), "api_url: required outside of a pod"),
+        (("--api-url", "ftp://a"), "api_url: expected"),
+        (("--api-url", "https://me:secret@a"), "api_url: expected"),
+        (("--api-url", "http://a:x"), "api_url: expected"),
+        (("--api-url", "http://a", "--token-file", "/dev/null"), "a token is sent over https:// only"),
+        (("--api-url", "https://a", "--token-file", "/nowhere"), "cannot be used"),
+    ],
+)
+def test_what_cannot_be_used_is_named(flags: tuple[str, ...], about: str) -> None:
+    """Before anything is asked; no secret is shown."""
+    with pytest.raises(SettingsError, match=about) as error:
+        made(*flags).api({})
+    assert "secret" not in str(error.value)
+
+
+def test_classes_and_cluster() -> None:
+    """A class must be one of ours; the cluster must have a name."""
+    assert made("--classes", "night=batch").reading.classes == {"night": "batch"}
+    with pytest.raises(SettingsError, match="classes: 'night=low'"):
+        made("--classes", "night=low")
+    with pytest.raises(SettingsError, match="kubernetes: required"):
+        _ = load_settings(PodsSettings, "pods", [], {}).reading

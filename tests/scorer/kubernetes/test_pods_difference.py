@@ -36,7 +36,6 @@ def _pod(spec: dict[str, Any], status: dict[str, Any], uid: str = "a", **metadat
 
 
 def static(uid: str, node: str) -> Pod:
-    """Return a static pod's mirror."""
     owner = {"kind": "Node", "name": node, "controller": True}
     notes = {"kubernetes.io/config.hash": HASH, "kubernetes.io/config.mirror": HASH}
     return pod(uid, node, name=f"etcd-{node}", annotations=notes, ownerReferences=[owner])
@@ -50,7 +49,6 @@ def forged(uid: str, claimed: str, *, mirror: bool = True, node: str = "n1") -> 
 
 
 def record(one: Pod, instance_id: str = "", **other: Any) -> Instance:
-    """Return the ledger's record of a pod."""
     return msgspec.structs.replace(instance(one, instance_id or one.metadata.uid, HOW), **other)
 
 
@@ -162,7 +160,6 @@ def test_the_last_of_several_events_counts() -> None:
 
 
 def test_a_resize_is_corrected() -> None:
-    """To the amounts that the pod now has."""
     (correction,) = changes([("MODIFIED", pod(cpu="2"))], {"a": record(pod())}, HOW).to_ledger.changed
     assert (correction[0].amounts[0], correction[1].amounts[0]) == (1.0, 2.0)
 

@@ -35,7 +35,6 @@ OWNED = [{"kind": "ReplicaSet", "name": "web-1", "controller": True}]
 
 
 def pod(spec: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
-    """Return a pod of a ReplicaSet."""
     about = {
         "name": "web-1-a",
         "namespace": "shop",
@@ -54,7 +53,6 @@ def required(*terms: dict[str, Any]) -> dict[str, Any]:
 
 
 def term(key: str, operator: str, *values: str) -> dict[str, Any]:
-    """Return a term of one requirement."""
     return {"matchExpressions": [{"key": key, "operator": operator, **({"values": values} if values else {})}]}
 
 
@@ -173,7 +171,6 @@ DefaultTolerationSeconds, the ports of node-exporter and of a DNS server, the an
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 

@@ -24,7 +24,6 @@ GI = 2.0**30
 
 
 def body(name: str) -> bytes:
-    """Return what was sent."""
     return (FOLDER / name).read_bytes()
 
 
@@ -38,14 +37,12 @@ def test_a_scheduler_is_answered() -> None:
 
 
 def test_a_pod_that_waits_is_a_request() -> None:
-    """With its sidecar, under its owner."""
     pod = read_args(body("filter.json")).pod
     request = request_of(pod, pod.metadata.uid, HOW)
     assert (request.cpu, request.memory, request.kind) == (0.7, GI, "default/db")
 
 
 def test_a_binding_is_read() -> None:
-    """It is of the pod that was asked about."""
     binding, args = read_binding(body("bind.json")), read_args(body("filter.json"))
     assert (binding.pod_namespace, binding.pod_name, binding.pod_uid) == ("default", "db-2", args.pod.metadata.uid)
     assert binding.node in (args.node_names or ())
@@ -66,7 +63,6 @@ def test_a_list_and_what_changed_since_are_in_the_ledger(server: Server) -> None
 
 
 def test_a_version_that_is_too_old_ends_the_watch(server: Server) -> None:
-    """It is told as an event."""
     server.answers = [(200, [body("too-old.jsonl")])]
     assert json.loads(body("too-old.jsonl"))["object"]["code"] == 410
     with pytest.raises(ApiError, match="too old resource version"):

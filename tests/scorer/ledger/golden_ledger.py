@@ -136,12 +136,10 @@ def _sorted(row: str) -> str:
 
 
 def newest(folder: Path = GOLDEN) -> Path:
-    """Return the newest golden ledger."""
     return max(folder.glob("ledger.v*.json"), key=lambda path: int(path.stem.removeprefix("ledger.v")))
 
 
 def main() -> int:
-    """Write the golden ledger of this format anew."""
     with own_server() as (_, wire):
         fill(wire, Names())
         text = json.dumps(dump(wire, Names()), indent=1, ensure_ascii=False)

@@ -67,7 +67,6 @@ class LedgerModel:
     # ---- what it holds
 
     def live(self) -> list[Instance]:
-        """Return what holds amounts."""
         return [record for record in self.records.values() if record.state in LIVE]
 
     def on_machine(self, machine: str) -> list[Instance]:
@@ -75,7 +74,6 @@ class LedgerModel:
         return [record for record in self.live() if machine in _held(record)]
 
     def version(self, machine: str) -> int:
-        """Return a machine's version."""
         return self.touched.get(machine, 0) if self.on_machine(machine) else 0
 
     def sums(self, machine: str) -> dict[tuple[str, str], int]:

@@ -53,13 +53,11 @@ class World:
 
 
 def machines(placed: list[Placement]) -> list[str | None]:
-    """Return where they went."""
     return [record.machine if record else None for found in placed for record in found.records]
 
 
 @pytest.fixture
 def world() -> World:
-    """A world."""
     return World()
 
 

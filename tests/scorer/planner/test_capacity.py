@@ -59,6 +59,5 @@ def test_nothing_is_reserved(scorer: Scorer) -> None:
     ],
 )  # fmt: skip
 def test_refused(scorer: Scorer, params: dict[str, object], error: str) -> None:
-    """With what is wrong, and what to do."""
     with pytest.raises(InvalidRequest, match=error):
         scorer.ask("capacity", **params)

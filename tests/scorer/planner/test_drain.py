@@ -191,7 +191,6 @@ def test_moves_that_began_before_the_deadline_are_for_movers(scorer: Scorer) -> 
     ],
 )  # fmt: skip
 def test_refused(scorer: Scorer, asked: dict[str, Any], error: str) -> None:
-    """Before anything is written."""
     with pytest.raises((InvalidRequest, CallError), match=error):
         scorer.ask("drain", apply=True, **asked)
     assert scorer.rules.entries == {}

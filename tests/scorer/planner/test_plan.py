@@ -66,7 +66,6 @@ def test_the_steps_are_those_of_the_command(scorer: Scorer) -> None:
     ],
 )  # fmt: skip
 def test_refused(scorer: Scorer, asked: dict[str, Any], error: str) -> None:
-    """With the instance and the field."""
     with pytest.raises(InvalidRequest, match=error):
         scorer.ask("plan", **asked)
 
@@ -88,7 +87,6 @@ def test_a_step_has_the_record_by_which_it_can_be_undone(scorer: Scorer) -> None
 
 
 def test_releases_come_last_where_that_is_asked_for(scorer: Scorer) -> None:
-    """Of the same steps."""
     scorer.ask("place", id="there", cpu=1, memory=1)
     scorer.ask("confirm", id="there")
     asked: dict[str, Any] = {"instances": [{"id": "new", "cpu": 1, "memory": 1}], "prune": True}

@@ -26,7 +26,6 @@ def scorer() -> Scorer:
 
 
 def told(found: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Id, source and target of each move."""
     return [(one["id"], one["source"], one["target"]) for one in found["moves"]]
 
 
@@ -98,6 +97,5 @@ def test_several_rounds(scorer: Scorer, profile: str) -> None:
      ({"apply": True}, "apply")],
 )  # fmt: skip
 def test_refused(scorer: Scorer, asked: dict[str, Any], error: str) -> None:
-    """With the field."""
     with pytest.raises((InvalidRequest, ProfileError), match=error):
         scorer.ask("rebalance", **asked)

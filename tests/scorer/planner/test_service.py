@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 import pytest
 import redis
 
+from schemas.process.settings import SettingsError
 from schemas.rpc.envelope import Query
+from scorer.planner.__main__ import process
+from scorer.planner.metrics import Metrics
+from scorer.planner.proposer import Proposer
 from scorer.planner.service import PlannerService
 from scorer.planner.settings import PlannerSettings
+from scorer.rpc import parts
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
 
@@ -24,14 +32,12 @@ class Loop:
         self.away = False
 
     def ask(self, commands: list[Any]) -> list[Any]:
-        """Wait until what was sent before has arrived."""
         if self.away:
             raise redis.ConnectionError("lost")
         self.sent.append("arrived")
         return [None for _ in commands]
 
     def post(self, commands: list[Any]) -> None:
-        """Send, and go on."""
         self.sent += [command[0] for command in commands]
 
 
@@ -42,7 +48,6 @@ class Rounds:
     turns = 0
 
     def turn(self, now_s: float) -> float:
-        """Do nothing."""
         self.turns += 1
         return 3600.0
 
@@ -51,7 +56,6 @@ class Due:
     """Drains that are due: one that is refused, then one that is done."""
 
     def due(self, now_s: float) -> list[Query]:
-        """Return both."""
         given: list[dict[str, Any]] = [{"machines": ["a1"], "profile": "gone"}, {"machines": ["a1"]}]
         return [
             Query(
@@ -104,7 +108,6 @@ def test_after_a_lost_connection_the_ledger_is_read_again(scorer: Scorer, well: 
 
 
 def test_without_rounds_and_drains_it_asks_nothing(scorer: Scorer) -> None:
-    """A turn of the loop costs one round trip."""
     loop = Loop()
     service(scorer, loop).between()
     assert loop.sent == []
@@ -120,3 +123,55 @@ def test_drains_that_are_due(scorer: Scorer, caplog: pytest.LogCaptureFixture) -
     assert moving is not None
     assert moving.to == "a2"
     assert loop.sent == ["arrived", "XADD"]
+
+
+def test_profiles_that_the_rounds_refuse_are_not_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At SIGHUP all stays as it was, queries too: what is given for the rounds does not go with the new profile."""
+    file = tmp_path / "mine.toml"
+    made: list[parts.Current] = []
+
+    class Current(parts.Current):
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            made.append(self)
+
+    monkeypatch.setattr(parts, "Current", Current)
+    text = '[[filters]]\nuse = "cordon"\n[[scores]]\nuse = "balanced_allocation"\n[rebalance]\nlow = {{ cpu = {} }}\n'
+    file.write_text(text.format(20))
+    found = process(PlannerSettings(profiles=(file,), profile="mine", high={"cpu": 50.0}), {})
+    assert found.read_again is not None
+    before = made[0].profiles
+    found.read_again()
+    assert made[0].profiles.digest == before.digest
+    file.write_text(text.format(60))
+    with pytest.raises(SettingsError, match=r"low.cpu: expected at most 50"):
+        found.read_again()
+    assert made[0].profiles.digest == before.digest
+
+
+@each_row(
+    ("error", "well", "traced"),
+    [
+        (ZeroDivisionError(), True, True), (redis.ResponseError("WRONGTYPE"), True, False),
+        (redis.ConnectionError("lost"), False, False),
+    ],
+)  # fmt: skip
+def test_a_round_that_fails_ends_nothing(
+    error: Exception, well: bool, traced: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whatever fails is counted and told, a fault of the program with its place; the planner goes on answering."""
+
+    def fails() -> Any:
+        raise error
+
+    caplog.clear()  # the rows share it
+    settings, metrics = PlannerSettings(name="p", lease_s=30.0), Metrics()
+    wire = SimpleNamespace(ask=lambda commands: [redis.ResponseError("NOPERM") for _ in commands])
+    ledger = SimpleNamespace(wire=wire, lease=lambda *_: (1, "p"))
+    queue = SimpleNamespace(read=fails)
+    others: Any = ledger, fails, queue, None, metrics
+    proposer = Proposer(settings, *others)
+    with caplog.at_level(logging.WARNING):
+        assert proposer.turn(0.0) == 10.0
+    assert (proposer.well, metrics.rounds.labels("failed")._value.get()) == (well, 1)
+    assert [(one.message, bool(one.exc_info)) for one in caplog.records] == [("planner.round.failed", traced)]

@@ -40,7 +40,6 @@ SPREAD = {"limit": 0.9, "std_factor": 1.0, "floor": 0.05}
 
 
 def stated(*chances: float) -> Stated:
-    """Return stated chances of CPU."""
     return Stated({"cpu": np.array(chances)}, **SPREAD)
 
 
@@ -72,7 +71,6 @@ def test_the_share_of_the_next_half_hour_is_observed() -> None:
 
 
 def test_nothing_is_told_before_half_an_hour() -> None:
-    """A stretch that is not over is no case."""
     assert watched(*[(1.0,)] * 5, chances=(0.2,)) is None
 
 
@@ -83,7 +81,6 @@ def test_a_window_with_spread_counts_in_part() -> None:
 
 
 def test_a_stale_machine_is_no_case() -> None:
-    """It sends nothing after the first look."""
     watch = Calibration()
     watch.begin(stated(0.2), snapshot(NOW, 1.0), NOW)
     last = snapshot(NOW + WINDOW_S, 9.5)

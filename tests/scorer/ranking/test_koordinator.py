@@ -74,7 +74,6 @@ def placed(pods: list[dict[str, Any]], metric: dict[str, Any] | None = None) -> 
 
 
 def shares(percents: dict[str, float] | None) -> dict[str, float]:
-    """Return thresholds as shares."""
     return {name: percent / 100 for name, percent in (percents or {}).items()}
 
 
@@ -103,7 +102,6 @@ def window(duration_s: float | None, kind: str | None) -> dict[str, Any]:
 
 
 def profile(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the profile that the peer's arguments are."""
     aggregated = parameters["aggregated"] or {}
     assert not parameters["prod_usage_include_sys"]
     of_filter = {
@@ -203,7 +201,6 @@ def test_load_aware_filter_as_koordinator(row: dict[str, Any]) -> None:
 
 
 def score_of(row: dict[str, Any]) -> float:
-    """Return the score of a row's machine."""
     inputs = row["inputs"]
     settings = profile(inputs["params"])
     (score,), _ = settings.pop("scores"), settings.pop("filters")

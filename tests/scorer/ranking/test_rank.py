@@ -1,7 +1,9 @@
-"""Ranking: no order of machines or of changes matters, and an answer stays as it was."""
+"""Ranking: no order of machines or of changes matters, and an answer stays as it was; ties, and the best few."""
 
 from __future__ import annotations
 
+from collections import Counter
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -10,15 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.rpc.request import InvalidRequest
+from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
+from scorer.placement.choosing.plan import plan
 from scorer.ranking.explanation import explain
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
+from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from scorer.ranking.tables import Tables
 from tests.effort import examples
 from tests.rows import each_row
-from tests.scorer.fleets import fleet, machine, request
-from tests.scorer.ranking.rankings import PROFILES, ranked
+from tests.scorer.fleets import PROFILES, fleet, machine, ranked, request, toml
 
 loads = st.lists(
     st.tuples(st.sampled_from([4.0, 16.0, 64.0]), st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12
@@ -100,7 +106,7 @@ def test_patched_columns_equal_columns_made_anew(data: st.DataObject) -> None:
     live: list[str] = []
     kept = Tables()
     for number in range(data.draw(st.integers(1, 8))):
-        ranked(offline, data.draw(st.sampled_from(sorted(PROFILES.by_name))), kept, **asked)
+        ranked(offline, data.draw(st.sampled_from(sorted(PROFILES.by_name))), kept=kept, **asked)
         if live and data.draw(st.booleans()):
             offline.ledger.forget(live.pop())
         else:
@@ -111,7 +117,7 @@ def test_patched_columns_equal_columns_made_anew(data: st.DataObject) -> None:
     for instance in offline.ledger.instances.values():
         anew.ledger.apply(instance)
     for name in PROFILES.by_name:
-        patched, fresh = ranked(offline, name, kept, **asked), ranked(anew, name, **asked)
+        patched, fresh = ranked(offline, name, kept=kept, **asked), ranked(anew, name, **asked)
         assert patched.feasible.tolist() == fresh.feasible.tolist()
         assert patched.total.tolist() == pytest.approx(fresh.total.tolist(), abs=1e-9)
 
@@ -128,3 +134,94 @@ def test_a_selector_that_cannot_be_read_is_an_error_under_every_profile(
     """Also under a profile without a filter or score that asks for it."""
     with pytest.raises(InvalidRequest, match=f"{field}: cannot read"):
         ranked(fleet(machine("a")), profile, **asked)
+
+
+def test_equal_machines_tie_and_the_first_name_wins() -> None:
+    """Between equals the name decides, whatever the order of the rows."""
+    names = ["m2", "m10", "m1", "m3"]
+    offline = fleet(*(machine(name, usage={"cpu": 1, "memory": 1}) for name in names))
+    found = ranked(offline, cpu=1)
+    assert [offline.snapshot.names[row] for row in found.best_first] == ["m1", "m10", "m2", "m3"]
+    assert np.ptp(found.total) == 0
+
+
+def test_the_best_few_are_the_first_of_the_whole_order() -> None:
+    """Choosing a few of many finds the same as sorting all, ties included."""
+    rng = np.random.default_rng(1)
+    offline = fleet(*(machine(f"m{n:04}", usage={"cpu": int(rng.integers(0, 8)), "memory": 5}) for n in range(1500)))
+    found = ranked(offline, cpu=1)
+    for count in (1, 5, 40, 200):
+        assert found.best(count).tolist() == found.best_first[:count].tolist()
+
+
+SCORES = [{"use": "least_allocated"}]
+DRAW = parse_profile(toml({"ties": "draw", "scores": SCORES}), "draw")
+NAME = parse_profile(toml({"scores": SCORES}), "name")
+
+
+def hosts(count: int) -> list[dict[str, object]]:
+    return [machine(f"m{n:02}", usage={"cpu": 1, "memory": 1}) for n in range(count)]
+
+
+def test_without_the_setting_the_first_by_name_is_taken() -> None:
+    offline = fleet(*hosts(5))
+    for n in range(9):
+        assert rank(request(id=f"i{n}"), offline.inputs(NAME)).chosen == "m00"
+
+
+def test_the_lot_is_the_instances_and_falls_evenly() -> None:
+    """The same id always goes to the same of the equals, whatever order they are listed in; ids are spread."""
+    offline, turned = fleet(*hosts(8)), fleet(*reversed(hosts(8)))
+    ids = [f"i{n}" for n in range(400)]
+    chosen = [rank(request(id=i), offline.inputs(DRAW)).chosen for i in ids]
+    again = [rank(request(id=i), turned.inputs(DRAW)).chosen for i in ids]
+    assert chosen == again
+    counts = Counter(chosen)
+    assert len(counts) == 8
+    assert 25 <= min(counts.values()) <= max(counts.values()) <= 80
+
+
+def test_the_lot_is_one_that_every_process_draws() -> None:
+    """The hashes of machine and instance, exclusive or, through the finaliser of splitmix64; the least is taken."""
+
+    def lot(machine_name: str, instance_id: str) -> int:
+        texts = (machine_name, instance_id)
+        left, right = (int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") for text in texts)
+        z = left ^ right
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) % 2**64
+        return z ^ (z >> 31)
+
+    offline = fleet(*hosts(40))
+    for n in range(20):
+        ranking = rank(request(id=f"i{n}"), offline.inputs(DRAW))
+        names = sorted(offline.snapshot.names, key=lambda name: lot(name, f"i{n}"))
+        assert [offline.snapshot.names[row] for row in ranking.best(40)] == names
+
+
+def test_a_better_machine_is_taken_whatever_the_lot() -> None:
+    offline = fleet(*hosts(5), instances=[{"id": f"x{n}", "machine": f"m{n:02}", "cpu": 1} for n in range(4)])
+    for n in range(20):
+        asked = request(id=f"i{n}", cpu=1)
+        assert rank(asked, offline.inputs(DRAW)).chosen == "m04"
+
+
+@settings(max_examples=examples(10, 100), deadline=None)
+@given(count=st.integers(1, 20), machines=st.integers(1, 8), salt=st.integers(0, 10**6))
+def test_a_batch_draws_as_one_after_the_other(count: int, machines: int, salt: int) -> None:
+    """Identical instances but for their ids, planned together, or each by itself."""
+    offline = fleet(*hosts(machines))
+    asked = [request(id=f"i{salt}-{n}", cpu=1) for n in range(count)]
+    together = plan(asked, offline.inputs(DRAW)).machines
+    overlay, singly = Overlay(offline.ledger), []
+    for one in asked:
+        chosen = rank(one, RankingInputs(offline.snapshot, overlay.base, DRAW, offline.now_s).on(overlay)).chosen
+        assert chosen is not None
+        singly.append(chosen)
+        overlay.propose(instance_of(one, chosen, offline.now_s))
+    assert list(together) == singly
+
+
+def test_another_word_is_refused() -> None:
+    with pytest.raises(ProfileError, match=r"ties.*name, draw"):
+        parse_profile('ties = "random"', "test")

@@ -8,8 +8,7 @@ import pytest
 
 from schemas.rpc.request import InvalidRequest
 from scorer.ranking.profiles.profile import LoadModel
-from tests.scorer.fleets import by_name, cases, fleet, machine, see, told
-from tests.scorer.ranking.rankings import ranked
+from tests.scorer.fleets import by_name, cases, fleet, machine, ranked, see, told
 
 NOT_COVERED = {
     "derived: latest snapshot wins, at most 5 kept": "the next table replaces a table: there is no older one",

@@ -10,14 +10,10 @@ import pytest
 from tests.integration.ledger import test_reservation_rows
 from tests.rows import each_row
 from tests.scorer.fleets import CASES, cases
-from tests.scorer.ranking import kube_scheduler, test_koordinator, test_seed_examples, test_seen
-from tests.scorer.ranking.formulas import test_allocation
+from tests.scorer.ranking import test_koordinator, test_kube_scheduler, test_seed_examples, test_seen
 from tests.scorer.ranking.scores import (
-    test_balanced_allocation,
     test_load_variation_risk,
     test_low_risk_overcommitment,
-    test_peaks,
-    test_requested_to_capacity_ratio,
     test_target_load_packing,
 )
 
@@ -97,7 +93,7 @@ NOT_COVERED = {
 }
 """Rows that Windward has no answer to, and why, by table and name."""
 
-KUBERNETES = kube_scheduler.DIFFERENT
+KUBERNETES = test_kube_scheduler.DIFFERENT
 DIFFERENT = {
     "k8s_least_allocated": KUBERNETES,
     "k8s_most_allocated": KUBERNETES,
@@ -133,13 +129,10 @@ RULES_WITHOUT_A_ROW = {
 """Deliberate differences, by the words under which the profile that is named after the peer tells its user."""
 
 MODULES = (
-    test_allocation,
-    test_balanced_allocation,
+    test_kube_scheduler,
     test_koordinator,
     test_load_variation_risk,
     test_low_risk_overcommitment,
-    test_peaks,
-    test_requested_to_capacity_ratio,
     test_reservation_rows,
     test_seed_examples,
     test_seen,

@@ -78,12 +78,10 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def nasty(rng: random.Random) -> Any:
-    """A value that nobody expects."""
     return deepcopy(rng.choice(NASTY))
 
 
 def good(rng: random.Random) -> dict[str, Any]:
-    """A query that is answered."""
     method, params = rng.choice(GOOD)
     query_id = f"q{rng.randrange(10**6)}"
     params = json.loads(json.dumps(params))
@@ -101,26 +99,22 @@ def other_value(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
 
 
 def several_values(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
-    """Many are."""
     for _ in range(rng.randint(2, 8)):
         other_value(rng, query)
     return query
 
 
 def other_envelope(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
-    """The envelope is."""
     query[rng.choice([*query, "x"])] = nasty(rng)
     return query
 
 
 def other_method(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of another method."""
     query["method"] = rng.choice([*RPC, "", "x", "__init__"])
     return query
 
 
 def nested(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
-    """A value deep inside is something else."""
     at: Any = query["params"]
     while True:
         keys = list(at) if isinstance(at, dict) else list(range(len(at)))
@@ -135,7 +129,6 @@ def nested(rng: random.Random, query: dict[str, Any]) -> dict[str, Any]:
 
 
 def same(_: random.Random, query: dict[str, Any]) -> dict[str, Any]:
-    """Nothing."""
     return query
 
 
@@ -145,7 +138,6 @@ IN_JSON: tuple[Callable[[random.Random, dict[str, Any]], dict[str, Any]], ...] =
 
 
 def in_bytes(rng: random.Random, raw: bytes) -> bytes:
-    """Bits, bytes, pieces and repetitions of the text."""
     data = bytearray(raw)
     for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(data) + 1)
@@ -166,7 +158,6 @@ def in_bytes(rng: random.Random, raw: bytes) -> bytes:
 
 
 def mutated(rng: random.Random) -> bytes:
-    """A query that somebody might send."""
     query = rng.choice(IN_JSON)(rng, good(rng))
     raw = json.dumps(query).encode()
     return in_bytes(rng, raw) if rng.random() < 0.3 else raw

@@ -26,7 +26,6 @@ def scorer() -> Scorer:
 
 
 def asked(method: str, **params: Any) -> Query:
-    """A query."""
     return Query(v=1, id="s", method=method, params=msgspec.Raw(msgspec.json.encode(params)))
 
 

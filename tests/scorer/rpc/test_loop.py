@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ from scorer.placement.choosing.steps import Steps
 from scorer.planner.settings import PlannerSettings
 from scorer.rpc.loop import Rpc
 from scorer.rpc.methods.errors import ForPlanners
-from scorer.rpc.replies import Replies
+from scorer.rpc.replies import ACTIVE, LATER, LONG_MAX, Replies
 from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
 from scorer.wire import Command
@@ -36,15 +37,12 @@ class Wire:
         self._stop, self._queries, self._held = stop, list(queries), list[Command]()
 
     def one(self, *command: Any) -> Any:
-        """Answer what the loop asks when it begins."""
         return (100, 0) if command[0] == "TIME" else None
 
     def hold(self, commands: Sequence[Command]) -> None:
-        """Keep them for the next write."""
         self._held += commands
 
     def post(self, commands: Sequence[Command]) -> None:
-        """Write."""
         sent, self._held = [*self._held, *commands], []
         self.removed += [command for command in sent if command[0] == "LREM"]
         keys = [str(command[1]) for command in sent if command[0] == "LPUSH"]
@@ -65,12 +63,10 @@ class Service:
     methods: tuple[str, ...] = ("place",)
 
     def steps(self, query: Query) -> Steps[bytes]:
-        """Answer in one step."""
         return b"1"
         yield
 
     def reads(self) -> list[Command]:
-        """Read nothing."""
         return []
 
     writes = reads
@@ -92,7 +88,6 @@ class Watched(Service):
         self.written: dict[str, list[list[str]]] = {}
 
     def steps(self, query: Query) -> Steps[bytes]:
-        """Note and answer."""
         self.written[query.id] = [*self._wire.writes]
         return b"1"
         yield
@@ -184,7 +179,6 @@ class InTwo(Service):
     """Answers each in two steps, as a batch."""
 
     def steps(self, query: Query) -> Steps[bytes]:
-        """Pause once."""
         yield
         return b"1"
 
@@ -228,7 +222,6 @@ class Leaves(Service):
     methods = ("drain", "rank")
 
     def steps(self, query: Query) -> Steps[bytes]:
-        """Raise."""
         raise ForPlanners
         yield
 
@@ -241,7 +234,6 @@ class Server(Wire):
         self.said, self.moved = said, list[Command]()
 
     def one(self, *command: Any) -> Any:
-        """Answer."""
         if command[0] != "EVAL":
             return super().one(*command)
         self.moved.append(command[3:])
@@ -287,3 +279,77 @@ def test_a_planner_takes_one_query_of_each_list_at_a_time() -> None:
     assert rpc._take[1:3] == (settings.names.planner_queries, settings.lists.taken("p"))
     assert wire.writes == [["q0", "q1", "q2"]] or len(wire.writes) >= 2
     assert len(turns) >= 3
+
+
+class Stepwise:
+    """Answers a query in as many steps as its id says, and one more; notes the steps and what was closed."""
+
+    methods = ("place", "rank")
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.closed: list[str] = []
+
+    def steps(self, query: Query) -> Steps[bytes]:
+        try:
+            for _ in range(int(query.id)):
+                self.done.append(query.id)
+                yield
+        finally:
+            self.closed.append(query.id)
+        return b"1"
+
+
+def make(*ids: str) -> tuple[Replies, Stepwise, Metrics]:
+    """Return replies to these queries, the first step of each done."""
+    service, metrics = Stepwise(), Metrics()
+    replies = Replies(cast("Any", service), metrics, time.time)
+    for name in ids:
+        assert replies.reply(b"", Query(id=name, method="place")) is LATER
+    return replies, service, metrics
+
+
+def test_each_does_a_step_in_its_turn() -> None:
+    """A short one that came later is not kept waiting by a long one."""
+    replies, service, metrics = make("3", "2")
+    assert metrics.long._value.get() == 2
+    done = [replies.go_on() for _ in range(6)]
+    assert [each[1].id for each in done if each and each[1]] == ["2", "3"]
+    assert service.done == ["3", "2", "3", "2", "3"]
+    assert not replies.under_way
+    assert metrics.long._value.get() == 0
+
+
+def test_one_ends_after_the_other() -> None:
+    """Each of the first keeps a fifth of the steps; a short one waits for none."""
+    replies, _, _ = make(*["20"] * 10, "2")
+    ended: list[tuple[str, int]] = []
+    for step in range(1, 151):
+        if (done := replies.go_on()) is not None and done[1]:
+            ended.append((done[1].id, step))
+    assert ended[0][0] == "2"
+    assert ended[0][1] <= 2 * (ACTIVE + 1)
+    assert [step for _, step in ended][1] <= 22 * (ACTIVE + 1)
+    assert len(ended) > ACTIVE
+
+
+def test_there_is_a_largest_number() -> None:
+    """What is beyond it is refused at once, and takes no memory."""
+    replies, service, _ = make(*["1"] * LONG_MAX)
+    refused = replies.reply(b"", Query(id="2", method="place"))
+    assert refused is not None
+    assert refused.error is not None
+    assert (refused.error.code, refused.error.retryable) == ("RESOURCE_EXHAUSTED", True)
+    assert service.closed == ["2"]
+    short = replies.reply(b"", Query(id="0", method="place"))
+    assert short is not None
+    assert short.ok
+
+
+def test_all_are_given_up_when_the_server_is_lost() -> None:
+    """They are taken from the queue again: nothing of them is kept."""
+    replies, service, metrics = make("3", "4")
+    replies.clear()
+    assert not replies.under_way
+    assert sorted(service.closed) == ["3", "4"]
+    assert metrics.long._value.get() == 0

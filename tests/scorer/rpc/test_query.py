@@ -15,7 +15,6 @@ from scorer.rpc.query import read_query, refusal
 
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_query_an_answer_or_nothing(raw: bytes) -> None:
-    """No input makes the reader of queries fail."""
     assert isinstance(read_query(raw), Query | Reply | None)
 
 

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 import msgspec
+import pytest
 
+from ops.cli.main import COMMANDS
 from schemas.names import Names
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import RPC
+from scorer.client import AsyncClient, Client
+from scorer.client.call import OPERATORS
+from scorer.commands.machines.machines import SETTINGS as OF_MACHINES
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Candidate, Change, Transition
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
-from scorer.placement.choosing.steps import run_to_end
+from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.planner.service import PlannerService
 from scorer.planner.settings import PlannerSettings
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -25,6 +31,7 @@ from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.rpc.service import ScorerService
 from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Latest
+from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.ledger.ledger_model import LedgerModel
 
@@ -71,7 +78,6 @@ class RulesModel(OperatorRules):
         super().__init__(cast("Any", self), Names())
 
     def one(self, *command: Any) -> Any:
-        """Answer as the server does."""
         if command[0] == "GET":
             return self.answers.get(command[1])
         if command[0] == "HMGET":
@@ -193,7 +199,6 @@ def test_a_repeated_place_has_the_keys_of_the_first() -> None:
 
 
 def test_a_repeated_count_has_the_ids_of_the_first() -> None:
-    """They are in the order of the answer."""
     scorer = Scorer()
     asked = {"first_id": "1ksdg00000000y", "cpu": 1, "count": 3}
     first, again = scorer.ask("place", **asked), scorer.ask("place", **asked)
@@ -219,3 +224,33 @@ def test_the_answer_to_a_move_has_the_terms_of_its_ranking() -> None:
     assert scorer.ask("update", id="declared", machine="m2")["expected"][0] == 0.5
     resized = scorer.ask("update", id="declared", cpu=0.7)
     assert (resized["profile"], resized["candidates"], resized["amounts"][0]) == ("", [], 0.7)
+
+
+def test_scorer_or_planner_answers_each_with_the_struct_of_its_result() -> None:
+    """Each method of the table, and no other; whole or in steps."""
+    assert ScorerService.METHODS.keys() == RPC.keys()
+    for name, method in (ScorerService.METHODS | PlannerService.METHODS).items():
+        returned, result = get_type_hints(method)["return"], RPC[name].result
+        assert returned in (result, Steps[result]), name  # type: ignore[valid-type]
+        assert issubclass(result, msgspec.Struct)
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_client_has_every_method_and_no_other(kind: type) -> None:
+    """A method is one public function of the client, under its own name.
+
+    `placed` is three of them in one; `events` reads the ledger's stream and asks no scorer.
+    """
+    public = {name for name, _ in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
+    assert public - {"call", "close", "aclose", "placed", "events"} == set(RPC)
+
+
+def test_every_method_has_a_command() -> None:
+    """What can be called can be called from a terminal."""
+    assert set(RPC) <= {*COMMANDS, *OF_MACHINES}
+
+
+@each_row("method", RPC)
+def test_the_client_knows_which_are_for_operators(method: str) -> None:
+    """It pushes them on the operators' list; the file is distributed alone, so it has a copy of their names."""
+    assert (method in OPERATORS) == RPC[method].operators

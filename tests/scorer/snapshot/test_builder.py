@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 from schemas.messages.operator import DEFAULT, OperatorFacts
 from schemas.messages.sample import MachineFacts
 from schemas.resources import RESOURCES
+from schemas.tables.window_table import WARMING_COVERAGE
+from scorer.commands.shared.fleet_file import read_fleet
+from scorer.ranking.profiles.catalogue import load_profiles
+from scorer.ranking.rank import rank
+from scorer.ranking.tables import Tables
 from scorer.snapshot import joining
+from scorer.snapshot.arrays import Floats
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
+from scorer.snapshot.windows import LONGEST_COVERED, ChosenWindows, choose_windows
+from tests.rows import each_row
+from tests.scorer.fleets import machine, request
 from tests.scorer.snapshot.tables import table
 
 
 def mean_of(snapshot: Snapshot, name: str) -> float:
-    """Return the cpu mean of one machine."""
     return float(snapshot.windows().mean[0, snapshot.roster.index[name]])
 
 
@@ -102,3 +113,112 @@ def test_machines_of_the_ledger_alone_have_columns() -> None:
     assert (snapshot.machines_with_data, snapshot.newest_at) == (0, -np.inf)
     assert snapshot.windows().mean.shape == (len(RESOURCES), 3)
     assert np.isnan(snapshot.allocatable).all()
+
+
+LEAST = float(WARMING_COVERAGE)
+LITTLE = LEAST - 0.1
+
+
+def chosen(*coverages: tuple[float | None, float | None], window_s: int = LONGEST_COVERED) -> ChosenWindows:
+    """The windows of one machine whose cpu and memory are covered so far in each window; None: no data there."""
+    column = np.zeros((len(coverages), len(RESOURCES), 1))
+    mean = np.full_like(column, np.nan)
+    for place, of in enumerate(coverages):
+        for resource, coverage in zip(("cpu", "memory"), of, strict=True):
+            if coverage is not None:
+                at = (place, RESOURCES.index(resource), 0)
+                column[at], mean[at] = coverage, 1.0
+    read: dict[str, Floats] = {"coverage": column, "mean": mean}
+    return choose_windows(
+        lambda name, place: read[name][place], tuple(300 * 4**n for n in range(len(coverages))), window_s, 1
+    )
+
+
+@pytest.mark.parametrize(
+    ("of", "expected"),
+    [((1.0, 0.75), 0.75), ((0.75, None), 0.75), ((None, 1.0), 1.0), ((None, None), 0.0), ((0.75, 0.0), 0.0)],
+)
+def test_the_resource_that_is_covered_least_counts(of: tuple[float | None, float | None], expected: float) -> None:
+    """One without data in the window does not count; a machine without any is not covered."""
+    found = chosen(of, window_s=300)
+    assert found.coverage.tolist() == [expected]
+    assert found.warming.tolist() == [expected < WARMING_COVERAGE]
+
+
+@each_row(
+    ("coverages", "window_s", "warming"),
+    [
+        ([1.0, 1.0, 1.0], 4800, False),
+        ([1.0, 1.0, LEAST], 4800, False),
+        ([1.0, 1.0, LITTLE], 1200, False),
+        ([1.0, LEAST, LITTLE], 1200, False),
+        ([1.0, LITTLE, LITTLE], 300, False),
+        ([LEAST, LITTLE, LITTLE], 300, False),
+        ([LITTLE, LITTLE, LITTLE], 4800, True),
+        ([LITTLE, LITTLE, LITTLE / 2], 1200, True),
+        ([LITTLE, LITTLE / 2, LITTLE / 2], 300, True),
+    ],
+)
+def test_the_longest_window_that_is_covered(coverages: list[float], window_s: float, warming: bool) -> None:
+    """Just covered is covered; where none is, the longest of the best covered ones."""
+    found = chosen(*((each, None) for each in coverages))
+    assert found.window_s.tolist() == [window_s]
+    assert found.warming.tolist() == [warming]
+
+
+def facts(**labels: str) -> MachineFacts:
+    """Return the facts of a machine with these labels."""
+    return MachineFacts(v=1, machine="m", boot=1, at=1.0, labels=labels, capacity={"cpu": float(len(labels))})
+
+
+OPERATOR = {"b": OperatorFacts(labels={"zone": "operator"})}
+BEFORE = {"a": facts(rack="r1", zone="z1"), "b": facts(rack="r2", zone="z1"), "c": facts(rack="r1")}
+
+
+def codes(snapshot: Snapshot, key: str) -> list[str]:
+    column = snapshot.rules.label(key)
+    return [column.values[code] if code >= 0 else "" for code in column.codes]
+
+
+def test_changed_facts_give_what_all_facts_give() -> None:
+    """Labels come, change and go, an operator's word stays, a machine's facts vanish."""
+    first = build_snapshot((), BEFORE, OPERATOR)
+    assert codes(first, "rack") == ["r1", "r2", "r1"]
+    after = {"a": facts(zone="z2"), "b": facts(zone="z9"), "c": facts(rack="r1", new="n")}
+    second = build_snapshot((), after, OPERATOR, previous=first)
+    anew = build_snapshot((), after, OPERATOR)
+    for key in ("rack", "zone", "new", "nothing"):
+        assert codes(second, key) == codes(anew, key)
+    assert np.array_equal(second.rules.capacity_agent, anew.rules.capacity_agent, equal_nan=True)
+    assert codes(first, "rack") == ["r1", "r2", "r1"]
+
+
+def test_labels_that_did_not_change_are_kept() -> None:
+    """One machine's flip makes one label anew, and nothing when its facts say the same again."""
+    first = build_snapshot((), BEFORE, OPERATOR)
+    rack = first.rules.label("rack")
+    first.rules.label("zone")
+    flipped = build_snapshot((), BEFORE | {"a": facts(rack="r1", zone="z7")}, OPERATOR, previous=first)
+    assert flipped.rules.label("rack") is rack
+    assert codes(flipped, "zone") == ["z7", "operator", ""]
+    again = build_snapshot((), {name: facts(**said.labels) for name, said in BEFORE.items()}, OPERATOR, previous=first)
+    assert again.rules is first.rules
+
+
+def test_a_label_that_no_machine_has_takes_no_memory() -> None:
+    rules = build_snapshot((), BEFORE, OPERATOR).rules
+    assert rules.label("x1") is rules.label("x2")
+
+
+def test_a_snapshot_and_a_ranking_of_it_are_freed_at_once() -> None:
+    profile, kept = load_profiles().choose(), Tables()
+    offline = read_fleet({"machines": [machine("m1", 8, 64e9, usage={"cpu": 1, "memory": 1e9})]})
+    gc.collect()
+    gc.disable()
+    try:
+        ranking = rank(request(cpu=1, memory=1e9), offline.inputs(profile, kept))
+        ends = [weakref.ref(each) for each in (ranking, ranking.machines.table, offline.snapshot)]
+        del ranking, kept, offline
+        assert [end() for end in ends] == [None] * len(ends)
+    finally:
+        gc.enable()

@@ -51,7 +51,6 @@ def changes_of(base: WindowTable, rows: list[int], write: int, rng: np.random.Ge
 
 
 def of_base(names: list[str], number: int) -> WindowTable:
-    """Return a table that is a base."""
     plain = table(names)
     plain.header.base = number
     return decode_table(encode_table(plain.header, dict(plain.columns), plain.names))

@@ -28,12 +28,10 @@ def with_cell(before: WindowTable, name: str, row: int, value: float) -> WindowT
 
 
 def fact(machine: str, **labels: str) -> MachineFacts:
-    """Return what an agent says of its machine."""
     return MachineFacts(v=1, machine=machine, boot=0, at=0, capacity={"cpu": 4.0}, labels=labels)
 
 
 def changed(snapshot: Snapshot, other: Snapshot) -> list[str] | None:
-    """Return the names of the machines that changed."""
     rows = snapshot.changed_since(other)
     return None if rows is None else [snapshot.names[row] for row in rows]
 

@@ -21,7 +21,6 @@ scores = [{use = "least_allocated"}]
 
 @pytest.fixture
 def mine(tmp_path: Path) -> str:
-    """Return a profile's file."""
     file = tmp_path / "mine.toml"
     file.write_text(MINE)
     return str(file)

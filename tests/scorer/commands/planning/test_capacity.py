@@ -35,13 +35,11 @@ def file(tmp_path: Path) -> str:
 
 
 def run(capsys: pytest.CaptureFixture[str], file: str, *words: str, code: int = 0) -> str:
-    """What is printed."""
     assert main(["--fleet-file", file, *words], {}) == code
     return capsys.readouterr().out
 
 
 def as_json(capsys: pytest.CaptureFixture[str], file: str, *words: str) -> dict[str, Any]:
-    """The answer."""
     found: dict[str, Any] = json.loads(run(capsys, file, "--json", *words))
     return found
 
@@ -108,7 +106,6 @@ def test_none_fits(capsys: pytest.CaptureFixture[str], file: str) -> None:
     ],
 )
 def test_wrong_usage_is_one_line(file: str, words: list[str], message: str) -> None:
-    """It names the setting."""
     with pytest.raises(SettingsError) as error:
         main(["--fleet-file", file, *words], {})
     assert message in str(error.value)
@@ -117,7 +114,6 @@ def test_wrong_usage_is_one_line(file: str, words: list[str], message: str) -> N
 def test_sizes_that_differ_in_another_resource_are_told_apart(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """The lines name what differs, beside cpu and memory."""
     idle = {"cpu": 0.5, "memory": "5G"}
     machines = [machine(f"m{n}", 8, "64G", capacity={"nic": nic}, usage=idle) for n, nic in enumerate(("1G", "10G"))]
     path = tmp_path / "fleet.json"

@@ -84,7 +84,6 @@ class Scorer(NoScorer):
 
 
 def states(outcomes: list[Outcome]) -> dict[str, str]:
-    """By instance."""
     return {one.step.id: one.state for one in outcomes}
 
 
@@ -163,7 +162,6 @@ def test_stop(scorer: Scorer, expected: dict[str, str], message: str) -> None:
 
 
 def test_the_second_part_of_a_move_is_refused() -> None:
-    """Then the move is under way."""
     scorer = Scorer({"v master": NO_ROOM})
     move = list(carry_out(STEPS, Calls(scorer), OnRefusal.STOP))[2]
     assert (move.state, move.begun, move.machine) == ("refused", True, "m2")
@@ -253,7 +251,6 @@ OWN = {"id": "i", "generation": 4}
 
 
 def step(action: Any, **more: Any) -> Step:
-    """A step on the instance i."""
     return Step(action, "i", "m1", "m2", generation=4, old=OLD, **more)
 
 
@@ -301,7 +298,6 @@ def test_each_step_has_a_way_back(one: Step, calls: list[tuple[str, dict[str, An
 
 
 def test_the_profile_checks_what_is_put_back() -> None:
-    """As it checked the steps."""
     scorer = Scorer()
     undo([Outcome(0, step("change", changes={"cpu": 3.0})), Outcome(1, step("release"))], Calls(scorer, "seed"))
     assert [params.get("profile") for _, params in scorer.calls] == ["seed", None, "seed"]
@@ -333,7 +329,6 @@ def test_a_step_without_an_answer_is_undone_too(code: str, action: str, undone_t
 
 
 def test_what_was_not_tried_is_not_undone() -> None:
-    """Nor what was dropped."""
     outcomes = [
         Outcome(0, step("move"), "not tried", error=SILENT),
         Outcome(1, step("move"), "dropped", cause=STEPS[0]),

@@ -17,7 +17,6 @@ FILE = str(Path(__file__).parents[4] / "docs" / "examples" / "hot.json")
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    """What is printed."""
     assert main(["--fleet-file", FILE, *words], {}) == code
     return capsys.readouterr().out
 
@@ -94,7 +93,6 @@ def test_a_name_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
-    """It names the setting."""
     with pytest.raises(SettingsError) as error:
         main(["--fleet-file", FILE, *words], {})
     assert message in str(error.value)

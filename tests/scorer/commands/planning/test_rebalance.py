@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ops.cli.main import main as windward
 from schemas.process.settings import SettingsError
 from schemas.rpc.results import RebalanceResult
 from scorer.client import Moving, UpdateResult, WindwardError
@@ -26,13 +27,11 @@ THRESHOLDS = ("--rule", "thresholds", "--high", "cpu=65,memory=95", "--low", "cp
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What is printed."""
     assert main(["--fleet-file", FILE, *words], {}) == 0
     return capsys.readouterr().out
 
 
 def as_json(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    """The answer."""
     found: dict[str, Any] = json.loads(run(capsys, "--json", *words))
     return found
 
@@ -117,7 +116,6 @@ def test_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
-    """It names the setting and what to give."""
     with pytest.raises(SettingsError) as error:
         main(["--fleet-file", FILE, *words], {})
     assert message in str(error.value)
@@ -189,6 +187,30 @@ def test_what_became_of_each_move_is_told() -> None:
 
 
 def test_without_an_answer_the_rest_is_not_tried() -> None:
-    """Each of them says why."""
     found = applied([("a", "A", "B"), ("b", "C", "D")], a=WindwardError("DEADLINE_EXCEEDED", "no answer"))
     assert found == {key: {"outcome": "not tried", "why": "DEADLINE_EXCEEDED: no answer"} for key in "ab"}
+
+
+FILES = ("--profile", "docs/examples/classes.toml", "--fleet-file", "docs/examples/classes.json")
+
+
+def test_it_says_who_leaves_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert windward(["drain", "--evict", *FILES]) == 0
+    shown = capsys.readouterr().out
+    assert "trial  free   busy  calm  cpu of batch and free is 3.40 too much" in shown
+    assert "2 should leave; machines above a sum: 1; 2 machines, 5 instances, profile classes" in shown
+    assert windward(["drain", "--evict", *FILES, "--json", "--evictions-max", "1"]) == 0
+    (eviction,) = json.loads(capsys.readouterr().out)["evictions"]
+    assert (eviction["id"], eviction["class"], eviction["target"]) == ("trial", "free", "calm")
+
+
+def test_a_profile_with_one_sum_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert windward(["drain", "--evict", "--fleet-file", FILES[-1]]) == 2
+    assert "profile: windward counts all classes together; give `fits` a table `classes`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [["busy"], ["--consolidate", "1"], ["--apply"], ["--force"], ["--wait"], ["--undo"]])
+def test_it_looks_at_all_machines_and_only_prints(more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """What chooses machines or changes something is refused beside it."""
+    assert windward(["drain", "--evict", *more]) == 2
+    assert "evict: looks at all machines and only prints" in capsys.readouterr().err

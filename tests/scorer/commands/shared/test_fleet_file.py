@@ -14,6 +14,7 @@ from scorer.commands.placing import profiles as profiles_command
 from scorer.commands.placing import rank as rank_command
 from scorer.commands.shared.fleet_file import InvalidFleet, read_fleet
 from tests.rows import each_row
+from tests.scorer.fleets import fleet, machine
 
 FLEET = {
     "machines": [
@@ -29,14 +30,12 @@ FLEET = {
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, str]:
-    """Return a fleet file and a query file."""
     (tmp_path / "machines.json").write_text(json.dumps(FLEET))
     (tmp_path / "query.json").write_text(json.dumps({"cpu": 2, "memory": "10G"}))
     return {name: str(tmp_path / f"{name}.json") for name in ("machines", "query")} | {"folder": str(tmp_path)}
 
 
 def run(command: Any, *arguments: str) -> int:
-    """Run a command without environment."""
     return int(command.main(list(arguments), {}))
 
 
@@ -52,7 +51,6 @@ def test_rank_from_files(files: dict[str, str], capsys: pytest.CaptureFixture[st
 
 
 def test_rank_explains_and_draws(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Every verdict with its numbers, and a picture."""
     picture = Path(files["folder"]) / "out.png"
     assert run(rank_command, "--fleet-file", files["machines"], "--cpu", "2", "--explain", "--plot", str(picture)) == 0
     text = capsys.readouterr().out
@@ -94,7 +92,6 @@ def test_a_refused_machine_says_why_and_has_no_place(files: dict[str, str], caps
 
 @pytest.mark.parametrize("name", ["windward", "variance-and-risk", "kubernetes", "trimaran", "koordinator", "seed"])
 def test_rank_under_each_profile(files: dict[str, str], name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each built-in profile ranks the same file."""
     assert (
         run(rank_command, "--fleet-file", files["machines"], "--query", files["query"], "--profile", name, "--json")
         == 0
@@ -174,8 +171,51 @@ def test_profiles_are_listed_and_shown(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 def test_profiles_refuses_what_is_not_there() -> None:
-    """An unknown name or word is one line."""
     with pytest.raises(SettingsError, match="no profile 'nothing'"):
         run(profiles_command, "show", "nothing")
     with pytest.raises(SettingsError, match="no `profiles explode`"):
         run(profiles_command, "explode")
+
+
+def test_usage_of_instances_and_systems() -> None:
+    """Amounts with suffixes, the time of the report by the machine's sample; a machine measured has a system."""
+    offline = fleet(
+        machine("a", usage={"cpu": 9}, age_s=10),
+        machine("b", usage={"cpu": 9}, system={"memory": "2G"}),
+        instances=[{"id": "i", "machine": "a", "usage": {"cpu": "500m"}, "usage_since_s": 600, "usage_age_s": 30}],
+        now=10_000,
+    )
+    found = offline.snapshot.usages.find("a", "i")
+    assert found is not None
+    assert (found.recent, found.daily, found.at, found.since) == ({"cpu": 0.5}, {"cpu": 0.5}, 9_960.0, 9_360.0)
+    systems = [offline.snapshot.usages.find(name, "") for name in "ab"]
+    assert [one.recent for one in systems if one] == [{}, {"memory": 2e9}]
+    assert not fleet(machine(usage={"cpu": 9})).snapshot.usages
+
+
+@each_row(
+    ("entry", "said"),
+    [
+        ({"usage": 3}, "instances[i].usage: expected an object"),
+        ({"usage": {"tape": 3}}, "instances[i].usage: no resource 'tape'"),
+        ({"usage": {"cpu": "much"}}, "instances[i].usage.cpu: "),
+        ({"usage": {"cpu": [1]}}, "instances[i].usage.cpu: "),
+        ({"usage": {"cpu": -1}}, "instances[i].usage.cpu: "),
+        ({"usage": {"cpu": 1e300}}, "instances[i].usage.cpu: expected 0 to 1e+16"),
+        ({"usage": {"cpu": 1}, "usage_age_s": "x"}, "instances[i].usage_age_s: expected a number, got text"),
+        ({"usage": {"cpu": 1}, "usage_since_s": -1}, "instances[i].usage_since_s: expected a number of 0 or more"),
+        ({"usage": {"cpu": 1}, "machine": "a\nb"}, "instances[i].machine: expected a machine's name"),
+    ],
+)
+def test_what_cannot_be_usage_is_named(entry: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidFleet) as error:
+        read_fleet({"machines": [machine("m")], "instances": [{"id": "i", "machine": "m"} | entry]})
+    assert str(error.value).startswith(said)
+
+
+def test_a_machines_system_and_name_are_checked_too() -> None:
+    """Amounts of resources; a name of one line."""
+    with pytest.raises(InvalidFleet, match=r"^m\.system: no resource 'tape'"):
+        read_fleet({"machines": [machine("m", system={"tape": 1})]})
+    with pytest.raises(InvalidFleet, match="more than one line"):
+        read_fleet({"machines": [machine("a\nb", usage={"cpu": 1})]})

@@ -39,7 +39,6 @@ def test_a_deployer_reads_what_is_expected_and_how_likely_it_is_too_full() -> No
 
 
 def test_a_debit_is_told_and_lowers_what_is_used() -> None:
-    """Who used it has left."""
     found = answer(cpu=2)
     plain = in_words(found)
     found.candidates[0].resources["cpu"]["debit"] = 3.2
@@ -59,7 +58,6 @@ def test_lines_fit_a_terminal() -> None:
 
 @pytest.mark.parametrize("none", [{"candidates": []}, {"machine": None}])
 def test_nothing_is_said_of_no_machine(none: dict[str, Any]) -> None:
-    """Nor of an answer that names none."""
     assert in_words(msgspec.structs.replace(answer(cpu=2), **none)) == []
 
 

@@ -25,7 +25,6 @@ from tests.rows import each_row
 
 
 def sent(*flags: str, kind: Any = PlaceSettings) -> dict[str, Any]:
-    """Return the request that these flags send."""
     request: dict[str, Any] = load_settings(kind, "place", flags, {}).request()
     return request
 
@@ -60,7 +59,6 @@ def test_flags_win_over_the_file(tmp_path: Path) -> None:
 
 
 def test_a_file_that_holds_no_request_is_refused(tmp_path: Path) -> None:
-    """The message names the setting and the file."""
     file = tmp_path / "query.json"
     for text, message in (("[]", "holds no JSON object"), ("{", "cannot be read as JSON")):
         file.write_text(text)
@@ -102,7 +100,6 @@ def test_a_flag_is_off_until_it_is_given(kind: type) -> None:
 
 
 def answer(**request: float) -> RankResult:
-    """Return an answer with one machine."""
     terms = {"mean": 2e6, "std": 1e6, "credit": 0.0, "request": 4e6, "allocatable": 8e6}
     machine = Candidate(
         machine="m1", score=50.0, risk=0.25, scores={}, resources=dict.fromkeys(RESOURCES, terms), window_s=300.0,

@@ -22,7 +22,6 @@ class Terminal(io.StringIO):
     """A terminal whose user presses Ctrl-C when the answers are over."""
 
     def isatty(self) -> bool:
-        """Say that it is one."""
         return True
 
 

@@ -40,7 +40,6 @@ ROWS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", ROWS)
 def test_why_a_pod_is_not_evicted(name: str) -> None:
-    """The reason is one of those that are counted."""
     metadata, spec, expected = ROWS[name]
     body = {"kind": "Pod", "apiVersion": "v1", "metadata": META | metadata, "status": {}}
     body["spec"] = {"nodeName": "n1", "containers": []} | spec

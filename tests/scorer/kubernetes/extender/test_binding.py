@@ -48,7 +48,6 @@ class Model(LedgerModel):
     """The ledger as binders use it, and as `windward pods` corrects it."""
 
     def server_time_s(self) -> float:
-        """Return the time."""
         return self._clock()
 
     def correct(self, found: list[Instance], gone: list[str]) -> None:
@@ -83,7 +82,6 @@ class World:
         self.ledger = Model(lambda: self.now_s)
 
     def pod(self, uid: str, cores: int) -> None:
-        """Make a pod."""
         self.made.append(uid)
         about = {"name": uid, "namespace": "shop", "uid": uid, "resourceVersion": "1"}
         spec = {"containers": [{"resources": {"requests": {"cpu": str(cores)}}}], "nodeName": ""}
@@ -91,7 +89,6 @@ class World:
         self.pods[uid] = body
 
     def read(self, uid: str) -> Pod:
-        """Return a pod."""
         return read_pod(json.dumps(self.pods[uid]).encode())
 
     def bound(self) -> dict[str, str]:
@@ -122,7 +119,6 @@ class World:
         self.ledger.correct([*found.added, *(new for _, new, _ in found.changed)], sorted(listing.gone))
 
     def delete(self, uid: str) -> None:
-        """Delete a pod, and tell it."""
         pod = self.read(uid)
         del self.pods[uid]
         live = {one.id: one for one in self.ledger.live()}
@@ -167,7 +163,6 @@ class Try(threading.Thread):
             raise Dead
 
     def run(self) -> None:
-        """Bind, as the extender does."""
         self._mine.acquire()
         try:
             self._bind()
@@ -199,7 +194,6 @@ class Try(threading.Thread):
         """Close no connection."""
 
     def call(self, _method: str, path: str) -> Answer:
-        """GET the pod."""
         self._turn()
         pod = self.world.pods.get(path.split("/")[6])
         self._turn()
@@ -219,15 +213,12 @@ class Try(threading.Thread):
         return Answer(500 if fate.startswith("error") else status, b"")
 
     def server_time_s(self) -> float:
-        """Return the ledger's time."""
         return self.world.ledger.server_time_s()
 
     def reserve(self, wanted: list[Wanted]) -> Transition:
-        """Reserve, or fail before or after it."""
         return self._in_ledger(lambda: self.world.ledger.reserve(wanted))
 
     def release(self, instance_id: str, *, generation: int) -> Transition:
-        """Release, or fail."""
         return self._in_ledger(lambda: self.world.ledger.release(instance_id, generation=generation))
 
     def _in_ledger(self, act: Callable[[], Transition]) -> Transition:

@@ -132,7 +132,6 @@ def test_filter(
 
 
 def test_unknown_nodes_are_counted() -> None:
-    """Nodes without an agent, or under another name."""
     assert scored(["x", "n1", "y"], rank(request(), inputs()), 500).unknown == 2
 
 
@@ -176,7 +175,6 @@ def test_a_pod_that_is_tried_again_does_not_count_itself() -> None:
 
 
 def test_a_pod_does_not_count_for_longer_since_the_clock_was_set_back() -> None:
-    """Nor does it keep those that came after it."""
     given, pending = inputs(), AssumedPods()
     pending.note(instance_of(request("early"), "n0", NOW_S), NOW_S)
     back_s = NOW_S - 3_600

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from schemas.process.settings import SettingsError, load_settings
 from scorer.kubernetes.extender.protocol import (
     ExtenderBindingResult,
     ExtenderFilterResult,
@@ -13,6 +16,7 @@ from scorer.kubernetes.extender.protocol import (
     read_args,
     read_binding,
 )
+from scorer.kubernetes.extender.settings import ExtenderSettings
 
 ARGS = (
     b'{"Pod":{"metadata":{"name":"p","namespace":"shop","uid":"u-1","resourceVersion":"5","managedFields":[{"manager":"x"}]},'
@@ -51,6 +55,31 @@ def test_a_question_is_read_as_it_is_sent() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"NodeNames":"n1"}', b'{"Pod":3}', b'{"Pod":{}}', b"{}"])
 def test_a_body_that_is_none_is_refused(body: bytes) -> None:
-    """By one error, whatever is wrong."""
     with pytest.raises(msgspec.DecodeError):
         read_args(body)
+
+
+CERT, KEY, CA = "--listen-tls-cert-file", "--listen-tls-key-file", "--listen-client-ca-file"
+REFUSED: list[tuple[str, list[str], str]] = [
+    # name, flags, what the error says
+    ("all addresses", ["--listen-host", "0.0.0.0"],
+     "listen_tls_cert_file, listen_tls_key_file, listen_client_ca_file: required where listen_host is not loopback"),
+    ("without authorities", [CERT, "a", KEY, "b"], "listen_client_ca_file: required beside"),
+    ("without a key", ["--listen-host", "0.0.0.0", CERT, "a", CA, "b"], "listen_tls_key_file: required beside"),
+    ("names without certificates", ["--client-names", "a"], "client_names: there are no certificates"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("flags", "said"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
+def test_it_does_not_start(flags: list[str], said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load_settings(ExtenderSettings, "extender", ["--kubernetes", "east", *flags], {})
+
+
+def test_certificates_that_cannot_be_used_are_named(tmp_path: Path) -> None:
+    """No file, or none of a certificate; on loopback there may be none."""
+    none = str(tmp_path / "none")
+    settings = load_settings(ExtenderSettings, "extender", [CERT, none, KEY, none, CA, none], {})
+    with pytest.raises(SettingsError, match="listen_tls_cert_file"):
+        settings.server_tls()
+    assert load_settings(ExtenderSettings, "extender", [], {}).server_tls() is None

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import msgspec
 import numpy as np
 import pytest
+import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schemas.process.pages import Pages, metrics_of
 from schemas.resources import RESOURCES
 from schemas.tables.window_table import decode_table, encode_table
+from scorer.kubernetes.load_watcher import watcher as module
 from scorer.kubernetes.load_watcher.answer import Answer, make_answer
+from scorer.kubernetes.load_watcher.metrics import Metrics
+from scorer.kubernetes.load_watcher.watcher import LoadWatcher, WatcherPages
+from scorer.live.loader import Loader
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
 from tests.window_tables import GIB, WINDOWS_S, window_table
@@ -40,14 +48,12 @@ def nodes_of(*ages_s: float, **columns: dict[int, float]) -> Snapshot:
 
 
 def answer_of(snapshot: Snapshot, now_s: float = NOW_S) -> Answer:
-    """Return the answer, which there is."""
     answer = make_answer(snapshot, 900, 60.0, now_s)
     assert answer is not None
     return answer
 
 
 def body_of(snapshot: Snapshot, now_s: float = NOW_S) -> dict[str, Any]:
-    """Return the body as a client reads it."""
     body: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer_of(snapshot, now_s).body))
     return body
 
@@ -154,7 +160,6 @@ def test_an_answer_holds_until_a_node_becomes_stale(ages_s: tuple[float, ...]) -
 
 
 def test_a_window_that_is_not_kept_is_not_replaced_by_another() -> None:
-    """Nor are nodes without any data listed."""
     assert make_answer(nodes_of(3), 600, 60.0, NOW_S) is None
     assert make_answer(build_snapshot([], {}, {}), 900, 60.0, NOW_S) is None
 
@@ -184,3 +189,148 @@ def test_whatever_is_unknown_the_body_is_whole(rows: list[tuple[float, ...]]) ->
         assert [each["operator"] for each in one["metrics"]] == ["AVG", "STD"] * (len(one["metrics"]) // 2)
         assert one["metrics"]
         assert all(math.isfinite(each["value"]) for each in one["metrics"])
+
+
+class Scene:
+    """A load watcher whose snapshots and clock are given by the test."""
+
+    def __init__(self) -> None:
+        self.now_s = NOW_S
+        self.next: Snapshot | Exception | None = None
+        self.closed = 0
+        self.wire = self
+        self.metrics = Metrics("1")
+        self.watcher = LoadWatcher(cast(Loader, self), self.metrics, 900, 60.0, lambda: self.now_s)
+        pages = Pages(metrics_of(self.metrics.registry, "north"), self.watcher.ready)
+        self.pages = WatcherPages(self.watcher, pages, self.metrics)
+
+    def refresh(self) -> Snapshot | None:
+        """Be the loader: return what is new."""
+        found, self.next = self.next, None
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def read(self, found: Snapshot | Exception | None) -> None:
+        self.next = found
+        self.watcher.refresh()
+
+    def get(self, path: str, method: str = "GET", query: str = "") -> tuple[int, bytes]:
+        started: list[tuple[str, dict[str, str]]] = []
+        environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query}
+        body = b"".join(self.pages(environ, lambda status, headers: started.append((status, dict(headers)))))
+        ((status, headers),) = started
+        assert method == "HEAD" or int(headers["Content-Length"]) == len(body)
+        return int(status[:3]), body
+
+    def nodes(self, query: str = "") -> set[str]:
+        status, body = self.get("/watcher", query=query)
+        assert status == 200
+        return set(json.loads(body)["data"]["NodeMetricsMap"])
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The snapshots of which answers were made, in order."""
+    found: list[Any] = []
+    make: Callable[..., Any] = module.make_answer
+
+    def noted(snapshot: Snapshot, *more: Any) -> Any:
+        found.append(snapshot)
+        return make(snapshot, *more)
+
+    monkeypatch.setattr(module, "make_answer", noted)
+    return found
+
+
+def test_nothing_known_is_503(scene: Scene) -> None:
+    """Then alone: the plugins would keep an older answer for ever."""
+    for path in ("/watcher", "/watcher/health", "/ready"):
+        assert scene.get(path)[0] == 503
+    assert scene.get("/live")[0] == 200
+    scene.read(nodes_of(3))
+    for path in ("/watcher", "/watcher/health", "/ready"):
+        assert scene.get(path)[0] == 200
+    assert scene.value("windward_load_watcher_answers_total", status="503") == 2
+    assert scene.value("windward_load_watcher_answers_total", status="200") == 2
+
+
+def test_one_node_is_asked_about(scene: Scene) -> None:
+    """Unknown, or without fresh data: 404; an empty name asks about all, as with other load watchers."""
+    scene.read(nodes_of(3, 5, 100))
+    assert scene.nodes() == scene.nodes("host=") == {"n0", "n1"}
+    assert scene.nodes("host=n1") == {"n1"}
+    for host in ("n2", "n%201", "%FF"):
+        assert scene.get("/watcher", query=f"host={host}")[0] == 404
+    assert scene.value("windward_load_watcher_answers_total", status="404") == 3
+
+
+def test_other_pages_and_methods(scene: Scene) -> None:
+    """HEAD has no body; the usual pages are served beside it, and nothing else is."""
+    scene.read(nodes_of(3))
+    assert scene.get("/watcher", "HEAD") == (200, b"")
+    assert scene.get("/watcher", "POST")[0] == 405
+    assert scene.get("/watcher/")[0] == 404
+    status, body = scene.get("/metrics")
+    assert status == 200
+    assert b'windward_load_watcher_nodes{fleet="north",state="listed"} 1.0' in body
+
+
+def test_an_answer_is_made_once_a_snapshot(scene: Scene, made: list[Any]) -> None:
+    """However many ask; a new snapshot or a node that becomes stale makes another."""
+    first, second = nodes_of(3, 20), nodes_of(1, 2)
+    scene.read(first)
+    assert [scene.get("/watcher") for _ in range(5)][1:] == [scene.get("/watcher")] * 4
+    scene.nodes("host=n1")
+    scene.get("/ready")
+    assert made == [first]
+    scene.read(None)
+    scene.get("/watcher")
+    assert made == [first]
+    scene.now_s += 41
+    assert scene.nodes() == {"n0"}
+    assert made == [first, first]
+    assert scene.value("windward_load_watcher_nodes", state="left_out") == 1
+    scene.read(second)
+    assert scene.nodes() == {"n0", "n1"}
+    assert made == [first, first, second]
+
+
+def test_while_redis_is_away_the_last_load_is_known(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """Said once, and why on /ready; when all nodes are stale the end stays the true one."""
+    scene.read(nodes_of(3, 5))
+    end = json.loads(scene.get("/watcher")[1])["window"]["end"]
+    with caplog.at_level("INFO"):
+        for _ in range(2):
+            scene.read(redis.ConnectionError("no route"))
+        scene.now_s += 7200
+        assert scene.nodes() == {"n0", "n1"}
+        assert json.loads(scene.get("/watcher")[1])["window"]["end"] == end
+        status, body = scene.get("/ready")
+        assert (status, json.loads(body)) == (
+            200, {"ready": True, "error": "no route", "nodes": 2, "left_out": 0, "silent": True},
+        )  # fmt: skip
+        assert scene.value("windward_load_watcher_up") == 0
+        scene.read(None)
+    assert scene.value("windward_load_watcher_up") == 1
+    assert "error" not in json.loads(scene.get("/ready")[1])
+    said = [record.message for record in caplog.records if record.message.startswith("watcher.")]
+    assert said == ["watcher.redis.away", "watcher.redis.back"]
+    assert scene.closed == 2
+
+
+def test_a_window_that_is_not_kept_is_named(scene: Scene) -> None:
+    scene.watcher = LoadWatcher(cast(Loader, scene), scene.metrics, 600, 60.0, lambda: NOW_S)
+    scene.read(nodes_of(3))
+    assert scene.watcher.ready() == (False, {"window": "600s is not kept; kept are 300s, 900s, 3600s"})

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import Request, read_request
+from schemas.rpc.parameters import Update
+from schemas.rpc.request import CHANGEABLE_FIELDS, KEPT_FIELDS, Request, read_request
+from scorer.ledger.record.as_request import as_request, request_digest
 from scorer.ledger.record.instance import (
     CHANGED_BY_A_MOVE,
     Arrival,
@@ -21,9 +26,14 @@ from scorer.ledger.record.instance import (
     record_tail,
     with_arrival,
 )
-from scorer.ledger.record.rules import Rules
-from scorer.ledger.record.units import in_units
+from scorer.ledger.record.limits import Limit, adds, in_role, mosts_in_script, on_port, total
+from scorer.ledger.record.rules import Rules, as_fields, rules_of
+from scorer.ledger.record.units import COUNT_MAX, NO_LIMIT, in_units, too_large
+from scorer.ledger.store.reconcile import difference
 from scorer.ledger.view.view import instance_of
+from scorer.planning.wanted.differences import as_wanted, changes, fixed, restoring
+from scorer.rpc.methods.changes import changed
+from tests.rows import each_row
 
 FIRST = b'{"machine":"m","state":"reserved",'
 
@@ -38,7 +48,6 @@ def test_a_record_tells_0_from_none_given(given: dict[str, float], stored: dict[
 
 
 def test_a_null_in_a_record_is_none_given() -> None:
-    """Another writer may say it so."""
     read = read_record(FIRST + b'"id":"a","amounts":{"cpu":null,"memory":0},"priority_class":"prod"}')
     assert read.amounts[:2] == (None, 0.0)
 
@@ -123,3 +132,148 @@ def test_a_move_is_read_from_a_record() -> None:
     assert read.moving is not None
     assert read.moving.new == NEW
     assert set(CHANGED_BY_A_MOVE) < set(Instance.__struct_fields__)
+
+
+@each_row(
+    ("one", "other", "same"),
+    [
+        ({"cpu": "500m"}, {"cpu": 0.5}, True),
+        ({"labels": {"a": "1", "b": "2"}}, {"labels": {"b": "2", "a": "1"}}, True),
+        ({"cpu": 1, "explain": True, "top": 50, "dry_run": True}, {"cpu": 1}, True),
+        ({"cpu": 1}, {"cpu": 2}, False),
+        ({"cpu": 1, "count": 2}, {"cpu": 1, "count": 3}, False),
+        ({"ports": [1]}, {"ports": [2]}, False),
+        ({"ttl_s": 5}, {"ttl_s": 6}, True),
+        ({"cpu": 0}, {}, False),
+    ],
+)
+def test_digests_tell_requests_apart(one: dict[str, object], other: dict[str, object], same: bool) -> None:
+    """Two requests have one digest exactly when they ask for the same; lifetime and showing do not count."""
+    assert (request_digest(read_request(one)) == request_digest(read_request(other))) is same
+
+
+def test_units_round_to_the_nearest_and_nan_is_no_limit() -> None:
+    """Amounts become whole numbers; what is not known limits nothing."""
+    assert in_units("cpu", 0.1) * 39 == in_units("cpu", 3.9)
+    assert in_units("memory", 0.4) == 0
+    assert in_units("nic", math.nan) == -1
+    assert in_units("cpu", math.inf) == 2**53
+
+
+def test_too_large_names_the_amount_and_the_limit() -> None:
+    """An amount whose sums could not be exact is named."""
+    rest = [0.0] * (len(RESOURCES) - 2)
+    assert too_large((1.0, 1e9, *rest), 0.0) == ""
+    assert too_large((1e15, 0.0, *rest), 0.0) == "cpu: at most 1,125,899,906 cores can be counted"
+    assert too_large((None, 1e16, *rest), 0.0) == "memory: at most 1,125,899,906,842,624 bytes can be counted"
+    assert too_large((0.0, 0.0, *rest), 1e300) == "maxmemory: at most 1,125,899,906,842,624 bytes can be counted"
+
+
+@each_row(
+    ("limit", "added"),
+    [
+        (Limit(total("memory"), 1.0, ""), 1_000_000_000),
+        (Limit(total("memory", "prod"), 1.0, ""), 0),
+        (Limit(total("memory", "prod", "batch"), 1.0, ""), 1_000_000_000),
+        (Limit(total("maxmemory"), 1.0, ""), 7),
+        (Limit(total("instances"), 1.0, ""), 1),
+        (Limit(on_port(1), 1.0, ""), 1),
+        (Limit(on_port(2), 1.0, ""), 0),
+        (Limit(in_role("a b", "c"), 1.0, ""), 1),
+        (Limit(in_role("a", "b c"), 1.0, ""), 0),
+    ],
+)
+def test_what_an_instance_adds_to_a_limit(limit: Limit, added: int) -> None:
+    """A sum over all or some classes, the number of instances, a port, a role of a cluster: each by its name."""
+    record = Instance(
+        id="a", machine="m", state="reserved", amounts=(None, 1e9, *[0.0] * (len(RESOURCES) - 2)), maxmemory=7.0,
+        ports=(1,), cluster="a b", role="c", priority_class="batch",
+    )  # fmt: skip
+    assert adds(record, limit.measure) == added
+
+
+@pytest.mark.parametrize(
+    ("most", "counted"),
+    [(2.0, 2_000_000), (0.0, 0), (-5.0, 0), (-math.inf, 0), (math.nan, NO_LIMIT), (1e300, COUNT_MAX)],
+)
+def test_the_most_of_a_limit_as_the_scripts_count_it(most: float, counted: float) -> None:
+    """A limit below 0 leaves no room; it is not taken for none."""
+    assert mosts_in_script([Limit(total("cpu"), most, "")], [(1e6, 0.5)]) == [int(counted)]
+
+
+ASKED = {
+    "selector": {"selector": "disk=ssd"},
+    "affinity": {"affinity": [{"instances": {"app": "a"}, "topology": "rack"}]},
+    "anti_affinity": {"anti_affinity": [{"instances": {"app": 'a"\\'}}]},
+    "tolerations": {"tolerations": [{"key": "gpu"}, {"effect": "avoid", "value": ""}]},
+    "prefer": {"prefer": [{"selector": "rack=r1", "weight": 2}]},
+}
+
+
+def stored(**asked: object) -> Instance:
+    """Return the instance of a request as it is read from its record."""
+    return read_record(FIRST + record_tail(instance_of(read_request({"id": "a", "cpu": 1, **asked}), "m", 0.0)) + b"}")
+
+
+@pytest.mark.parametrize(
+    "asked", [*ASKED.values(), {name: value for one in ASKED.values() for name, value in one.items()}]
+)
+def test_the_request_of_an_instance_has_its_rules(asked: dict[str, object]) -> None:
+    """They are those of its first request, as JSON says them."""
+    first, again = read_request({"id": "a", "cpu": 1, **asked}), as_request(stored(**asked))
+    for name in as_fields(rules_of(first)):
+        assert msgspec.to_builtins(getattr(again, name)) == msgspec.to_builtins(getattr(first, name)), name
+
+
+def test_a_request_without_rules_leaves_none_in_the_record() -> None:
+    assert b"rules" not in record_tail(instance_of(Request(id="a", cpu=1.0), "m", 0.0))
+    assert stored().rules is None
+    assert as_request(stored()) == Request(id="a", cpu=1.0)
+
+
+def test_rules_of_a_newer_release_are_read() -> None:
+    """A field that is not known is passed over, inside a rule, too."""
+    text = b'"rules":{"selector":"a","affinity":[{"instances":{"b":"c"},"newer":1}],"newer":{}}}'
+    rules = read_record(FIRST + b'"id":"a","amounts":{},' + text).rules
+    assert rules is not None
+    assert (rules.selector, rules.affinity[0].instances) == ("a", {"b": "c"})
+
+
+@pytest.mark.parametrize(
+    ("listed", "what"),
+    [({}, None), (ASKED["selector"], None), (ASKED["affinity"], "rules differ")],
+    ids=["says nothing", "the same", "others"],
+)
+def test_an_inventory_that_says_no_rules_leaves_them(listed: dict[str, object], what: str | None) -> None:
+    old = msgspec.structs.replace(stored(**ASKED["selector"]), state="confirmed")
+    found = difference({"a": old}, [stored(**listed)])
+    assert [words for _, _, words in found.changed] == ([what] if what else [])
+
+
+SAMPLES: dict[type, Any] = {str: "x", int: 3, tuple: (7,), dict: {"a": "b"}}
+PLAIN = Request(id="a", cpu=1.0)
+
+
+@pytest.mark.parametrize("name", KEPT_FIELDS)
+def test_a_kept_field_is_wherever_a_record_is_written_read_and_compared(name: str) -> None:
+    """A request's value is in its record, comes back as a request, and differs from an inventory without it."""
+    value = SAMPLES[type(getattr(PLAIN, name))]
+    asked = msgspec.structs.replace(PLAIN, **{name: value})
+    record = instance_of(asked, "m", 0.0)
+    stored = read_record(b'{"machine":"m","state":"confirmed",' + record_tail(record) + b"}")
+    assert getattr(stored, name) == value
+    assert getattr(as_request(stored), name) == value
+    (found,) = difference({"a": stored}, [instance_of(PLAIN, "m", 0.0)]).changed
+    assert found[2].startswith(f"{name} ")
+    assert fixed(stored, PLAIN) if name not in CHANGEABLE_FIELDS else not fixed(stored, PLAIN)
+
+
+@pytest.mark.parametrize("name", CHANGEABLE_FIELDS)
+def test_a_changeable_field_is_a_parameter_of_an_update(name: str) -> None:
+    """What is wanted becomes the parameters of an update, which makes the record so; the way back restores it."""
+    old = instance_of(PLAIN, "m", 0.0)
+    value = SAMPLES[type(getattr(old, name))]
+    new = as_wanted(old, msgspec.structs.replace(PLAIN, **{name: value}))
+    assert changes(old, new) == {name: value}
+    assert changed(old, Update(id="a", **changes(old, new))) == new
+    assert changed(new, Update(id="a", **restoring(old, [name]))) == old

@@ -37,7 +37,6 @@ def one_at_a_time(requests: list[Request], offline: FleetState, profile: Profile
 
 
 def planned(requests: list[Request], offline: FleetState, profile: Profile) -> list[str | None]:
-    """Return where the batch goes."""
     return list(plan(requests, offline.inputs(profile)).machines)
 
 
@@ -151,7 +150,6 @@ def test_more_copies_than_machines_go_where_one_at_a_time_goes(
 
 
 def four(**more: Any) -> FleetState:
-    """Return four equal idle machines in two racks."""
     return fleet(
         *(
             machine(f"m{n}", 4, 8e9, usage={"cpu": 0, "memory": 0}, labels={"rack": f"r{n // 2}"}, **more)
@@ -191,7 +189,6 @@ def test_all_or_nothing_places_nothing_when_one_is_missing() -> None:
     ("limits", "different"), [({"machines_max": 1}, 1), ({"machines_max": 2}, 2), ({"machines_min": 3}, 3)]
 )
 def test_a_batch_keeps_to_the_number_of_different_machines(limits: dict[str, int], different: int) -> None:
-    """At most, or at least, so many different machines."""
     offline = four()
     packed = parse_profile('[[scores]]\nuse = "most_allocated"\n[[filters]]\nuse = "fits"', "packed")
     profile = PROFILES.choose() if "machines_max" in limits else packed
@@ -250,7 +247,6 @@ def test_affinity_inside_the_batch_keeps_it_together() -> None:
 
 
 def test_a_request_for_many_becomes_single_ones() -> None:
-    """Ids are numbered, and without an id stay without."""
     asked = msgspec.structs.replace(request(cpu=1, count=3), id="web")
     assert [each.id for each in expand(asked)] == ["web-1", "web-2", "web-3"]
     assert {each.count for each in expand(asked)} == {1}

@@ -46,11 +46,9 @@ class Scorer:
         self.placing = Placing(ledger, self.follower, 20, lambda: self.now_s)
 
     def inputs(self) -> RankingInputs:
-        """Return what a ranking is made from now."""
         return RankingInputs(FLEET.snapshot, self.follower.view, PROFILE, self.now_s, self.tables)
 
     def steps(self, requests: list[Request], deadline: float = 0.0) -> Steps[Placement]:
-        """Return the steps of placing them."""
         return self.placing.steps(requests, self.inputs, deadline=deadline)
 
 

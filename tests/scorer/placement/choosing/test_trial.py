@@ -33,7 +33,6 @@ def small(*instances: dict[str, Any], machines: int = 3) -> FleetState:
 
 
 def trial_of(of: FleetState, profile: str = "kubernetes") -> Trial:
-    """A what-if on a fleet."""
     return Trial(of.inputs(PROFILES.choose(profile)))
 
 
@@ -143,7 +142,6 @@ def test_identical_instances_go_where_one_by_one_would() -> None:
 
 
 def alike(some: RankingInputs, others: RankingInputs) -> None:
-    """Both rank the same, to the last digit."""
     one, other = (rank(request(cpu=1), each) for each in (some, others))
     assert one.feasible.tolist() == other.feasible.tolist()
     np.testing.assert_array_equal(one.total, other.total)

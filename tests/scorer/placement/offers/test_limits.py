@@ -8,11 +8,14 @@ from typing import ClassVar
 
 import msgspec
 import numpy as np
+import pytest
 
 from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.limits import in_role, on_port, one_to_a_port, total
+from scorer.ledger.record.transition import ALL_OR_NONE, CHANGED, Kind, Outcome
 from scorer.placement.offers.offer import limits, of_growth
+from scorer.placement.offers.placement import Placement, hopeless
 from scorer.plugins import Bools, Limit, Machines, Request
 from scorer.ranking.filters.masters import Masters
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -35,7 +38,6 @@ class FewInstances:
     most: int = 50
 
     def __call__(self, request: Request, machines: Machines) -> Bools:
-        """Return [n]."""
         few: Bools = machines.count < self.most
         return few
 
@@ -107,3 +109,20 @@ def test_what_stays_is_limited_only_in_what_grows() -> None:
         Limit(in_role("c", "master"), 1, "masters"),
     ]
     assert [limit.measure for limit in of_growth(asked, old, new)] == [total("memory"), on_port(2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "reasons", "current", "missing", "lost"),
+    [
+        pytest.param("conflict", ("too many",), True, "the ledger refused its machine: too many", 0, id="a limit"),
+        pytest.param("conflict", ("too many",), False, "", 1, id="a limit, and others wrote"),
+        pytest.param("conflict", ("too many", CHANGED), True, "", 1, id="a changed machine"),
+        pytest.param("conflict", (ALL_OR_NONE,), True, "", 0, id="another instance failed"),
+        pytest.param("none", (), True, "", 0, id="no candidates"),
+    ],
+)
+def test_another_try_may_help(kind: Kind, reasons: tuple[str, ...], current: bool, missing: str, lost: int) -> None:
+    """Not after a limit's refusal on a ledger that nobody else wrote; a conflict with others is counted."""
+    placement = Placement([request(cpu=1)], [None])
+    assert hopeless(placement, 0, Outcome(kind, reasons=reasons), current) is bool(missing)
+    assert (placement.missing.get(0, ""), placement.lost[0]) == (missing, lost)

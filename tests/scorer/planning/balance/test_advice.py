@@ -11,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
-from scorer.ledger.record.instance import Moving, copy_with
+from scorer.ledger.record.instance import Instance, Moving, copy_with
+from scorer.ledger.view.view import LedgerView
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
+from scorer.planning.balance.gates import moved_lately
 from scorer.planning.balance.tentative import NEGLIGIBLE
+from scorer.planning.candidates import instances_on
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from tests.effort import examples
@@ -47,7 +50,6 @@ LIMITS = st.fixed_dictionaries(
 
 
 def advised(of: FleetState, pending: dict[str, str] | None = None, **rebalance: Any) -> Plan:
-    """The plan of a fleet by these settings."""
     profile = replace(load_profiles().choose("windward"), rebalance=Rebalancing(**rebalance))
     return advice(of.inputs(profile), pending=pending)
 
@@ -159,7 +161,6 @@ def test_moves_of_the_last_hour_count() -> None:
 
 
 def test_what_is_said_to_stay_stays() -> None:
-    """By its id, whatever the settings say."""
     instances = [{"id": f"i{n}", "machine": "hot", "cpu": 1, "memory": 2} for n in range(3)]
     of = fleet(*loaded(hot=9.8, cold=1), instances=instances)
     profile = load_profiles().choose("windward")
@@ -187,3 +188,25 @@ def test_an_empty_fleet(rule: str) -> None:
     """Nothing to balance is an empty plan."""
     more = {"high": {"cpu": 60.0}, "low": {"cpu": 50.0}} if rule == "thresholds" else {}
     assert advised(fleet(), rule=rule, **more).steps == ()
+
+
+NOW_S = 100_000.0
+
+
+def one(name: str, started_at: float) -> Instance:
+    return Instance(
+        id=name, machine="a", state="confirmed", amounts=(1.0,), started_at=started_at, reserved_at=started_at
+    )
+
+
+def test_moves_of_an_hour() -> None:
+    """One that moved counts at both machines; one that ended, one that stayed and one that moved earlier do not."""
+    snapshot = fleet(machine("a"), machine("b"), machine("c")).snapshot
+    view = LedgerView([one(name, 10.0) for name in ("moves", "early", "ends", "stays", "away")])
+    view.apply(copy_with(one("early", 10.0), machine="b", started_at=NOW_S - 3_700))
+    view.apply(copy_with(one("moves", 10.0), machine="b", started_at=NOW_S - 60))
+    view.apply(copy_with(one("ends", 10.0), state="released", ended_at=NOW_S - 50))
+    view.apply(copy_with(one("away", 10.0), machine="gone", started_at=NOW_S - 40))
+    found = moved_lately(snapshot, view, instances_on(snapshot, view)[1], NOW_S)
+    assert (found.given.tolist(), found.taken.tolist()) == ([1, 0, 0], [0, 1, 0])
+    assert found.count == 1

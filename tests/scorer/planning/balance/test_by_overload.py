@@ -36,7 +36,6 @@ def planned(of: FleetState, profile: str = "windward", **settings: Any) -> Plan:
 
 
 def moves(plan: Plan) -> list[tuple[str, str, str]]:
-    """Id, source and target of each step."""
     return [
         (one.id, plan.machines[step.source], plan.machines[step.target])
         for one, step in zip(plan.instances, plan.steps, strict=True)
@@ -57,7 +56,6 @@ def test_a_hot_machine_is_relieved_onto_the_coldest() -> None:
 
 
 def test_a_quiet_fleet_moves_nothing() -> None:
-    """Nothing is worth a move."""
     quiet = fleet(*(machine(f"m{n}", usage={"cpu": 3, "memory": 20}) for n in range(3)))
     assert moves(planned(quiet)) == []
 
@@ -132,7 +130,6 @@ def test_each_step_sees_those_before() -> None:
 
 
 def test_instances_of_one_cluster_do_not_meet_and_move_one_at_a_time() -> None:
-    """Master and replica that were apart stay apart."""
     machines = [
         machine("hot", usage={"cpu": {"mean": 9.7, "std": 0.5}, "memory": 5}),
         machine("cold", usage={"cpu": {"mean": 1, "std": 0.5}, "memory": 5}),

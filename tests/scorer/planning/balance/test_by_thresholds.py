@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pytest
+
+from schemas.resources import RESOURCES
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.by_thresholds import leaving
+from scorer.planning.balance.gates import ceiling_of, over_and_under
 from scorer.planning.balance.rounds import Rounds, condition_of
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -112,3 +118,71 @@ def test_a_distance_of_0_from_the_mean_is_a_distance(low: float, high: float, mo
     plan = planned(hot(), deviation=True, low={"cpu": low}, high={"cpu": high})
     assert len(plan.steps) == moves
     assert all(f"cpu usage({80 - 10 * n:.2f}%){told}" in step.reason for n, step in enumerate(plan.steps))
+
+
+CPU, MEMORY = RESOURCES.index("cpu"), RESOURCES.index("memory")
+FRESH = np.array([True, True, True, False])
+
+
+def utilization() -> np.ndarray:
+    """Four machines, the last without fresh data; memory of the third is not known."""
+    found = np.full((len(RESOURCES), 4), np.nan)
+    found[CPU] = 0.9, 0.5, 0.1, 0.9
+    found[MEMORY] = 0.2, 0.8, np.nan, 0.2
+    return found
+
+
+@pytest.mark.parametrize(
+    ("high", "low", "deviation", "over", "under"),
+    [
+        pytest.param({}, {}, False, [1, 1, 1, 0], [1, 1, 1, 0], id="without thresholds every fresh machine is both"),
+        pytest.param({"cpu": 80}, {}, False, [1, 0, 0, 0], [1, 1, 1, 0], id="any above high"),
+        pytest.param({"cpu": 80, "memory": 70}, {}, False, [1, 1, 0, 0], [1, 1, 1, 0], id="of any resource"),
+        pytest.param({"cpu": 90}, {"cpu": 50}, False, [0, 0, 0, 0], [0, 1, 1, 0], id="equal is not above"),
+        pytest.param({}, {"cpu": 60, "memory": 50}, False, [1, 1, 1, 0], [0, 0, 1, 0], id="unknown is not above low"),
+        pytest.param({"cpu": 20}, {"cpu": 20}, True, [1, 0, 0, 0], [0, 0, 1, 0], id="around the mean of 0.5"),
+    ],
+)
+def test_over_and_under(
+    high: Mapping[str, float], low: Mapping[str, float], deviation: bool, over: list[int], under: list[int]
+) -> None:
+    """A machine without fresh data is neither."""
+    found = over_and_under(utilization(), FRESH, high, low, deviation)
+    assert [each.astype(int).tolist() for each in found] == [over, under]
+
+
+def test_the_ceiling_of_targets() -> None:
+    """The high threshold of a resource that is looked at; none where there is no threshold."""
+    assert ceiling_of([CPU, MEMORY], utilization(), FRESH, {"cpu": 80}).tolist() == [0.8, np.inf]
+    assert ceiling_of([CPU], utilization(), FRESH, {"cpu": 20}, True).tolist() == pytest.approx([0.7])
+
+
+NAMES = ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("rounds_over", "seen", "found"),
+    [
+        pytest.param(1, "xx", "xx", id="at once"),
+        pytest.param(2, "xxxx", "..xx", id="from the third round on"),
+        pytest.param(2, "xx.xxx", ".....x", id="a quiet round begins anew"),
+        pytest.param(2, "......", "......", id="never over"),
+    ],
+)
+def test_rounds_in_a_row(rounds_over: int, seen: str, found: str) -> None:
+    """Of two machines, the other is always over and has a count of its own."""
+    rounds = Rounds(condition_of(Rebalancing(rounds_over=rounds_over, over_s=600.0), 60.0))
+    answers = [
+        rounds.sources(NAMES, np.array([mark == "x", True]), 1_000.0 + 60 * n).tolist() for n, mark in enumerate(seen)
+    ]
+    assert "".join("x" if first else "." for first, _ in answers) == found
+    assert [second for _, second in answers][:rounds_over] == [rounds_over == 1] * rounds_over
+
+
+def test_rounds_far_apart_are_still_in_a_row() -> None:
+    """The count outlives two rounds however long they are, and a machine that is silent for longer begins anew."""
+    for pause_s, expected in ((3_600.0, True), (10_000.0, False)):
+        rounds = Rounds(condition_of(Rebalancing(rounds_over=2), 3_600.0))
+        over = np.array([True, False])
+        answers = [rounds.sources(NAMES, over, 1e6 + pause_s * n)[0] for n in range(3)]
+        assert answers[-1] == expected

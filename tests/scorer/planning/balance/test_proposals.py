@@ -19,7 +19,6 @@ PROPOSAL = MoveProposal(
 
 
 def changed(**fields: Any) -> bytes:
-    """The proposal with other fields, as a message."""
     return write_proposal(msgspec.structs.replace(PROPOSAL, **fields))
 
 

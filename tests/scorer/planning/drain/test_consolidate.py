@@ -27,12 +27,10 @@ from tests.scorer.fleets import fleet, machine
 
 
 def emptied(of: FleetState, count: int, profile: str = "windward", **how: Any) -> Consolidated:
-    """What a consolidation would do."""
     return consolidate(count, of.inputs(load_profiles().choose(profile)), **how)
 
 
 def names(found: Consolidated) -> list[str]:
-    """The machines that would be empty."""
     return [one.machine for one in found.machines]
 
 
@@ -89,7 +87,6 @@ def test_the_cheapest_first() -> None:
     ],
 )
 def test_what_is_left_as_it_is(of: FleetState, how: dict[str, Any], expected: list[str]) -> None:
-    """All of a machine's instances move, or none."""
     found = emptied(of, 1, **how)
     assert names(found) == expected
     assert len(found.drained.moves) == sum(one.instances for one in found.machines)

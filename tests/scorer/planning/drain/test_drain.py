@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -14,7 +14,9 @@ from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Moving, copy_with
 from scorer.ledger.view.overlay import Overlay
-from scorer.placement.choosing.trial import moved_to
+from scorer.placement.choosing.trial import Trial, moved_to
+from scorer.planning.anew import place_anew
+from scorer.planning.drain.as_result import drain_result
 from scorer.planning.drain.drain import Drained, drain, with_cordon
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -28,7 +30,6 @@ IDLE = {"cpu": {"mean": 1, "std": 0.2}, "memory": 5}
 
 
 def drained(of: FleetState, *machines: str, profile: str = "windward", **how: Any) -> Drained:
-    """What a drain of these machines would do."""
     return drain(machines or ("gone",), of.inputs(load_profiles().choose(profile)), **how)
 
 
@@ -40,7 +41,6 @@ def small(*instances: dict[str, Any], **more: Any) -> FleetState:
 
 
 def where(found: Drained) -> dict[str, str | None]:
-    """The target of each instance."""
     return {one.instance.id: one.target for one in found.found}
 
 
@@ -64,7 +64,6 @@ def test_nothing_goes_from_one_drained_machine_to_another(profile: str, alike: b
 
 
 def test_a_profile_without_the_filter_gets_it() -> None:
-    """A drain depends on it."""
     found = with_cordon(Profile("bare"))
     assert [each.filter.name for each in found.filters] == ["cordon"]
     assert with_cordon(found) is found
@@ -265,3 +264,76 @@ def test_a_drain_upholds_every_filter(data: st.DataObject) -> None:
         for one in machines:
             assert held[one["name"]] <= max(one["capacity"]["cpu"], started[one["name"]]) + 1e-9
     assert all(one.why for one in found.blocked)
+
+
+class Loss(NamedTuple):
+    """How many were placed, and the ids of the others."""
+
+    placed: int
+    homeless: tuple[str, ...]
+
+
+def lost(*instances: dict[str, Any], left: int = 2, profile: str = "kubernetes") -> tuple[Loss, Trial]:
+    """Zone a is lost, with these instances; so many machines of 8 cores are left."""
+    of = fleet(
+        machine("gone", 32, 1000, usage={"cpu": 9, "memory": 50}, labels={"zone": "a"}),
+        *(machine(f"b{n}", 8, 100, usage={"cpu": 1, "memory": 5}, labels={"zone": "b"}) for n in range(left)),
+        instances=[{"machine": "gone", "memory": 1, **one} for one in instances],
+    )
+    trial = Trial(of.inputs(load_profiles().choose(profile)))
+    found = place_anew(of.ledger.on_machine("gone"), trial, gone=True, left="zone!=a")
+    homeless = tuple(one.instance.id for one in found if one.target is None)
+    return Loss(len(found) - len(homeless), homeless), trial
+
+
+@pytest.mark.parametrize("profile", ["kubernetes", "windward", "seed"])
+def test_instances_are_placed_on_those_that_are_left(profile: str) -> None:
+    """Alike ones and others; each sees those before it."""
+    found, trial = lost({"id": "a", "cpu": 3}, {"id": "b", "cpu": 3}, {"id": "c", "cpu": 2}, profile=profile)
+    assert (found.placed, found.homeless) == (3, ())
+    assert {name: len(trial.overlay.held_on(name)) for name in ("b0", "b1", "gone")} == {"b0": 2, "b1": 1, "gone": 0}
+
+
+def test_the_largest_first_and_the_rest_is_homeless() -> None:
+    """Promises count: 16 cores are left for 18."""
+    found, _ = lost(*({"id": f"i{n}", "cpu": cpu} for n, cpu in enumerate([2, 8, 8])))
+    assert (found.placed, found.homeless) == (2, ("i0",))
+
+
+def test_ports_and_clusters_are_kept_apart() -> None:
+    """A port is free once on a machine, for alike instances as well."""
+    found, _ = lost(*({"id": f"i{n}", "cpu": 1, "ports": [7000]} for n in range(3)))
+    assert (found.placed, len(found.homeless)) == (2, 1)
+
+
+def test_a_machine_without_instances() -> None:
+    assert lost()[0].placed == 0
+
+
+def test_what_the_requests_said_is_upheld() -> None:
+    """Selector and anti-affinity are in the ledger; instances alike but for these are not placed as one."""
+    apart = {"labels": {"app": "x"}, "anti_affinity": [{"instances": {"app": "x"}}]}
+    found, _ = lost(
+        {"id": "free", "cpu": 1}, {"id": "bound", "cpu": 1, "selector": "zone=a"},
+        *({"id": f"i{n}", "cpu": 1, **apart} for n in range(3)),
+    )  # fmt: skip
+    assert found.placed == 3
+    assert sorted(found.homeless) == ["bound", "i2"]
+
+
+def test_each_line_says_what_it_asked_for() -> None:
+    """Amounts that were not given are left out; an instance that stays has no target and a reason."""
+    instances = [
+        {"id": "goes", "machine": "a", "cpu": 2, "placed_ago_s": 900},
+        {"id": "stays", "machine": "a", "cpu": 1, "memory": 5, "labels": {"movable": "false"}, "placed_ago_s": 900},
+    ]
+    of = fleet(*(machine(name, 8, 100, usage={"cpu": 1, "memory": 1}) for name in "ab"), instances=instances)
+    inputs = of.inputs(load_profiles().choose())
+    found = drain_result(drain(["a"], inputs), inputs)
+    assert (found.drained, found.profile, found.machines, found.instances) == (["a"], "windward", 2, 2)
+    assert [(one.id, one.target, one.amounts, one.reason) for one in found.moves] == [("goes", "b", {"cpu": 2.0}, "")]
+    assert [(one.id, one.target, one.amounts) for one in found.blocked] == [
+        ("stays", None, {"cpu": 1.0, "memory": 5.0})
+    ]
+    assert "movable=false" in found.blocked[0].reason
+    assert (found.cordoned, found.emptying) == (False, None)

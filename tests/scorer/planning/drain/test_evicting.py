@@ -83,7 +83,6 @@ def test_old_data_advises_nothing() -> None:
 
 
 def test_a_profile_with_one_sum_has_no_advice() -> None:
-    """It is told apart from nothing to do."""
     offline = fleet(machine("m"))
     plain = parse_profile('[[filters]]\nuse = "fits"', "plain")
     assert evicting(offline.inputs(plain)) is None

@@ -51,13 +51,11 @@ KUBERNETES = load_profiles().choose("kubernetes")
 
 
 def rows(*kinds: str) -> list[Any]:
-    """The rows of these kinds that are covered."""
     covered = (case for case in FILE["cases"] if case["name"] not in NOT_COVERED)
     return [pytest.param(case, id=case["name"]) for case in covered if case["kind"] in kinds]
 
 
 def renamed(amounts: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Amounts by the product's names of resources."""
     return None if amounts is None else {NAMES.get(name, name): amounts[name] for name in amounts}
 
 
@@ -108,7 +106,6 @@ def read_pool(fleet: FleetState, settings: Rebalancing, inputs: Mapping[str, Any
 
 
 def balance(inputs: Mapping[str, Any]) -> list[Eviction]:
-    """What leaves the machines of a row."""
     params = inputs["params"]
     thresholds = {
         name: renamed(params[f"{name}_thresholds_percent"]) or {} for name in ("low", "high", "prod_low", "prod_high")
@@ -206,7 +203,6 @@ def test_the_state_of_one_machine(case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", rows("filter_nodes"))
 def test_the_machines_of_a_pool(case: dict[str, Any]) -> None:
-    """By a selector over labels."""
     fleet = read_fleet([{"name": m["name"], "labels": m["labels"]} for m in case["inputs"]["machines"]])
     wanted = ",".join(f"{key}={value}" for key, value in case["inputs"]["match_labels"].items())
     request = read_request({"selector": wanted})
@@ -281,7 +277,6 @@ def test_the_order_of_pods_that_differ_in_what_is_here() -> None:
 
 @pytest.mark.parametrize("case", rows("no_targets"))
 def test_without_a_target_nothing_is_looked_at(case: dict[str, Any]) -> None:
-    """No instance is asked whether it fits."""
     assert case["inputs"]["target_machines"] == []
     asked: list[int] = []
     one = np.zeros(1, np.int64)
@@ -295,7 +290,6 @@ def test_without_a_target_nothing_is_looked_at(case: dict[str, Any]) -> None:
 
 
 def test_every_row_is_run_or_listed() -> None:
-    """No kind of row is left out unsaid."""
     run = {
         "balance", "eviction_reason", "anomaly_detection", "anomaly_sequence", "filter_nodes", "sort_nodes",
         "node_usage_score", "sort_pods", "eviction_order", "no_targets",

@@ -36,13 +36,11 @@ def two(**more: Any) -> FleetState:
 
 
 def found(of: FleetState, *wanted: dict[str, Any], profile: str = "windward", **how: Any) -> Wanted:
-    """The plan."""
     requests = [read_request(one) for one in wanted]
     return compare(requests, of.inputs(load_profiles().choose(profile)), **how)
 
 
 def brief(plan: Wanted) -> list[tuple[str, str, str | None, str]]:
-    """Each step in short."""
     return [(one.action, one.id, one.target, one.why) for one in plan.steps]
 
 
@@ -86,7 +84,6 @@ SAME: dict[str, Any] = {"id": "i", "cpu": 2, "memory": 1, "labels": {"app": "x"}
     ],
 )  # fmt: skip
 def test_an_instance_that_is_there(change: dict[str, Any], step: tuple[str, str, str] | None) -> None:
-    """What becomes of it, and in which words."""
     plan = found(two(), SAME | change)
     assert brief(plan) == ([] if step is None else [(step[0], "i", step[1], step[2])])
     assert plan.same == (step is None)
@@ -153,7 +150,6 @@ def test_a_new_one_on_a_machine_that_takes_none(named: str, why: str) -> None:
 
 
 def test_a_reservation_is_as_wanted_or_refused() -> None:
-    """It is confirmed before it is changed."""
     of = fleet(machine("a", 8, 100, usage=IDLE), instances=[SAME | {"machine": "a", "state": "reserved"}])
     assert found(of, SAME).same == 1
     assert brief(found(of, SAME | {"cpu": 3})) == [
@@ -259,7 +255,6 @@ def test_a_master_that_leaves_counts_until_it_is_gone() -> None:
 
 
 def test_releases_come_last_where_that_is_asked_for() -> None:
-    """What needs their room is refused then."""
     of = fleet(machine("a", 8, 100, usage=IDLE), instances=[{"id": "old", "machine": "a", "cpu": 6, "memory": 1}])
     for cpu, order in ((1, ["place", "release"]), (4, ["refuse", "release"])):
         plan = found(of, {"id": "new", "cpu": cpu, "memory": 1}, prune=True, release_last=True)

@@ -59,7 +59,6 @@ def test_time_is_measured_to_the_windows_end_and_never_to_now() -> None:
 
 @pytest.mark.parametrize("state", [{"state": "reserved"}, {"started": False}])
 def test_an_instance_not_confirmed_started_counts_in_full(state: dict[str, Any]) -> None:
-    """A reservation is full credit however old it is."""
     assert credit("window", placed_ago_s=3000, **state) == 4.0
 
 

@@ -116,7 +116,6 @@ def test_a_percentile_and_a_maximum_lose_all_while_they_show_it() -> None:
 
 
 def test_an_explicit_expected_usage_is_what_is_taken_out() -> None:
-    """As it was credited, so it is debited."""
     host = machine("m", usage={"cpu": 8, "memory": 0})
     left = {"id": "i", "machine": "m", "cpu": 4, "expected": {"cpu": 1}, "placed_ago_s": 7200}
     assert see(fleet(host, leavers=[left], **HOUR), None, MODEL).mean[0, 0] == pytest.approx(7.0)

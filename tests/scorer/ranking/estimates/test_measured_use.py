@@ -47,7 +47,6 @@ DAY_S = 86_400.0
 def measured(
     kinds: list[str], use: Floats, rows: Floats, *, cores: float | Floats = 4.0, seconds: float = 3600.0
 ) -> MeasuredInstances:
-    """Return instances that are measured on cpu alone."""
     cpu = np.full((R, use.size), np.nan)
     cpu[CPU] = use
     return MeasuredInstances(
@@ -70,7 +69,6 @@ def made_up(seed: int, machines: int = 60, each: int = 12) -> tuple[list[str], F
 
 
 def learned_means(uses: Uses) -> dict[str, float]:
-    """Return by group the mean that is published."""
     return {group: one.mean for group, one in expected(uses, "cpu")[0].items()}
 
 
@@ -218,7 +216,6 @@ def test_it_goes_on_after_what_was_kept(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("instances", [0, 5, 19])
 def test_too_few_instances_teach_nothing(instances: int) -> None:
-    """Of any resource."""
     uses = added({}, measured(["a"] * instances, np.full(instances, 0.5), np.arange(instances)), ["a"], 0.0)
     assert expected(uses, "cpu") == ({}, math.inf)
 
@@ -304,7 +301,6 @@ def test_the_deviation_of_a_newcomer() -> None:
 
 @given(st.floats(0, 1e6, allow_subnormal=False))
 def test_one_size_is_in_the_octave_of_the_column(cores: float) -> None:
-    """Whichever of the two is asked."""
     assert octave_of(cores) == octaves_of(np.array([cores]))[0]
 
 

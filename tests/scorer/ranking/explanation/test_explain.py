@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from schemas.resources import RESOURCES
+from schemas.rpc.results import Refusal
 from scorer.commands.shared.in_words import answer_of
 from scorer.ranking.explanation import explain
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from tests.scorer.fleets import fleet, machine, request
-from tests.scorer.ranking.rankings import PROFILES, mixed, ranked
+from tests.scorer.fleets import PROFILES, fleet, machine, mixed, ranked, request
 
 
 def test_an_answer_for_another_machine_warns_of_that_one() -> None:
@@ -102,3 +102,22 @@ def test_a_score_used_twice_is_told_twice() -> None:
         "target_load_packing 2": 40,
     }
     assert [score["value"] for score in told["b"].values()] == [None, None]
+
+
+def test_no_machine_fits_is_an_answer_in_one_line() -> None:
+    """The reason line counts each refused machine once, for the first filter that refused it."""
+    found = ranked(mixed())
+    assert found.chosen is None
+    assert explain.summary(found) == "0/5 feasible: 3 cpu over threshold, 2 stale"
+    answer = explain.answer(found)
+    assert answer.machine is None
+    assert answer.candidates == []
+    assert answer.refusals == [
+        Refusal(filter="usage_threshold", reason="cpu over threshold", machines=3),
+        Refusal(filter="fresh", reason="stale", machines=2),
+    ]
+
+
+def test_a_request_larger_than_any_machine_says_so() -> None:
+    """More than any machine has is told from full machines."""
+    assert explain.summary(ranked(mixed(), cpu=1000)) == "0/5 feasible: 3 cpu larger than the machine, 2 stale"

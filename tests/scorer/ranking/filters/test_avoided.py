@@ -168,7 +168,6 @@ STEPS = st.lists(
 
 
 def brief(*several: Avoiders) -> set[Any]:
-    """Return the rules that there are."""
     return {one for each in several for of in each._found.values() for one in of}
 
 

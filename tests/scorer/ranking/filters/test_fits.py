@@ -1,14 +1,19 @@
-"""The filter `fits`: who passes, who does not, and what is said of it."""
+"""The filter `fits`: who passes, what is said of it, and the ratio: how far promises may go beyond what is there."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from scorer.ranking.filters.fits import Fits
+from schemas.messages.operator import InvalidOperatorFacts, OperatorFacts, effective, read_operator_facts
+from scorer.placement.offers.offer import limits
+from scorer.ranking.filters.fits import Fits, RatioWhere
+from scorer.ranking.scores.global_variance import GlobalVariance
 from tests.rows import each_row
-from tests.scorer.fleets import BUSY, IDLE, machine, passes, why
+from tests.scorer.fleets import BUSY, IDLE, allowed, fleet, machine, passes, ranked, request, scores, see, told, why
 
 
 @each_row(
@@ -65,3 +70,90 @@ def test_fits_says_what_is_short() -> None:
     """Too large for the machine, too full, unknown: each in its own words."""
     reasons = why(Fits(), machine("small", 1, usage=IDLE), machine("full", usage=BUSY), machine("dark"), cpu=2)
     assert reasons == ["cpu larger than the machine", "cpu too full", "cpu usage unknown"]
+
+
+LIGHT = {"cpu": 1, "memory": 0}
+DENSE = {"pool": "dense"}
+TWO = RatioWhere("pool=dense", {"cpu": 2.0})
+
+
+def fits(plugin: Fits, cpu: float, promised: float, used: float = 1.0, **of: Any) -> bool:
+    """Say whether an instance fits on a machine of 10 cores, with so much promised and used."""
+    host = machine("m", usage={"cpu": used, "memory": 0}, **of)
+    there = [{"id": "i", "machine": "m", "cpu": promised, "placed_ago_s": 9000}]
+    return allowed(plugin, fleet(host, instances=there), request(cpu=cpu))["m"]
+
+
+@each_row(
+    ("what", "plugin", "of", "most"),
+    [
+        ("no ratio", Fits(), {}, 10.0),
+        ("the profile's", Fits(ratio={"cpu": 1.5}), {}, 15.0),
+        ("below 1", Fits(ratio={"cpu": 0.5}), {}, 5.0),
+        ("another resource's", Fits(ratio={"memory": 2.0}), {}, 10.0),
+        ("by label", Fits(ratio={"cpu": 1.5}, ratio_where=(TWO,)), {"labels": DENSE}, 20.0),
+        ("by another label", Fits(ratio={"cpu": 1.5}, ratio_where=(TWO,)), {"labels": {"pool": "db"}}, 15.0),
+        (
+            "the operator's wins",
+            Fits(ratio_where=(TWO,)),
+            {"labels": {"pool": "dense"}, "operator": {"ratio": {"cpu": 3}}},
+            30.0,
+        ),
+        ("with a share", Fits(), {"operator": {"share": {"cpu": 0.5}, "ratio": {"cpu": 2}}}, 10.0),
+    ],
+)
+def test_promises_go_to_allocatable_times_the_ratio(what: str, plugin: Fits, of: dict[str, Any], most: float) -> None:
+    """Exactly so far, in the filter as in the limit that the ledger upholds."""
+    assert fits(plugin, most - 4, 4, **of), what
+    assert not fits(plugin, most - 4 + 0.001, 4, **of), what
+    if not plugin.ratio_where:
+        profile = {"filters": [{"use": "fits", **({"ratio": plugin.ratio} if plugin.ratio else {})}]}
+        offline = fleet(machine("m", usage=LIGHT, **of))
+        ((limit, *_),) = limits(ranked(offline, profile, request(cpu=1)), [0], request(cpu=1))
+        assert limit.most == pytest.approx(most)
+        compared = told(offline, profile, request(cpu=1))["m"]["filters"][0]["compared"]
+        assert compared["limit"]["cpu"] == pytest.approx(most)
+
+
+def test_the_limit_by_label_is_the_filters() -> None:
+    offline = fleet(machine("m", usage=LIGHT, labels={"pool": "dense"}), machine("n", usage=LIGHT))
+    (limit,) = Fits(ratio_where=(TWO,)).limit(request(cpu=1), see(offline, request(cpu=1)))
+    assert list(limit.most) == [20.0, 10.0]  # type: ignore[arg-type]
+
+
+def test_the_load_is_not_moved_by_the_ratio() -> None:
+    """Utilization is of allocatable: a score of load says the same, and a ratio below 1 does not shrink the machine."""
+    plain, ratio = (fleet(machine("m", usage={"cpu": 5, "memory": 0}, operator=o)) for o in ({}, {"ratio": {"cpu": 2}}))
+    assert scores(GlobalVariance(), plain, request(cpu=1)) == scores(GlobalVariance(), ratio, request(cpu=1))
+    assert fits(Fits(ratio={"cpu": 0.5}), 1, 1, used=8.0)
+    assert not fits(Fits(ratio={"cpu": 0.5}), 3, 1, used=8.0)
+
+
+@given(ratio=st.floats(0.1, 5), promised=st.floats(0, 20), asked=st.floats(0.01, 20))
+def test_a_larger_ratio_never_refuses_more(ratio: float, promised: float, asked: float) -> None:
+    """What fits under a ratio fits under a larger one."""
+    if fits(Fits(ratio={"cpu": ratio}), asked, promised):
+        assert fits(Fits(ratio={"cpu": min(ratio * 1.5, 100.0)}), asked, promised)
+
+
+@pytest.mark.parametrize(
+    "given_",
+    [
+        {"ratio": {"cpu": 0}},
+        {"ratio": {"gpu": 2.0}},
+        {"ratio": {"cpu": 101}},
+        {"ratio_where": (RatioWhere("a in (", {}),)},
+    ],
+)
+def test_a_ratio_out_of_range_is_refused(given_: dict[str, Any]) -> None:
+    """By name, in a profile as in an operator's entry."""
+    with pytest.raises(ValueError, match=next(iter(given_))):
+        Fits(**given_)
+    if "ratio" in given_:
+        with pytest.raises(InvalidOperatorFacts, match="ratio"):
+            read_operator_facts(given_)
+
+
+def test_a_machines_ratio_is_laid_over_that_of_all() -> None:
+    said = {"*": OperatorFacts(ratio={"cpu": 2.0, "memory": 1.2}), "m": OperatorFacts(ratio={"cpu": 1.0})}
+    assert effective(said, "m").ratio == {"cpu": 1.0, "memory": 1.2}

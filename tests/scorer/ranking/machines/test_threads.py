@@ -153,7 +153,6 @@ class Log:
         self._records.append(record)
 
     def ask(self, commands: Sequence[Any]) -> list[Any]:
-        """Return the commands as their answers."""
         return list(commands)
 
     def log_reads(self, change: int, most: int = 2000) -> list[Any]:
@@ -169,15 +168,12 @@ class Log:
         return True
 
     def pages(self) -> Iterator[list[Instance]]:
-        """Yield no instance."""
         return iter(())
 
     def leavers(self) -> list[Instance]:
-        """Return none."""
         return []
 
     def machine_versions(self) -> dict[str, int]:
-        """Return none."""
         return {}
 
 
@@ -189,7 +185,6 @@ class Flushes:
         self._turn, self._facts, self._snapshot = 0, dict[str, Any](), None
 
     def refresh(self, _: object = ()) -> Snapshot:
-        """Return the next snapshot."""
         self._turn += 1
         found = build_snapshot([next(self._tables)], self._facts, self._facts, previous=self._snapshot)
         learned = Learned(version=2, factors={"cpu": 0.25 + 0.25 * (self._turn // 7 % 3)})

@@ -11,7 +11,7 @@ from scorer.ranking.profiles.catalogue import built_in_profiles, load_profiles
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.scores.global_variance import GlobalVariance
 from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
-from tests.scorer.ranking.profile_text import GOOD
+from tests.scorer.ranking.profiles.test_profile_file import GOOD
 
 
 def test_the_built_in_profiles() -> None:

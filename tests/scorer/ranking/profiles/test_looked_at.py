@@ -42,7 +42,6 @@ def bare(*filters: str) -> Profile:
 
 
 def small(profile: Profile) -> Scorer:
-    """Return a scorer that has the profile."""
     scorer = Scorer()
     current = scorer.service.current
     by_name = {**current.profiles.by_name, "bare": profile}
@@ -115,7 +114,6 @@ def test_the_profiles_here_look_at_all_demands() -> None:
 
 
 def test_a_filter_of_another_package_may_look_at_it() -> None:
-    """It says so, as the built-in one does."""
 
     @dataclasses.dataclass(frozen=True)
     class OwnPorts:
@@ -141,7 +139,6 @@ def test_the_command_tells_what_is_not_looked_at(tmp_path: Path, capsys: pytest.
 
 
 def test_the_command_rank_refuses_it_too(tmp_path: Path) -> None:
-    """On a file of machines."""
     assert of_file({"cpu": 1, "profile": "bare"}, tmp_path) == 0
     with pytest.raises(SettingsError, match="ports: profile 'bare' has no filter 'ports'"):
         of_file({"cpu": 1, "profile": "bare", "ports": [80]}, tmp_path)

@@ -17,7 +17,6 @@ _LENGTHS = tuple(f"{name}_lengths" for name, _ in _COLUMNS)
 
 
 def write(parts: Sequence[Sequence[Found]], file: Path = FILE) -> None:
-    """Write the rankings of all parts."""
     every = [found for part in parts for found in part]
     columns = [np.array([len(part) for part in parts], "<u4")]
     columns += [np.array([len(getattr(found, name)) for found in every], "u1") for name, _ in _COLUMNS]
@@ -29,7 +28,6 @@ def write(parts: Sequence[Sequence[Found]], file: Path = FILE) -> None:
 
 
 def read(file: Path = FILE) -> list[list[Found]]:
-    """Return the rankings of all parts."""
     raw = lzma.decompress(file.read_bytes())
     kinds = ["<u4", *["u1"] * len(_COLUMNS), *(kind for _, kind in _COLUMNS), "<f4"]
     sizes, at = np.frombuffer(raw, "<u4", len(kinds)), 4 * len(kinds)

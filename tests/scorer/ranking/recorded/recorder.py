@@ -25,7 +25,7 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
-from tests.scorer.ranking.recorded.adapter import first_refusals, tables_of
+from scorer.ranking.tables import Tables
 from tests.scorer.ranking.recorded.worlds import profiles, requests, without_id, world
 
 RAW_EVERY = 4
@@ -81,7 +81,7 @@ def made(part: Part) -> Iterator[Found]:
 def _of_profile(part: Part, fleet: FleetState, profile: Profile, name: str) -> Iterator[Found]:
     dice = random.Random(f"{part.seed} {name}")
     ledger = deepcopy(fleet.ledger)
-    inputs = RankingInputs(fleet.snapshot, ledger, profile, fleet.now_s, **tables_of())
+    inputs = RankingInputs(fleet.snapshot, ledger, profile, fleet.now_s, Tables())
     if dice.random() < 0.1:
         inputs = replace(inputs, now_s=inputs.now_s + 5_000.0)  # all data is stale
     asking, placed = requests(dice, fleet.snapshot.names), list[Instance]()
@@ -135,6 +135,11 @@ def _found(ranking: Ranking, number: int) -> Found:
 
 
 def digest(*of: object) -> bytes:
-    """Return eight bytes of some values."""
     text = repr([sorted(one.items()) if isinstance(one, Counter) else one for one in of])
     return blake2b(text.encode(), digest_size=8).digest()
+
+
+def first_refusals(ranking: Ranking) -> list[str]:
+    """Return by machine the first filter that refuses it and why; "" where none does."""
+    found = (ranking.verdict_of(row) for row in range(len(ranking.machines)))
+    return ["" if why is None else f"{why[0].filter.name}: {why[1]}" for why in found]

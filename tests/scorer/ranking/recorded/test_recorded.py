@@ -70,11 +70,9 @@ def test_what_is_made_from_rankings_is_as_recorded() -> None:
 
 @pytest.mark.slow
 def test_all_rankings_are_as_recorded() -> None:
-    """The same of all worlds."""
     assert check(recorder, FILE, range(len(recorder.PARTS))) == dict.fromkeys(NAMED_OTHERWISE, "first refusals")
 
 
 @pytest.mark.slow
 def test_all_that_is_made_from_rankings_is_as_recorded() -> None:
-    """The same of all worlds."""
     assert check(wider, WIDER, range(len(wider.PARTS))).keys() == {ONE_TOO_FEW}

@@ -16,6 +16,8 @@ import numpy as np
 
 from schemas.rpc.request import Request
 from scorer.commands.shared.fleet_file import FleetState
+from scorer.kubernetes.extender.extender import profile_for
+from scorer.kubernetes.extender.verbs import kept, scored
 from scorer.placement.choosing.plan import plan
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.advice import advice
@@ -26,8 +28,8 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from tests.scorer.ranking.recorded.adapter import extended, first_refusals, kept, scored, tables_of
-from tests.scorer.ranking.recorded.recorder import BEST, Found, digest
+from scorer.ranking.tables import Tables
+from tests.scorer.ranking.recorded.recorder import BEST, Found, digest, first_refusals
 from tests.scorer.ranking.recorded.worlds import (
     TEXTS,
     USUAL,
@@ -106,13 +108,13 @@ def made(part: Part) -> Iterator[Found]:
 
 def _of_profile(part: Part, fleet: FleetState, profile: Profile, name: str) -> Iterator[Found]:
     dice = random.Random(f"wider {part.seed} {name}")
-    inputs = RankingInputs(fleet.snapshot, fleet.ledger, profile, fleet.now_s + part.later_s, **tables_of())
+    inputs = RankingInputs(fleet.snapshot, fleet.ledger, profile, fleet.now_s + part.later_s, Tables())
     asking = map(_alone, requests(dice, fleet.snapshot.names))
     for _ in range(part.asked):
         yield _ranked(next(asking), inputs)
     asked = next(asking)
     for mode in ("score", "filter", "bind"):
-        yield _extended(asked, inputs.by(extended(profile, mode)), dice)
+        yield _extended(asked, inputs.by(profile_for(profile, mode)), dice)
     index = fleet.snapshot.roster.index
     kinds = [without_id(next(asking)) for _ in range(3)]
     batch = plan([kinds[0]] * 12 + kinds[1:] * 4, inputs)
@@ -124,7 +126,7 @@ def _of_profile(part: Part, fleet: FleetState, profile: Profile, name: str) -> I
     advised = advice(inputs)
     moves = [(one.id, step.source, step.target) for one, step in zip(advised.instances, advised.steps, strict=True)]
     yield _places([each for _, *ends in moves[:60] for each in ends], [one for one, *_ in moves])
-    found = room(kinds[0], Trial(replace(inputs, **tables_of())))
+    found = room(kinds[0], Trial(replace(inputs, tables=Tables())))
     yield _places(found.copies[:200].tolist(), [(one.filter, one.reason, one.machines) for one in found.limits])
 
 
@@ -156,5 +158,4 @@ def _extended(asked: Request, inputs: RankingInputs, dice: random.Random) -> Fou
 
 
 def _places(rows: list[int], words: object) -> Found:
-    """Return machines that must be the same."""
     return Found(tuple(rows), tuple(map(float, rows)), digest(words), (), np.inf)

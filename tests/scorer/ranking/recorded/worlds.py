@@ -273,5 +273,4 @@ def requests(dice: random.Random, names: tuple[str, ...]) -> Iterator[Request]:
 
 
 def without_id(request: Request) -> Request:
-    """Return the request without its id."""
     return msgspec.structs.replace(request, id="")

@@ -1,4 +1,4 @@
-"""Expected overload against its formula, reckoned with scipy one machine at a time."""
+"""Expected overload against its formula, reckoned with scipy one machine at a time; its normal tails."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
+from scorer.ranking.formulas.overload import expected_excess, upper_tail
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
@@ -33,7 +34,6 @@ def overload(mean: float, variance: float, limit: float = 0.9) -> float:
 
 
 def growth(load: float, std: float, added: float, **how: float) -> float:
-    """Return by how much the overload grows."""
     before = std**2 + how.get("floor", 0.05) ** 2
     after = before + (how.get("variation", 1.0) * added) ** 2
     limit = how.get("limit", 0.9)
@@ -112,7 +112,6 @@ def test_the_variation_may_be_of_what_is_requested(what: str, asked: Request, ba
 
 
 def test_a_machine_without_data_scores_0_and_a_resource_without_data_counts_nothing() -> None:
-    """What is not known does not look good."""
     offline = fleet(machine("blind"), machine("m", usage={"cpu": 2}), machine("same", usage={"cpu": 2, "memory": 20}))
     found = scores(ExpectedOverload(weights={"cpu": 1.0, "memory": 1.0}), offline, request(cpu=1))
     assert found["blind"] == 0.0
@@ -198,6 +197,31 @@ def test_a_setting_at_its_bound_still_gives_a_number(how: dict[str, float]) -> N
     ],
 )
 def test_settings_out_of_range_are_refused(how: dict[str, Any]) -> None:
-    """The message names the setting."""
     with pytest.raises(ValueError, match=next(iter(how))):
         ExpectedOverload(**how)
+
+
+Z = np.concatenate([np.linspace(-12, 12, 2401), np.geomspace(12, 37, 200)])
+
+
+def test_the_upper_tail_is_right() -> None:
+    np.testing.assert_allclose(upper_tail(Z), scipy.special.ndtr(-Z), atol=4e-6)
+
+
+def test_the_expected_excess_is_right_far_out_and_falls() -> None:
+    """Its derivative is minus the upper tail: checked by differences near the mean, and far out by its ratio."""
+    excess, step = expected_excess(Z), 1e-4
+    assert (np.diff(excess) <= 0).all()
+    assert (excess >= 0).all()
+    near = Z[np.abs(Z) < 3]
+    slope = (expected_excess(near + step) - expected_excess(near - step)) / (2 * step)
+    np.testing.assert_allclose(-slope, scipy.special.ndtr(-near), atol=1e-4)
+    far = Z[Z > 15]
+    tail = scipy.special.ndtr(-far)
+    np.testing.assert_allclose(expected_excess(far), tail / far * (1 - 2 / far**2), rtol=1e-3)
+
+
+def test_what_is_not_known_stays_unknown() -> None:
+    """NaN in, NaN out; infinities give the limits."""
+    assert np.isnan(expected_excess(np.array([np.nan]))).all()
+    assert expected_excess(np.array([np.inf])).tolist() == [0.0]

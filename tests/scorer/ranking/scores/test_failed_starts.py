@@ -12,8 +12,7 @@ from scorer.ledger.view.view import HALF_LIFE_S, LedgerView, instance_of
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.scores.failed_starts import FailedStarts
 from tests.rows import each_row
-from tests.scorer.fleets import fleet, machine, request, scores
-from tests.scorer.ranking.rankings import ranked
+from tests.scorer.fleets import fleet, machine, ranked, request, scores
 from tests.scorer.rpc.test_results import Scorer
 
 PROFILES = load_profiles().by_name
@@ -21,7 +20,6 @@ IDLE = {"cpu": 0.1, "memory": 1}
 
 
 def failed(on: str, ago_s: float = 0.0) -> dict[str, Any]:
-    """Return a leaver whose start failed."""
     return {"machine": on, "failed": True, "ended_ago_s": ago_s, "started": False}
 
 

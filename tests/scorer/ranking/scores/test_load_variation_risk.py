@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
 from tests.rows import each_row
-from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores
-from tests.scorer.metrics import usage
+from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores, trimaran_usage
 
 TABLE = "trimaran_load_variation_risk_balancing"
 
@@ -55,7 +54,7 @@ def test_a_machine_scores_as_in_the_peer(row: dict[str, Any]) -> None:
     inputs = row["inputs"]
     cpu = inputs["machine"]["allocatable"]["cpu_millicores"] / 1000
     memory = inputs["machine"]["allocatable"]["memory_bytes"]
-    offline = fleet(machine(cpu=cpu, memory=memory, usage=usage(inputs["metrics"], cpu=cpu, memory=memory)))
+    offline = fleet(machine(cpu=cpu, memory=memory, usage=trimaran_usage(inputs["metrics"], cpu=cpu, memory=memory)))
     score = {
         "use": "load_variation_risk",
         "margin": inputs["params"]["safe_variance_margin"],

@@ -12,8 +12,7 @@ import scipy
 from scorer.ranking.profiles.profile import LoadModel
 from scorer.ranking.scores.low_risk_overcommitment import LowRiskOvercommitment
 from tests.rows import each_row
-from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores
-from tests.scorer.metrics import usage
+from tests.scorer.fleets import by_name, cases, fleet, machine, raw_scores, request, score_told, scores, trimaran_usage
 
 DIFFERENT = {
     "KEP 357 example 1: node II": "predates the peer's conditioning on the limit: its text says .783, its code .338"
@@ -42,7 +41,7 @@ def risk_of(row: dict[str, Any], weight: float | None = None) -> float:
     capacity = inputs["capacity"] / unit
     there, asked = parts(inputs, unit)
     mine = [metric for metric in inputs["metrics"] if metric["type"].lower() == name]
-    one = machine("n", None, None, capacity={name: capacity}, usage=usage(mine, **{name: capacity}))
+    one = machine("n", None, None, capacity={name: capacity}, usage=trimaran_usage(mine, **{name: capacity}))
     score = {
         "use": "low_risk_overcommitment",
         "smoothing_window": inputs["params"]["smoothing_window_size"],
@@ -83,7 +82,7 @@ def test_low_risk_overcommitment_as_trimaran(row: dict[str, Any]) -> None:
         }
 
     offline = fleet(
-        machine("n", cpu, memory, usage=usage(inputs["metrics"], cpu=cpu, memory=memory)),
+        machine("n", cpu, memory, usage=trimaran_usage(inputs["metrics"], cpu=cpu, memory=memory)),
         instances=[
             {"id": f"i{number}", "machine": "n", **amounts(asks)}
             for number, asks in enumerate(inputs["pods_on_machine"])
@@ -185,6 +184,5 @@ def test_low_risk_on_narrow_fleets_is_that_of_the_exact_beta_distribution() -> N
     "settings", [{"smoothing_window": 0}, {"limit_weights": {"cpu": 2}}, {"limit_weights": {"gpu": 0.5}}]
 )
 def test_settings_of_low_risk_out_of_range_are_refused(settings: dict[str, Any]) -> None:
-    """The error names the setting."""
     with pytest.raises(ValueError, match=next(iter(settings))):
         LowRiskOvercommitment(**settings)

@@ -24,7 +24,6 @@ def answer(machines: int, **more: Any) -> PlaceResult:
 
 
 def size(found: PlaceResult) -> int:
-    """Return the bytes of a whole answer."""
     return len(msgspec.json.encode(found))
 
 
@@ -34,7 +33,6 @@ def lengths(log: DecisionLog) -> list[int]:
 
 
 def test_a_small_answer_is_kept_whole() -> None:
-    """Nothing is left out while it fits."""
     assert shortened(answer(2)) == msgspec.json.encode(answer(2))
 
 
@@ -46,7 +44,6 @@ def test_a_large_answer_keeps_the_chosen_machine() -> None:
 
 
 def test_no_entry_is_larger_than_the_limit() -> None:
-    """Whatever is in it."""
     placed = [
         Line(id=f"i{number}" * 50, machine="m", state="reserved", reserved_at=1.0, version=1)
         for number in range(10_000)

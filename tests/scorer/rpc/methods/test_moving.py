@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 
 from schemas.resources import RESOURCES
+from schemas.rpc.parameters import Update
+from schemas.rpc.request import InvalidRequest, Request
+from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Outcome, Transition
+from scorer.rpc.methods.changes import SIZES, changed
 from scorer.rpc.methods.errors import CallError
+from scorer.rpc.methods.parameters import read_params
 from scorer.rpc.methods.update import ATTEMPTS_MAX
 from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
@@ -31,7 +36,6 @@ def scorer_with(**request: Any) -> Scorer:
 
 
 def words(scorer: Scorer, method: str, **params: Any) -> str:
-    """Return what a query is refused for."""
     with pytest.raises((CallError, ValueError)) as refused:
         scorer.ask(method, **params)
     return str(refused.value)
@@ -56,7 +60,6 @@ def test_a_move_is_reserved_and_confirmed() -> None:
 
 
 def test_the_same_move_again_is_a_repeat_and_another_is_refused() -> None:
-    """The words say how to get on."""
     scorer = scorer_with()
     first = scorer.ask("update", id="a", machine="m1", move=True)
     for machine_name in ("m1", ""):
@@ -71,7 +74,6 @@ def test_the_same_move_again_is_a_repeat_and_another_is_refused() -> None:
 
 
 def test_the_confirmation_of_a_move_whose_instance_ended_says_so() -> None:
-    """It is not said to be where it was."""
     scorer = scorer_with()
     scorer.ask("update", id="a", machine="m1", move=True)
     scorer.ask("release", id="a")
@@ -90,7 +92,6 @@ def test_the_confirmation_of_a_move_whose_instance_ended_says_so() -> None:
 def test_what_another_scorer_changed_meanwhile_is_tried_again(
     step: str, params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The record is read again, a few times."""
     scorer = scorer_with()
     carry_out = getattr(Model, step)
     for refusals in (ATTEMPTS_MAX, 3):
@@ -234,7 +235,6 @@ def test_it_is_not_in_its_own_way() -> None:
 
 
 def test_a_confirmation_names_the_machine_with_the_move() -> None:
-    """The number alone says too little."""
     assert "give the machine" in words(scorer_with(), "confirm", id="a", move=3)
 
 
@@ -271,3 +271,50 @@ def test_the_first_of_a_group_may_leave_a_drained_machine(cordon: bool) -> None:
     assert scorer.ask("update", id="a", machine="m2", move=True)["moving"]["to"] == "m2"
     assert "not near" in words(scorer, "update", id="b", machine="m1", move=True)
     assert scorer.ask("update", id="b", machine="", move=True)["moving"]["to"] == "m2"
+
+
+REST = len(RESOURCES) - 2
+ONE = Instance(
+    id="a", machine="m", state="confirmed", amounts=(1.0, 2e9, *[None] * REST), limits=(2.0, -1.0, *[-1.0] * REST)
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "field", "value"),
+    [
+        pytest.param({}, "amounts", ONE.amounts, id="nothing"),
+        pytest.param({"cpu": "500m"}, "amounts", (0.5, 2e9, *[None] * REST), id="one amount"),
+        pytest.param({"limits": {}}, "limits", (), id="no limits"),
+        pytest.param({"maxmemory": "1K"}, "maxmemory", 1000.0, id="maxmemory"),
+        pytest.param({"labels": {}}, "labels", {}, id="labels"),
+        pytest.param({"selector": " "}, "rules.selector", " ", id="selector"),
+    ],
+)
+def test_what_is_given_changes(asked: dict[str, Any], field: str, value: object) -> None:
+    new: Any = changed(ONE, read_params(Update, {"id": "a", **asked}))
+    for name in field.split("."):
+        new = getattr(new, name)
+    assert new == value
+
+
+@pytest.mark.parametrize(
+    ("asked", "wrong"),
+    [
+        pytest.param({"cpu": "x"}, "cpu: ", id="amount"),
+        pytest.param({"limits": {"gpu": 1}}, "limits: no resource 'gpu'", id="resource"),
+        pytest.param({"selector": "= ="}, "selector: cannot read", id="selector"),
+        pytest.param({"prefer": [{"selector": "(("}]}, "prefer[0].selector: cannot read", id="preference"),
+        pytest.param({"affinity": [{"instances": {"a" * 253: "b" * 253}}] * 32, "selector": "a" * 300},
+                     "characters in all", id="long"),
+        pytest.param({"cpu": 1e300}, "at most", id="large"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_names_its_field(asked: dict[str, Any], wrong: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        changed(ONE, read_params(Update, {"id": "a", **asked}))
+    assert wrong in str(refused.value)
+
+
+def test_what_goes_with_a_move_is_a_parameter() -> None:
+    assert set(SIZES) < set(Update.__struct_fields__)
+    assert set(SIZES) < set(Request.__struct_fields__)

@@ -11,7 +11,7 @@ import pytest
 from schemas.names import Names
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import Request
-from scorer.ledger.record.transition import Call, NotAcknowledged
+from scorer.ledger.record.transition import Call, NotAcknowledged, UnknownFormat
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps, run_to_end
@@ -21,6 +21,8 @@ from scorer.rpc.methods import placements as placements_module
 from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.place import read_batch
 from scorer.rpc.methods.placements import Placements
+from tests.scorer.fleets import fleet, machine
+from tests.scorer.rpc.test_results import Scorer
 
 NOW_S = 1_000.0
 
@@ -32,12 +34,10 @@ class Placing:
         self.calls: list[list[str]] = []
 
     def place(self, requests: list[Request], *_: Any, **__: Any) -> Placement:
-        """Reserve all of them."""
         self.calls.append([request.id for request in requests])
         return Placement(list(requests), [instance_of(one, "m1", NOW_S, one.id) for one in requests])
 
     def steps(self, requests: list[Request], *_: Any, **__: Any) -> Steps[Placement]:
-        """Reserve all of them in one step."""
         return self.place(requests)
         yield
 
@@ -64,7 +64,6 @@ def make(monkeypatch: pytest.MonkeyPatch) -> tuple[Placements, Placing, list[str
 
 
 def query(name: str, **params: Any) -> Query:
-    """Return a query to place."""
     return Query(id=name, method="place", params=msgspec.Raw(msgspec.json.encode(params)))
 
 
@@ -78,7 +77,6 @@ def test_a_query_is_read_once(params: dict[str, Any], monkeypatch: pytest.Monkey
 
 
 def test_what_is_not_acknowledged_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is no answer."""
     placements, placing, _ = make(monkeypatch)
 
     def unacknowledged(requests: list[Request], *_: Any, **__: Any) -> Placement:
@@ -87,3 +85,35 @@ def test_what_is_not_acknowledged_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(placing, "place", unacknowledged)
     with pytest.raises(NotAcknowledged):
         run_to_end(placements.place(query("a", cpu=1)))
+
+
+class Follows:
+    """A copy of the ledger that is brought up to date when it is polled, or cannot be."""
+
+    def __init__(self, known: bool) -> None:
+        self.view = "old"
+        self._known = known
+
+    def poll(self) -> None:
+        self.view = "new"
+
+    def require(self) -> None:
+        if not self._known:
+            raise UnknownFormat("w:v1:{ledger}", "9")
+
+
+def test_a_round_sees_what_changed_during_the_last_query() -> None:
+    """The ledger, which another planner or a command has changed meanwhile, and the snapshot."""
+    current = Scorer().service.current
+    current.follower = cast("Any", Follows(known=True))
+    current.latest.snapshot = fleet(machine("m9")).snapshot
+    found = current.newest(7.0)
+    assert (cast("str", found.ledger), found.snapshot.names, found.now_s) == ("new", ("m9",), 7.0)
+
+
+def test_a_ledger_that_cannot_be_read_is_no_empty_one() -> None:
+    """A round on it would withdraw all proposals."""
+    current = Scorer().service.current
+    current.follower = cast("Any", Follows(known=False))
+    with pytest.raises(UnknownFormat):
+        current.newest(7.0)

@@ -53,7 +53,6 @@ def test_other_rules_stay(scorer: Scorer) -> None:
 
 
 def test_a_dry_run_changes_nothing(scorer: Scorer) -> None:
-    """It says what the rules would be."""
     assert scorer.ask("cordon", machines=["a1"], dry_run=True) == {"rules": {"a1": {"cordon": True}}, "dry_run": True}
     assert scorer.rules.entries == {}
 
@@ -85,7 +84,6 @@ def test_the_same_query_acts_once(scorer: Scorer) -> None:
     ],
 )
 def test_refused(scorer: Scorer, asked: dict[str, Any], error: str) -> None:
-    """With the name, and nothing is written."""
     with pytest.raises((InvalidRequest, CallError), match=error):
         scorer.ask("cordon", **asked)
     assert scorer.rules.entries == {}
