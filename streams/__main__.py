@@ -53,7 +53,7 @@ def _windows(settings: StreamSettings, redis: Redis) -> Servers:
     """Return where the partitions are; ``redis``: the server of ``redis_url``."""
     arguments = settings.windows_arguments()
     if nodes := nodes_in(arguments["url"]):
-        return ClusterServers(nodes, lambda url: Redis.from_url(**{**arguments, "url": url, **_OF_A_NODE}))
+        return ClusterServers(nodes, lambda url: connected(Redis, **{**arguments, "url": url, **_OF_A_NODE}))
     return OneServer(connected(Redis, **arguments, **_OPTIONS) if settings.windows_url else redis)
 
 

@@ -36,13 +36,16 @@ from ops.doctor.bundle import (
     write_bundle,
 )
 from ops.doctor.findings import (
+    Attempt,
     Finding,
     capacity_findings,
     clock_findings,
     interface_findings,
     lack_findings,
     ledger_findings,
+    login_findings,
     machine_findings,
+    muted,
     name_findings,
     planner_findings,
     process_findings,
@@ -52,7 +55,7 @@ from ops.doctor.findings import (
     version_findings,
 )
 from schemas.messages.operator import DEFAULT
-from schemas.messages.process import KINDS, Process, read_processes, read_worker, running
+from schemas.messages.process import KINDS, SILENT_S, Process, missing, read_processes, read_worker, running
 from schemas.messages.sample import MachineFacts
 from schemas.names import Names
 from schemas.process.connections import KafkaSettings
@@ -173,6 +176,8 @@ class Inspection:
         self.redis_info: dict[str, Any] = {}
         """By area, what each server says of itself."""
         self._scorer_error: WindwardError | None = None
+        self._scorer_lost = False
+        """Whether the heartbeats name a scorer that does not run, and none that does."""
 
     def texts(self, found: list[Finding], environ: Mapping[str, str]) -> dict[str, str]:
         """Return the files of a bundle by name, after `findings`."""
@@ -198,7 +203,7 @@ class Inspection:
         of_broker: list[Finding] = []
         asking = threading.Thread(target=lambda: of_broker.extend(self._broker()), daemon=True)
         if not self._settings.broker:
-            return self._of_redis()
+            return muted(self._of_redis())
         asking.start()
         until = time.monotonic() + BROKER_S_MAX
         found = self._of_redis()
@@ -206,29 +211,25 @@ class Inspection:
         if not of_broker:
             said = f"{self._settings.kafka}: no answer for {BROKER_S_MAX:g} s"
             of_broker = [Finding("Kafka", "error", said, "look at the broker: it is frozen or overloaded")]
-        return of_broker + found
+        return muted(of_broker + found)
 
     def _of_redis(self) -> list[Finding]:
         found: list[Finding] = []
         with self._connect(self._settings.redis_arguments()) as server:
             try:
                 server.ping()
+            except redis.AuthenticationError as error:
+                said = f"{self._settings.redis_url} refuses the password of this command: {error}"
+                return [Finding("Redis", "error", said, "give WINDWARD_REDIS_USERNAME, WINDWARD_REDIS_PASSWORD_FILE")]
             except redis.RedisError as error:
-                return [
-                    *found,
-                    Finding(
-                        "Redis",
-                        "error",
-                        f"{self._settings.redis_url}: {in_words(error)}",
-                        "start it, or give --redis-url",
-                    ),
-                ]
+                said = f"{self._settings.redis_url}: {in_words(error)}"
+                return [Finding("Redis", "error", said, "start it, or give --redis-url")]
             for look in (self._servers, self._running, self._machines, self._scorers):
                 try:
                     found += look(server)
                 except redis.exceptions.NoPermissionError as error:
                     said = f"{look.__name__.strip('_')} cannot be checked: {error}"
-                    do = "ask as a user with the rights of ops/redis/exporter.acl and operator.acl"
+                    do = "ask as a user with the rights of ops/redis/doctor.acl"
                     found.append(Finding("ACL", "note", said, do))
                 except (redis.RedisError, *AWAY) as error:
                     found.append(Finding("Redis", "error", in_words(error), "read its log"))
@@ -323,18 +324,23 @@ class Inspection:
     def _running(self, server: redis.Redis) -> list[Finding]:
         """Return the findings on each kind of process, from the heartbeats."""
         now_s = float(server.time()[0])
+        refused, known_users = _refused_logins(server), set[str]()
         found: list[Finding] = []
         for what in KINDS:
             fields: Any = server.hgetall(self._names.processes(what))
             known = read_processes(fields)
             self.processes[what] = running(known, now_s)
-            told = process_findings(what, known, now_s)
-            if what == "planner" and (wrong := planner_findings(self.processes["scorer"], self.processes[what])):
-                told = wrong + [one for one in told if one.level != "good"]
+            told = process_findings(what, known, now_s, refused)
+            known_users |= {one.user for one in known.values()}
+            if what == "scorer":
+                self._scorer_lost = bool(told) and not self.processes[what]
+            if what == "planner" and not missing(known, now_s):
+                wrong = planner_findings(self.processes["scorer"], self.processes[what])
+                told = wrong + [one for one in told if not wrong or one.level != "good"]
             found += told
             if versions := [one.version for one in self.processes[what].values()]:
                 self._versions[what] = versions
-        return found
+        return found + login_findings(refused, known_users)
 
     def _machines(self, server: redis.Redis) -> list[Finding]:
         before = time.time()
@@ -352,7 +358,7 @@ class Inspection:
             states = ask([("HMGET", self._names.state(partition), "worker") for partition in numbers])
         for partition, problem in reader.problems.items():
             remedy = "the stream app rebuilds it: is it running?"
-            found.append(Finding("windows", "error", f"partition {partition}: {problem}", remedy))
+            found.append(Finding("windows", "error", f"partition {partition}: {problem}", remedy, "stream"))
         tables = [windows.whole() for windows in reader.windows]
         now_s = int(seconds)
         for table in tables:
@@ -406,7 +412,9 @@ class Inspection:
                     if len(answers) >= scorers:
                         break
         except WindwardError as error:
-            return [Finding("scorer", "error", error.message, "start `windward scorer`")]
+            denied = error.code in ("PERMISSION_DENIED", "UNAUTHENTICATED")
+            do = "ask as a user with the rights of ops/redis/doctor.acl" if denied else "start `windward scorer`"
+            return [Finding("scorer", "error", error.message, do)] if denied or not self._scorer_lost else []
         replicated = replication_findings(self._replicas, min(one.ledger_acknowledged_by for one in answers.values()))
         apart = ledger_findings({name: one.ledger_epoch for name, one in answers.items()}, self._epoch)
         return scorer_findings(next(iter(answers.values())), scorers, waiting) + apart + replicated
@@ -429,6 +437,19 @@ def _open_to_all(server: redis.Redis) -> bool | None:
     except redis.RedisError:
         return None
     return "on" in flags["flags"] and "nopass" in flags["flags"]
+
+
+def _refused_logins(server: redis.Redis) -> dict[str, Attempt]:
+    """Return the users whose password was refused within `SILENT_S`, by the server's log, if it may be read."""
+    try:
+        log: Any = server.acl_log()
+    except redis.ResponseError:
+        return {}
+    return {
+        one["username"]: Attempt(float(one["age-seconds"]), one["client-info"]["addr"])
+        for one in reversed(log)
+        if one["reason"] == "auth" and float(one["age-seconds"]) <= SILENT_S
+    }
 
 
 def _agent(raw: Any) -> MachineFacts | None:

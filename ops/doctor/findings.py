@@ -11,8 +11,9 @@ import re
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from schemas.messages.process import CLOCK_OFF_S, Process, missing, running
 from schemas.resources import OPTIONAL
@@ -43,6 +44,8 @@ class Finding:
     level: Level
     found: str
     do: str = ""
+    follows_from: str = ""
+    """The area whose error, if it has one, explains this finding."""
 
 
 def some(names: Collection[str]) -> str:
@@ -106,29 +109,100 @@ def clock_findings(offset_s: float | None, skews_s: Mapping[str, float]) -> list
     return found or [Finding("clocks", "good", f"{counted(len(skews_s), 'machine')} and this host agree")]
 
 
-def process_findings(what: str, processes: Mapping[str, Process], now_s: float) -> list[Finding]:
-    """Return the findings on the processes of one kind, from their heartbeats; one that was never started is no fault.
+def muted(found: Sequence[Finding]) -> list[Finding]:
+    """Return the findings, of which those that follow from another one are notes that name it.
 
-    >>> process_findings("record", {}, 100.0)[0].found
-    'not started'
+    >>> broker, worker = Finding("Kafka", "error", "away"), Finding("stream", "error", "not ready", "", "Kafka")
+    >>> [one.level for one in muted([broker, worker, Finding("agents", "warning", "silent", "", "stream")])]
+    ['error', 'note', 'note']
+    >>> muted([broker, worker, Finding("agents", "warning", "silent", "", "stream")])[2].do
+    'mend Kafka first: this follows from it'
+    """
+    wrong = {one.area: one.follows_from for one in reversed(found) if one.level == "error"}
+
+    def cause(area: str) -> str:
+        return cause(wrong[area]) if wrong[area] in wrong else area
+
+    return [
+        replace(one, level="note", do=f"mend {cause(one.follows_from)} first: this follows from it")
+        if one.follows_from in wrong
+        else one
+        for one in found
+    ]
+
+
+class Attempt(NamedTuple):
+    """When, and from where, Redis last refused the password of a user."""
+
+    age_s: float
+    address: str
+
+
+def login_findings(refused: Mapping[str, Attempt], known: Collection[str]) -> list[Finding]:
+    """Return the findings on users whose password Redis refuses, less those ``known`` by a process of theirs.
+
+    >>> login_findings({"deployer": Attempt(3.0, "10.0.0.5:4711")}, ())[0].found
+    "Redis refuses the password of 'deployer', last 3s ago from 10.0.0.5:4711"
+    """
+    return [
+        Finding("passwords", "warning", f"Redis refuses the password of {user!r}, last {duration(one.age_s)} ago from "
+                f"{one.address}", _RENEW)
+        for user, one in sorted(refused.items()) if user not in known
+    ]  # fmt: skip
+
+
+_RENEW = "give it the new password (docs/security.md, rotating a password): a file is read again by itself"
+_LACKS = {
+    "redis": "it has no connection to Redis",
+    "broker": "it has no connection to the broker",
+    "topic": "the samples topic is missing",
+    "clock": "its clock is behind",
+}
+
+
+def unready(details: Mapping[str, Any]) -> str:
+    """Return why a process is not ready, as a sentence, from the details of its page ``/ready``.
+
+    >>> unready({"redis": True, "broker": False, "assigned": 8}), unready({"error": "away", "name": ""})
+    ('it has no connection to the broker', 'away')
+    """
+    said = [words for name, words in _LACKS.items() if details.get(name) is False]
+    said += [str(details[name]) for name in ("error", "trouble", "degraded", "window") if details.get(name)]
+    if details.get("assigned") != details.get("loaded"):
+        said += [f"{details.get('loaded', 0)} of {details.get('assigned', 0)} partitions are loaded"] * (not said)
+    return "; ".join(said) or "it has not read its data yet"
+
+
+def process_findings(
+    what: str, processes: Mapping[str, Process], now_s: float, refused: Mapping[str, Attempt] = MappingProxyType({})
+) -> list[Finding]:
+    """Return the findings on the processes of one kind, from their heartbeats; none where there were none.
+
+    ``refused``: by user, whose password Redis refuses.
     """
     live, gone = running(processes, now_s), missing(processes, now_s)
     others = f"; {len(live)} more run" if live else ""
-    found = [
-        Finding(what, "warning" if live else "error",
-                f"not running: {name} (process {one.pid} of {one.host}), silent for {duration(now_s - one.at)}{others}",
-                f"start `windward {what}` there; its log says why it ended, or `kill -CONT {one.pid}` wakes it")
-        for name, one in gone.items()
-    ]  # fmt: skip
+    found = []
+    for name, one in gone.items():
+        said = f"{name} (process {one.pid} of {one.host})"
+        if attempt := refused.get(one.user):
+            said = f"Redis refuses the password of {said}, last {duration(attempt.age_s)} ago"
+            do = _RENEW
+        else:
+            said = f"not running: {said}, silent for {duration(now_s - one.at)}"
+            do = f"start `windward {what}` there; its log says why it ended, or `kill -CONT {one.pid}` wakes it"
+        found.append(Finding(what, "warning" if live else "error", said + others, do))
+    some_ready = any(one.ready for one in live.values())
     for name, one in live.items():
         if not one.ready:
-            said = ", ".join(f"{key}: {value}" for key, value in one.details.items())
-            found.append(Finding(what, "warning", f"{name} runs and is not ready: {said}", "read its log"))
+            cause = "Kafka" if one.details.get("broker") is False else ""
+            said = f"{name} runs and is not ready: {unready(one.details)}"
+            found.append(Finding(what, "warning" if some_ready else "error", said, "read its log", cause))
         if abs(one.clock_ahead_s) > CLOCK_OFF_S:
             said = f"the clock of {what} {name} is {one.clock_ahead_s:+.1f} s from that of Redis"
             found.append(Finding("clocks", "warning", said, "run NTP there; it goes on meanwhile"))
     if not live:
-        return found or [Finding(what, "good", "not started")]
+        return found
     good = Finding(what, "good", f"{len(live)} running: {some(sorted(live))}")
     return found if any(one.area == what for one in found) else [good, *found]
 
@@ -171,7 +245,7 @@ def machine_findings(
             Finding("agents", "error" if all_of else "warning",
                     f"{len(stale)} of {len(ages_s)} silent: {some(stale)}, for up to {oldest}",
                     "look at the broker and `windward stream`" if all_of else "look at the agents there: systemctl "
-                    "status windward-agent")
+                    "status windward-agent", "stream")
         )  # fmt: skip
     known = {*ages_s, *silent}
     absent = sorted(set(said_of) - set(ages_s))
@@ -190,7 +264,8 @@ def machine_findings(
                     f"`windward instances list --machine {lost[0]}`; release what does not run")
         )  # fmt: skip
     if not ages_s:
-        return [*found, Finding("agents", "error", "no machine has data", "start agents, and `windward stream`")]
+        do = "start agents, and `windward stream`"
+        return [*found, Finding("agents", "error", "no machine has data", do, "stream")]
     return found or [Finding("agents", "good", f"{counted(len(known), 'machine')}, all with fresh data")]
 
 
@@ -337,7 +412,7 @@ def scorer_findings(health: HealthResult, scorers: int, waiting: int) -> list[Fi
         found.append(Finding("scorer", "error", "it is not ready: it has not read windows and ledger", "read its log"))
     if health.degraded:
         do = "look at broker, stream app and agents"
-        found.append(Finding("scorer", "error", f"degraded: {health.degraded}", do))
+        found.append(Finding("scorer", "error", f"degraded: {health.degraded}", do, "stream"))
     for why in filter(None, (health.ledger_refusal, health.ledger_unaccepted)):
         found.append(Finding("ledger", "error", why, "docs/ledger.md says what to do"))
     differs = (health.ledger_check or {}).get("differences")

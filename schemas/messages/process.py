@@ -13,8 +13,8 @@ from schemas.values.read_json import read_as
 KINDS = ("stream", "scorer", "exporter", "record", "planner", "load-watcher", "pods", "extender", "evictor")
 """The processes that write heartbeats, as their commands are called; agents have no Redis."""
 
-BEAT_S = 5.0
-SILENT_S = 20.0
+BEAT_S = 2.0
+SILENT_S = 8.0
 """A process without a heartbeat for so long does not run, or does nothing."""
 REMEMBERED_S = 3600.0
 """How long a process that said no goodbye is known."""
@@ -37,6 +37,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool = True
     details: dict[str, Any] = {}
     """As its page ``/ready`` has them."""
+    user: str = ""
+    """Its user at Redis."""
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)

@@ -1,6 +1,6 @@
 """Heartbeats of a process in Redis, from a thread of their own: ``windward doctor`` names the one that stopped.
 
-    start -> every 5 s: ask the server's time, write one field -> orderly stop: remove it
+    start -> every 2 s: ask the server's time, write one field -> orderly stop: remove it
 
 A process that is killed or frozen leaves its field, whose time grows old. Each kind of process has a hash of its own,
 so that no Redis user can write for another. A hash needs neither SCAN nor a script to be read. Redis away, or a user
@@ -63,6 +63,7 @@ class Presence(threading.Thread):
         self._key = names.processes(what)
         self._field = name or f"{socket.gethostname()}-{os.getpid()}"
         self._page, self._ready, self._tell_clock = page, ready, tell_clock
+        self._user = arguments.get("username") or ""
         self._started_s = 0.0
         self._said = ""
         self.ahead_s = 0.0
@@ -106,6 +107,7 @@ class Presence(threading.Thread):
         said = Process(
             host=socket.gethostname(), pid=os.getpid(), version=product_version(), started=self._started_s, at=now_s,
             clock_ahead_s=round(self.ahead_s, 3), page=self._page, ready=ready, details=details,
+            user=self._user,
         )  # fmt: skip
         self._server.hset(self._key, self._field, said.encode())
         self._server.expire(self._key, 2 * round(REMEMBERED_S))

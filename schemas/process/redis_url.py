@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from schemas.values.secret_file import rereading
+
 SENTINEL_S = 0.5
 """How long to wait for one sentinel; then the next is asked."""
 SENTINEL_PORT = 26379
@@ -58,11 +60,12 @@ def connected(
     """Return ``kind.from_url(url, **arguments)`` of redis-py, sync or asyncio, of a server behind sentinels, too.
 
     Each connection asks them where the server is now; one is dropped when its server is no longer the primary. User and
-    password of the sentinels may also be options of the URL. Raises ValueError for a URL that cannot be read.
+    password of the sentinels may also be options of the URL. A password of a file is read again for each connection.
+    Raises ValueError for a URL that cannot be read.
     """
     found = sentinels_in(url)
     if found is None:
-        return kind.from_url(url, **arguments)
+        return rereading(kind.from_url(url, **arguments))
     from importlib import import_module
 
     from redis.backoff import NoBackoff
@@ -78,7 +81,9 @@ def connected(
     own |= {"socket_timeout": SENTINEL_S, "socket_connect_timeout": SENTINEL_S, "protocol": 2}
     own["retry"] = import_module(f"{package}.retry").Retry(NoBackoff(), 0)
     sentinels = import_module(f"{package}.sentinel").Sentinel(found.hosts, sentinel_kwargs=own)
-    return sentinels.master_for(found.name, redis_class=kind, **given)
+    for one in sentinels.sentinels:
+        rereading(one)
+    return rereading(sentinels.master_for(found.name, redis_class=kind, **given))
 
 
 def in_words(error: Exception) -> str:

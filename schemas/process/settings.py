@@ -27,13 +27,11 @@ from schemas.process.flags import UsageError, bare, choices, flag, has_variable,
 from schemas.values.durations import parse_duration
 from schemas.values.errors import field_error, shortened
 from schemas.values.near import did_you_mean
+from schemas.values.secret_file import SecretFile
 
 __all__ = ["SettingsError", "flag", "load_settings", "setting"]
 
 Settings = TypeVar("Settings")
-
-
-SECRET_BYTES_MAX = 65_536
 
 
 class SettingsError(ValueError):
@@ -169,20 +167,14 @@ def _from_file(
     }
 
 
-def _read_secret(path: Path, variable: str) -> str:
+def _read_secret(path: Path, variable: str) -> SecretFile:
     try:
-        with path.open("rb") as file:
-            raw = file.read(SECRET_BYTES_MAX + 1)
-        secret = raw.decode().rstrip("\r\n")
+        return SecretFile.read(path)
     except OSError as error:  # the path is not shown: it may be the secret itself, given by mistake
         raise SettingsError(f"{variable}: the file it names cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise SettingsError(f"{variable}: the file is not UTF-8 text") from None
-    except ValueError:
-        raise SettingsError(f"{variable}: names no file") from None
-    if len(raw) > SECRET_BYTES_MAX:
-        raise SettingsError(f"{variable}: the file holds more than {SECRET_BYTES_MAX} bytes")
-    return secret
+    except ValueError as error:
+        said = error if "file" in str(error) else "names no file"
+        raise SettingsError(f"{variable}: {said}") from None
 
 
 _ITEM = re.compile(r" - at `\$\[(\d+)\]`$")
@@ -201,6 +193,8 @@ def _seconds(value: Any) -> Any:
 
 def _convert(field: dataclasses.Field[Any], value: Any, source: str, kind: Any) -> Any:
     """Convert one raw value to its type: lists split at commas, except for arguments; pairs at ``=``."""
+    if isinstance(value, SecretFile):
+        return value
     name, plain = field.name, bare(kind)
     origin = typing.get_origin(plain)
     if origin in (tuple, dict) and (isinstance(value, str) or (isinstance(value, list) and origin is dict)):

@@ -24,7 +24,11 @@ _IDS_SINCE = 1_735_689_600
 """The second from which ids count: 2025."""
 OPERATORS = frozenset({"cordon", "drain", "plan", "rebalance", "uncordon"})
 """The methods for operators, which wait on a list of their own: Redis says who may push there."""
-_NO_RIGHT = re.compile("(?i)no permissions|NOPERM")
+_DENIED = (
+    ("PERMISSION_DENIED", re.compile("(?i)no permissions|NOPERM")),
+    ("UNAUTHENTICATED", re.compile("(?i)WRONGPASS|NOAUTH|invalid username-password|authentication required")),
+)
+"""What the server says of a user without a right, and of one without the right password."""
 _QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
 
 
@@ -112,6 +116,16 @@ def refusal(error: str) -> Away | Refused:
     (NotNow('NOREPLICAS Not enough good replicas to write.'), Refused('NOPERM this user has no permissions'))
     """
     return NotNow(error) if _NOT_NOW.match(error) else Refused(error)
+
+
+def refused_by(where: str, error: Exception) -> WindwardError:
+    """Return the error of a server that answers, and refuses.
+
+    >>> [refused_by("a", Refused(said)).code for said in ("NOPERM no permissions", "WRONGPASS invalid", "WRONGTYPE")]
+    ['PERMISSION_DENIED', 'UNAUTHENTICATED', 'UNAVAILABLE']
+    """
+    code = next((code for code, said in _DENIED if said.search(str(error))), "UNAVAILABLE")
+    return WindwardError(code, f"{where}: {error}", retryable="used memory > 'maxmemory'" in str(error))
 
 
 class Step(NamedTuple):
@@ -213,8 +227,7 @@ class Call:
             except Refused as error:
                 if method_refused := self.forbidden(error):
                     raise method_refused from None
-                full = "used memory > 'maxmemory'" in str(error)
-                raise WindwardError("UNAVAILABLE", f"{where}: {error}", retryable=full) from None
+                raise refused_by(where, error) from None
             except Away as error:
                 sent, failure = False, error
             else:
@@ -238,7 +251,7 @@ class Call:
 
     def forbidden(self, error: Exception) -> WindwardError | None:
         """Return the error of a method that is for operators, where the server does not let this user push it."""
-        if self.method not in OPERATORS or not _NO_RIGHT.search(str(error)):
+        if self.method not in OPERATORS or refused_by("", error).code != "PERMISSION_DENIED":
             return None
         return WindwardError(
             "PERMISSION_DENIED", f"{self.method} is for operators: this user may not push on {self.queries}: {error}"

@@ -72,7 +72,8 @@ class Client(Here):
     """A deployer's side of the RPC. Safe to share between threads; each call takes a connection of its own.
 
     ``url`` and the keyword arguments are those of ``redis.Redis.from_url`` (``username``, ``password``,
-    ``ssl_ca_certs``, ...); ``timeout_s`` is the default deadline of a call. A server behind sentinels is
+    ``ssl_ca_certs``, ...), or ``password_file``, which is read again for each new connection; ``timeout_s`` is the
+    default deadline of a call. A server behind sentinels is
     ``redis+sentinel://HOST:PORT,HOST:PORT/NAME/DATABASE``; ``sentinel_username`` and ``sentinel_password`` are theirs.
     """
 

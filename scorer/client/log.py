@@ -10,7 +10,7 @@ import msgspec
 
 from schemas.messages.event import Event
 from schemas.values.read_json import reader
-from scorer.client.call import POLL_S, RETRY_PAUSE_S, Away, Refused, Step, Steps, WindwardError, unreached
+from scorer.client.call import POLL_S, RETRY_PAUSE_S, Away, Refused, Step, Steps, WindwardError, refused_by, unreached
 
 _ENTRIES = 100
 """Entries of the ledger's log that are read together; one has up to 200 reservations."""
@@ -165,7 +165,7 @@ class Log:
             try:
                 return (yield Step(commands, wait_s))
             except Refused as error:
-                raise WindwardError("UNAVAILABLE", f"{self._where}: {error}") from None
+                raise refused_by(self._where, error) from None
             except Away as error:
                 self._unsure = True
                 if time.monotonic() > give_up_at:

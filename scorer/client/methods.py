@@ -103,7 +103,7 @@ class Methods:
         """Return the result of one query as plain data.
 
         Raises WindwardError: the scorer's own, DEADLINE_EXCEEDED without an answer, UNAVAILABLE without a server,
-        RESOURCE_EXHAUSTED when too many queries wait already.
+        PERMISSION_DENIED and UNAUTHENTICATED where it refuses this user, RESOURCE_EXHAUSTED when too many queries wait.
         """
         return self._ask(object, method, params, timeout_s, query_id)
 

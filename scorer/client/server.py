@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from schemas.process.redis_url import connected, in_words, sentinels_in
+from schemas.values.secret_file import SecretFile
 from scorer.client.call import Away, NotNow, WindwardError, refusal
 
 if TYPE_CHECKING:  # commands do without redis-py, whose import takes longer than the rest of a command
@@ -43,10 +45,18 @@ def failure_of(error: redis.RedisError) -> Exception:
 
 
 def arguments_of(more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of redis-py's client: one try within a deadline, and those that the caller gives."""
+    """Return the arguments of redis-py's client: one try within a deadline, and those that the caller gives.
+
+    Raises WindwardError for a ``password_file`` that cannot be read.
+    """
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
+    if file := (more := dict(more)).pop("password_file", None):
+        try:
+            more["password"] = SecretFile.read(Path(file))
+        except (OSError, ValueError) as error:
+            raise WindwardError("INVALID_ARGUMENT", f"password_file: {error}") from None
     return {"socket_timeout": SOCKET_TIMEOUT_S, "socket_connect_timeout": 2.0, "retry": Retry(NoBackoff(), 0), **more}
 
 

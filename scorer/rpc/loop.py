@@ -37,7 +37,7 @@ import msgspec
 import redis
 
 from schemas.process.redis_url import in_words
-from schemas.rpc.envelope import DEADLINE_MAX_S, DEADLINE_S, Query, Reply, reply_ttl_s
+from schemas.rpc.envelope import DEADLINE_MAX_S, DEADLINE_S, Code, Query, Reply, reply_ttl_s
 from scorer.metrics import AnsweringMetrics
 from scorer.rpc.query import read_query, refusal
 from scorer.rpc.replies import FOR_PLANNERS, LATER, Replies, Service
@@ -227,17 +227,19 @@ class Rpc:
         """Move a query to the planners' list; return the refusal where none of them has a heartbeat."""
         there = self._names.of_planners
         keys = (there.answering, there.of_operators if of_operators else there.queries, self._claimed[of_operators])
+        code: Code = "UNAVAILABLE"
         try:
             left = self._wire.one("EVAL", _LEAVE, len(keys), *keys, self._silent_s, raw)
         except redis.ResponseError as error:
             if refuses_for_now(error):
                 raise
-            left, why = 0, f"this scorer may not ask a planner: {error}; see ops/redis"
+            left, code = 0, "PERMISSION_DENIED"
+            why = f"this scorer may not ask a planner: {error}; see ops/redis"
         else:
             why = NO_PLANNER
         if not left:
-            self._metrics.answered(query.method, "UNAVAILABLE", 0.0)
-            return refusal(query.id, "UNAVAILABLE", why)
+            self._metrics.answered(query.method, code, 0.0)
+            return refusal(query.id, code, why)
         self._bounded.pop(query.id, None)  # the planner bounds it by the same mark
         return LATER
 

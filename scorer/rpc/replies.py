@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import msgspec
+from redis.exceptions import NoPermissionError
 
 from schemas.rpc.envelope import Error, Query, Reply
 from schemas.rpc.parameters import OPERATORS
@@ -181,6 +182,8 @@ class Replies:
             error = Error(code="INVALID_ARGUMENT", message=str(invalid))
         except AWAY:
             raise
+        except NoPermissionError as denied:
+            error = Error(code="PERMISSION_DENIED", message=f"this scorer's user of Redis: {denied}; see ops/redis")
         except Exception as failure:
             if refuses_for_now(failure):
                 error = Error(code="UNAVAILABLE", message=f"the ledger's server refuses: {failure}", retryable=True)

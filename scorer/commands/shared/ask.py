@@ -16,6 +16,7 @@ from schemas.process.redis_url import connected, in_words
 from schemas.process.settings import SettingsError
 from schemas.process.tables import Screen, readable, readable_lines, screen
 from scorer.client import Client, MachinesResult, WindwardError
+from scorer.client.call import refused_by
 from scorer.commands.shared.direct import DirectClient, can_reach
 from scorer.settings import ClientSettings, LedgerSettings
 
@@ -186,8 +187,9 @@ def unreachable(where: str, error: Exception, command: str, settings: ClientSett
     """Print that a server did not answer, or refused; return the exit code."""
     import redis
 
-    what = where if isinstance(error, redis.ResponseError) else f"no connection to {where}"
-    return report(WindwardError("UNAVAILABLE", f"{what}: {in_words(error)}"), command, settings)
+    answered = isinstance(error, redis.ResponseError | redis.AuthenticationError)
+    what = where if answered else f"no connection to {where}"
+    return report(refused_by(what, Exception(in_words(error))), command, settings)
 
 
 def one_id(given: Sequence[str], command: str) -> str:

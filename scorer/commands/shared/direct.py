@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from hiredis import HiredisError, Reader, ReplyError, pack_command
 
+from schemas.values.secret_file import Login
 from scorer.client import Client
 from scorer.client.call import Away, refusal
 from scorer.client.methods import Methods
@@ -52,8 +53,8 @@ class DirectClient(Client):
         database = parts.path.strip("/") if parts.scheme == "redis" else ""
         user = username or unquote(parts.username or "")
         secret = password or unquote(parts.password or "")
-        self._greeting: list[tuple[Any, ...]] = [("AUTH", *([user] if user else []), secret)] if secret else []
-        self._greeting += [("SELECT", database)] if database not in ("", "0") else []
+        self._login = Login(user, secret) if secret else None
+        self._select = [("SELECT", database)] if database not in ("", "0") else []
         self._socket: socket.socket | None = None
         self._reader = Reader()
 
@@ -83,8 +84,9 @@ class DirectClient(Client):
             raise Away(f"Timeout connecting to {self._named}") from None
         except OSError as error:
             raise Away(f"Error {error.errno} connecting to {self._named}. {error.strerror}.") from None
-        if self._greeting:
-            self._exchange(self._greeting, SOCKET_TIMEOUT_S)
+        greeting = [("AUTH", *self._login.get_credentials())] if self._login else []
+        if greeting + self._select:
+            self._exchange(greeting + self._select, SOCKET_TIMEOUT_S)
 
     def _exchange(self, commands: Sequence[tuple[Any, ...]], wait_s: float) -> list[Any]:
         """Send commands in one write; return their answers."""

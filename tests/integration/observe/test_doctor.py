@@ -126,6 +126,7 @@ def test_frozen_and_killed_processes_are_named(
     killed.wait()
     wanted = [f"exporter: not running: {socket.gethostname()}-{killed.pid} ", f"agents: 1 of 6 silent: {AGENT}"]
     for frozen in (("agent", "exporter", "record", "planner", "load-watcher"), ("stream", "scorer")):
+        wanted = [one for one in wanted if "stream" not in frozen or not one.startswith("agents")]  # it is muted
         wanted += [f"(process {pids[what]} of " for what in frozen if what != "agent"]
         for what in frozen:
             os.kill(pids[what], signal.SIGSTOP)

@@ -45,7 +45,7 @@ from tests.window_tables import publish, window_table
 ROOT = Path(__file__).parents[3]
 USERS = (
     "stream", "scorer", "deployer", "operator", "exporter", "record", "planner", "mover", "pods", "extender",
-    "evictor", "admin",
+    "evictor", "doctor", "admin",
 )  # fmt: skip
 WITHOUT_WINDOWS = ("deployer", "record", "mover", "pods", "evictor", "admin")
 NAMES = Names()
@@ -223,7 +223,7 @@ def test_a_process_writes_the_heartbeats_of_its_kind(server: int, admin: redis.R
         presence.stop()
         assert not admin.exists(NAMES.processes(what))
         with redis.Redis.from_url(**credentials) as client:
-            if own or user == "operator" or (what == "stream" and user in READ_THE_STREAM):
+            if own or user in ("operator", "doctor") or (what == "stream" and user in READ_THE_STREAM):
                 assert client.hgetall(NAMES.processes(what)) == {}
             else:
                 with pytest.raises(redis.exceptions.NoPermissionError):
@@ -381,7 +381,7 @@ def test_who_may_read_events(server: int, admin: redis.Redis, user: str) -> None
             step = client.events()._log.more()
             assert drive(step, client._do) == [], "it waited, and was not refused"
         else:
-            with pytest.raises(WindwardError, match=r"(?i)UNAVAILABLE: .*no permissions"):
+            with pytest.raises(WindwardError, match=r"(?i)PERMISSION_DENIED: .*no permissions"):
                 list(client.events(since=0.0))
     refused = [each for each in denied(admin) if each[0] == user]
     assert bool(refused) == (user not in ("deployer", "mover", "operator"))
@@ -563,9 +563,10 @@ WRITERS = {
     NAMES.nodes: {"pods"}, NAMES.operator_version: {"operator", "scorer", "planner", "pods"},
     NAMES.operator_queries: {"operator", "scorer"}, NAMES.acted("drain", "x"): {"scorer", "planner"},
     NAMES.moves_waiting: {"operator", "planner", "mover", "evictor"},
-    NAMES.queries: {"deployer", "operator", "mover", "scorer", "evictor"}, NAMES.decisions: {"scorer", "planner"},
+    NAMES.queries: {"deployer", "operator", "mover", "scorer", "evictor", "doctor"},
+    NAMES.decisions: {"scorer", "planner"},
     NAMES.moves_fence: {"planner"}, NAMES.planner_operator_queries: {"scorer", "planner"},
-    NAMES.reply("x"): {"scorer", "planner", "deployer", "operator", "mover", "evictor"},
+    NAMES.reply("x"): {"scorer", "planner", "deployer", "operator", "mover", "evictor", "doctor"},
     NAMES.ledger_marker: {"scorer", "operator"}, "foreign": set(), "other:v1:{ledger}:instances": set(),
 }  # fmt: skip
 """Who may change what; callers and the scorer take off the lists of queries and answers, which is a write."""

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from ops.doctor.command import report
 from ops.doctor.findings import (
+    Attempt,
     Finding,
     capacity_findings,
     clock_findings,
@@ -74,7 +75,6 @@ def unwell(**changes: Any) -> list[Finding]:
                      id="a machine's clock"),
         pytest.param(redis_findings("R", GOOD, holds_ledger=True, open_to_all=True, local=True), "note", "no password",
                      "docs/security.md", id="open to this host"),
-        pytest.param(process_findings("record", {}, NOW_S), "good", "not started", "", id="never started"),
         pytest.param(process_findings("stream", {"h-1": process(5.0)}, NOW_S), "good", "1 running: h-1", "", id="runs"),
         pytest.param(process_findings("stream", {"h-1": process(21.0)}, NOW_S), "error",
                      "not running: h-1 (process 7 of h), silent for 21s", "`kill -CONT 7` wakes it", id="frozen"),
@@ -92,10 +92,11 @@ def unwell(**changes: Any) -> list[Finding]:
             process_findings(
                 "stream", {"h-1": process(50.0), "h-2": process(40.0), "h-3": process(1.0, started=965.0)}, NOW_S
             ), "warning", "not running: h-2", "start", id="one for two"),
-        pytest.param(process_findings("stream", {"h-1": process(3601.0)}, NOW_S), "good", "not started", "",
-                     id="gone for an hour"),
         pytest.param(process_findings("stream", {"h-1": process(1.0, ready=False, details={"topic": False})}, NOW_S),
-                     "warning", "h-1 runs and is not ready: topic: False", "log", id="not ready"),
+                     "error", "h-1 runs and is not ready: the samples topic is missing", "log", id="not ready"),
+        pytest.param(process_findings("scorer", {"h-1": process(21.0, user="s")}, NOW_S, {"s": Attempt(2.0, "a:1")}),
+                     "error", "Redis refuses the password of h-1 (process 7 of h), last 2s ago", "docs/security.md",
+                     id="refused by its password"),
         pytest.param(process_findings("planner", {"h-1": process(1.0, clock_ahead_s=-9.0)}, NOW_S)[1:], "warning",
                      "the clock of planner h-1 is -9.0 s", "NTP", id="a process's clock"),
         pytest.param(planner_findings(ALIKE, {}), "warning", "none runs: scorers refuse drain", "windward planner",

@@ -243,13 +243,13 @@ class Server(Wire):
 
 
 @each_row(
-    ("said", "message"),
+    ("said", "code", "message"),
     [
-        (1, ""), (0, "no planner runs (windward planner)"),
-        (redis.ResponseError("NOPERM"), "this scorer may not ask a planner: NOPERM; see ops/redis"),
+        (1, "", ""), (0, "UNAVAILABLE", "no planner runs (windward planner)"),
+        (redis.ResponseError("NO"), "PERMISSION_DENIED", "this scorer may not ask a planner: NO; see ops/redis"),
     ],
 )  # fmt: skip
-def test_a_query_goes_to_the_list_with_the_rights_of_its_own(said: object, message: str) -> None:
+def test_a_query_goes_to_the_list_with_the_rights_of_its_own(said: object, code: str, message: str) -> None:
     """No answer is written where it was moved; else one at once, and the query goes off the scorer's list."""
     wire, metrics, names = Server(said), Metrics(), SETTINGS.names
     rpc = Rpc(cast("Any", wire), cast("Any", Leaves()), metrics, SETTINGS, ServerClock())
@@ -263,7 +263,7 @@ def test_a_query_goes_to_the_list_with_the_rights_of_its_own(said: object, messa
             assert (sent, rpc._bounded) == ([], {})
             continue
         reply = msgspec.json.decode(sent[0][2])
-        assert reply["error"] == {"code": "UNAVAILABLE", "message": message, "retryable": False}
+        assert reply["error"] == {"code": code, "message": message, "retryable": False}
         assert ("LREM", own, 1, b"raw") in sent
 
 

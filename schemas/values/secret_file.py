@@ -1,0 +1,66 @@
+"""A secret of a file, which is read again for each new connection: so a password is rotated without a restart.
+
+Rejected: a watch on the file, and a signal. Both need a moment at which file and server change together. A connection
+that is refused is opened again anyway, by every process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+BYTES_MAX = 65_536
+
+
+class SecretFile(str):
+    """The text that a file had when it was first read; `now` is the text that it has."""
+
+    path: Path
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file; raises OSError, or ValueError for one that holds no secret."""
+        with path.open("rb") as file:
+            raw = file.read(BYTES_MAX + 1)
+        if len(raw) > BYTES_MAX:
+            raise ValueError(f"the file holds more than {BYTES_MAX} bytes")
+        try:
+            found = cls(raw.decode().rstrip("\r\n"))
+        except UnicodeDecodeError:
+            raise ValueError("the file is not UTF-8 text") from None
+        found.path = path
+        return found
+
+    @property
+    def now(self) -> str:
+        """The secret that the file has; the known one while the file is away or empty, as amid a change."""
+        try:
+            return self.read(self.path) or self
+        except (OSError, ValueError):
+            return self
+
+
+@dataclass(frozen=True)
+class Login:
+    """User and password of a connection, as redis-py asks for them when it opens one."""
+
+    username: str
+    password: str
+
+    def get_credentials(self) -> tuple[str, ...]:
+        """Return the arguments of AUTH."""
+        password = self.password.now if isinstance(self.password, SecretFile) else self.password
+        return (self.username, password) if self.username else (password,)
+
+    async def get_credentials_async(self) -> tuple[str, ...]:
+        """Return the same; the file is small."""
+        return self.get_credentials()
+
+
+def rereading(client: Any) -> Any:
+    """Return a client of redis-py that reads its password again for each connection, where a file has it."""
+    arguments = client.connection_pool.connection_kwargs
+    if isinstance(arguments.get("password"), SecretFile):
+        arguments["credential_provider"] = Login(arguments.pop("username", None) or "", arguments.pop("password"))
+    return client
