@@ -46,6 +46,10 @@ class Verdict(Candidate, kw_only=True):
     """A machine with the verdict of every filter and score."""
 
     feasible: bool
+    place: int | None = None
+    """Its place among the feasible machines, 1 for the best; null: it is refused."""
+    lacks: dict[str, float] = {}
+    """By score, the points of the total that it lacks to the best machine; below 0: that it has more."""
     filters: list[dict[str, Any]]
 
 

@@ -1,4 +1,4 @@
-"""``windward why ID``: why an instance is where it is, from the log of decisions."""
+"""``windward why NAME``: why an instance is where it is, from the log of decisions; how a machine stands now."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import msgspec
 from schemas.names import Names
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Screen
+from schemas.resources import RESOURCES
+from schemas.values.near import did_you_mean
 from schemas.values.read_json import read_json
-from scorer.client import InstancesResult, PlaceResult, UpdateResult, WindwardError
+from scorer.client import InstancesResult, PlaceResult, RankResult, UpdateResult, WindwardError
 from scorer.commands.placing import place
-from scorer.commands.placing.ranked import candidates
+from scorer.commands.placing.ranked import candidates, explained_only, ranking
 from scorer.commands.shared import ask
 from scorer.commands.shared.in_words import in_words
-from scorer.commands.shared.show import ago, time_of
+from scorer.commands.shared.show import ago, amounts_in_words, time_of
 from scorer.settings import ClientSettings
 
 if TYPE_CHECKING:
@@ -29,11 +31,14 @@ _PAGE = 500
 
 @dataclass(frozen=True, kw_only=True)
 class WhySettings(ClientSettings):
-    """Say why an instance is where it is: the answer that placed or moved it, with its terms at that time."""
+    """Say why an instance is where it is: the answer that placed or moved it, with its terms at that time.
 
-    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward why db-1",)
+    Of a machine: its verdict now for the amounts of the newest decision, its place, and what it lacks to the best.
+    """
 
-    id: tuple[str, ...] = setting((), "id of the instance", positional=True)
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward why db-1", "windward why sim-00022")
+
+    id: tuple[str, ...] = setting((), "id of the instance, or name of the machine", positional=True)
 
 
 SETTINGS = WhySettings
@@ -49,18 +54,38 @@ def _why(settings: WhySettings) -> int:
     with ask.server(settings) as server:
         found = find_decision(server, settings.names, instance_id)
     if found is None:
-        raise WindwardError("NOT_FOUND", f"no decision about {instance_id!r} is kept")
+        return _why_machine(settings, instance_id)
     ask.tell(settings, found | {"now": _now(settings, instance_id)}, show)
     return ask.OK
 
 
+def _why_machine(settings: WhySettings, machine: str) -> int:
+    """Print how a machine stands now, for the amounts of the newest decision."""
+    with ask.server(settings) as server:
+        newest: Any = server.xrevrange(settings.names.decisions, count=1)
+    decision = read_json(newest[0][1][b"answer"]) if newest else {}
+    amounts = {name: amount for name, amount in decision.get("request", {}).items() if amount}
+    answer = ask.read(settings, RankResult, "rank", amounts | {"explain": True})
+    try:
+        found = explained_only(answer, machine)
+    except KeyError:
+        near = did_you_mean(machine, [one.machine for one in answer.machines or ()])
+        raise WindwardError(
+            "NOT_FOUND", f"no decision about {machine!r} is kept, and no machine has this name{near}"
+        ) from None
+    asked = amounts_in_words([amounts.get(name) for name in RESOURCES])
+    head = f"{machine} now, for {asked}; for another request: windward rank --explain {machine} --cpu ..."
+    ask.tell(settings, found, lambda answer, screen: f"{head}\n\n{ranking(answer, screen)}")
+    return ask.OK
+
+
 def _now(settings: WhySettings, instance_id: str) -> dict[str, Any]:
-    """Return the state of an instance now, and when it ended; empty where no scorer says it."""
+    """Return the state of an instance now, where, and when it ended; empty where no scorer says it."""
     try:
         answer = ask.read(settings, InstancesResult, "instances", {"id": instance_id})
     except WindwardError:
         return {}
-    return {"state": answer.instances[0].state, "ended_at": answer.instances[0].ended_at} if answer.instances else {}
+    return {each: answer.instances[0][each] for each in ("state", "machine", "ended_at")} if answer.instances else {}
 
 
 def find_decision(server: redis.Redis, names: Names, instance_id: str) -> dict[str, Any] | None:
@@ -87,8 +112,9 @@ def show(found: dict[str, Any], screen: Screen | None = None) -> str:
     """Return the decision for people."""
     when = f"{time_of(found['at'])} ({ago(found['at'], time.time())})"
     head = f"{found['method']} by {found['scorer']} at {when}, query {found['query']}"
-    if (now := found.get("now")) and now["ended_at"]:
-        head = f"{found['id']} is {now['state']}, {ago(now['ended_at'], time.time())}; the decision was:\n{head}"
+    if (now := found.get("now")) and now["state"] != "reserved":
+        since = f", {ago(now['ended_at'], time.time())}" if now["ended_at"] else f" on {now['machine']}"
+        head = f"{found['id']} is {now['state']}{since}; the decision was:\n{head}"
     answer = decided(found["method"], found["answer"])
     if isinstance(answer, PlaceResult):
         return f"{head}\n{place.show(answer, screen)}"

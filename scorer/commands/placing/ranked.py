@@ -61,9 +61,9 @@ def ranking(answer: RankResult, screen: Screen | None = None) -> str:
     if explained or answer.candidates:
         lines.append(candidates(answer, screen))
     if explained:
-        lines += ["", *in_words(answer, screen)]
+        lines += ["", *in_words(answer, screen, explained[0])]
     for machine in explained:
-        lines += [part for line in _explained(machine) for part in _wrapped(line, screen)]
+        lines += [part for line in _explained(machine, answer) for part in _wrapped(line, screen)]
     if explained and answer.refusals:
         lines += ["", view(_REFUSALS, answer.refusals, screen)]
     lines += [""] * bool(explained) + [answer.summary]
@@ -93,10 +93,23 @@ def explained_only(answer: RankResult, machine: str = "") -> RankResult:
     return msgspec.structs.replace(answer, machines=found or everything[:1])
 
 
-def _explained(machine: Verdict) -> list[str]:
+def _standing(machine: Verdict, answer: RankResult) -> list[str]:
+    """Return the verdict on a machine: what refuses it, or its place and what it lacks to the best by score."""
+    if not machine.feasible:
+        first = next(each for each in machine.filters if not each["allowed"])
+        return [f"{machine.machine}: refused by {first['filter']}: {first['reason']}"]
+    lines = [f"{machine.machine}: feasible, place {machine.place} of {answer.feasible}"]
+    if machine.place != 1 and answer.score is not None and machine.score is not None:
+        by = sorted(machine.lacks.items(), key=lambda term: -term[1])
+        terms = ", ".join(f"{name} {points:+.2f}" for name, points in by if abs(points) >= 0.005)
+        lines.append(f"  {answer.score - machine.score:.2f} points below {answer.machine}: {terms or 'equal, a tie'}")
+    return lines
+
+
+def _explained(machine: Verdict, answer: RankResult) -> list[str]:
     """Return the verdict of each filter and score on one machine; a refused machine has no normalised values."""
     feasible = machine.feasible
-    lines = ["", f"{machine.machine}: {'feasible' if feasible else 'refused'}"]
+    lines = ["", *_standing(machine, answer)]
     names = [verdict["filter"] for verdict in machine.filters] + list(machine.scores)
     width = max(map(len, names), default=0)
     for verdict in machine.filters:

@@ -70,11 +70,14 @@ def answer_of(ranking: Ranking, top: int | None = None, explain_all: bool | None
     return msgspec.convert(answer(ranking, top, explain_all), RankResult, from_attributes=True)
 
 
-def in_words(answer: Ranked, screen: Screen | None = None) -> list[str]:
-    """Return lines on the chosen machine: for each requested resource the expected use and how full it will be."""
-    if not answer.candidates or not answer.machine:
+def in_words(answer: Ranked, screen: Screen | None = None, of: Candidate | None = None) -> list[str]:
+    """Return lines on a machine: for each requested resource the expected use and how full it will be.
+
+    ``of``: the machine; None: the chosen one.
+    """
+    if of is None and (not answer.candidates or not answer.machine):
         return []
-    machine = answer.candidates[0]
+    machine = of or answer.candidates[0]
     asked, expected, source = answer.request, expected_use(answer), answer.expected_from
     limit, chance_of = chances(machine)
     names = [name for name in RESOURCES if asked.get(name) or expected.get(name)]

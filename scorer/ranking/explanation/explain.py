@@ -175,8 +175,18 @@ def best_first(ranking: Ranking) -> list[int]:
 
 @quiet
 def told(ranking: Ranking, rows: Sequence[int]) -> list[Verdict]:
-    """Return these machines with every filter's and score's verdict."""
-    return [
-        Verdict(**msgspec.structs.asdict(each), feasible=not ranking.refused[row], filters=verdict)
-        for each, row, verdict in zip(described(ranking, rows), rows, verdicts(ranking, rows), strict=True)
-    ]
+    """Return these machines with every filter's and score's verdict, and how they stand to the best one."""
+    best, found = described(ranking, ranking.best(1).tolist()), []
+    whole = sum(term.weighted.weight for term in ranking.terms)
+    for each, row, verdict in zip(described(ranking, rows), rows, verdicts(ranking, rows), strict=True):
+        place, lacks = None, {}
+        if feasible := not ranking.refused[row]:
+            place = int(np.flatnonzero(ranking.best_first == row)[0]) + 1
+            of_best = best[0].scores
+            lacks = {
+                name: ((of_best[name]["value"] or 0.0) - (term["value"] or 0.0)) * term["weight"] / whole
+                for name, term in each.scores.items()
+            }
+        known = msgspec.structs.asdict(each)
+        found.append(Verdict(**known, feasible=feasible, place=place, lacks=lacks, filters=verdict))
+    return found

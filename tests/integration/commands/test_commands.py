@@ -362,8 +362,14 @@ def test_why_tells_the_terms_of_that_moment(windward: Run) -> None:
     told = windward("why", "asked-2", "--json")
     assert json.loads(told.stdout)["answer"]["candidates"]
     assert "instances placed" in windward("why", "asked-1").stdout
+    windward("confirm", "asked-2")
+    assert "asked-2 is confirmed on m" in windward("why", "asked-2").stdout
     windward("release", "asked-1")
     assert "ago; the decision was:\nplace by" in windward("why", "asked-1").stdout
+    machine = windward("why", MACHINES[7])
+    assert f"{MACHINES[7]} now, for cpu" in machine.stdout, machine.stderr
+    assert f"{MACHINES[7]}: feasible, place" in machine.stdout
+    assert "and no machine has this name; did you mean" in windward("why", f"{MACHINES[7]}x").stderr
     assert json.loads(windward("why", "asked-1", "--json").stdout)["now"]["state"] == "released"
     assert json.loads(told.stdout)["now"]["ended_at"] == 0.0
     assert windward("why", "never").returncode == 1

@@ -9,6 +9,7 @@ import pytest
 
 from schemas.resources import RESOURCES
 from schemas.rpc.results import Refusal
+from scorer.commands.placing.ranked import explained_only, ranking
 from scorer.commands.shared.in_words import answer_of
 from scorer.ranking.explanation import explain
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -60,6 +61,23 @@ def test_the_answer_has_the_terms_of_the_choice() -> None:
     assert best.risk == pytest.approx((0.3 + 0.2 + 0.1) / 2)
     assert best.score == pytest.approx((3 * 100 + 100 * (1 - best.risk)) / 4)
     assert answer.expected == dict.fromkeys(RESOURCES, 0) | {"cpu": 2, "memory": 5}
+
+
+def test_each_machine_is_told_its_place_and_what_it_lacks_to_the_best() -> None:
+    """The points by score add up to what is between the totals; a refused machine has no place."""
+    machines = [machine(f"m{n}", usage={"cpu": n, "memory": 10 * n}) for n in range(1, 6)]
+    answer = answer_of(ranked(fleet(*machines, machine("dark")), explain=True, cpu=1, memory=1))
+    *feasible, dark = answer.machines or ()
+    assert [one.place for one in feasible] == [1, 2, 3, 4, 5]
+    for one in feasible:
+        assert one.score is not None
+        assert sum(one.lacks.values()) == pytest.approx((answer.score or 0.0) - one.score)
+    assert (dark.machine, dark.place, dark.lacks) == ("dark", None, {})
+    shown = ranking(explained_only(answer, "m3"))
+    assert "m3, with the instance:" in shown
+    assert "m3: feasible, place 3 of 5" in shown
+    assert "points below m1: " in shown
+    assert "dark: refused by fresh: without data" in ranking(explained_only(answer, "dark"))
 
 
 def test_explain_has_every_machine_with_every_verdict() -> None:
