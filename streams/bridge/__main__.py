@@ -27,7 +27,7 @@ from streams.bridge.formats.assembler import Assembler
 from streams.bridge.formats.interfaces import counts
 from streams.bridge.formats.node_exporter import interfaces
 from streams.bridge.formats.points import Point, UnreadableError
-from streams.bridge.scraping import Asker, Scraper
+from streams.bridge.scraping import Asker, How, Scraper
 from streams.bridge.settings import AGENTS, BridgeSettings
 
 log = logging.getLogger("windward.bridge")
@@ -88,26 +88,12 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def _scraped(settings: BridgeSettings) -> Scraper | Asker:
     """Return what scrapes; raises SettingsError where nothing is named."""
+    how = How(settings.every, settings.timeout_s, settings.nic_speed is not None, settings.credentials)
     if settings.prometheus:
-        return Asker(
-            settings.prometheus,
-            settings.series,
-            settings.machine_key,
-            settings.every,
-            settings.timeout_s,
-            nic_speed_given=settings.nic_speed is not None,
-            credentials=settings.credentials,
-        )
-    targets = settings.targets
-    if not targets:
+        return Asker(settings.prometheus, settings.series, settings.machine_key, how)
+    if not (targets := settings.targets):
         raise SettingsError("which node_exporters? Give --target, --targets-file or --prometheus")
-    return Scraper(
-        targets,
-        settings.every,
-        settings.timeout_s,
-        nic_speed_given=settings.nic_speed is not None,
-        credentials=settings.credentials,
-    )
+    return Scraper(targets, how)
 
 
 def show(source: Scraper | Asker, settings: BridgeSettings) -> int:
@@ -131,41 +117,54 @@ def show(source: Scraper | Asker, settings: BridgeSettings) -> int:
 
 def scrape(source: Scraper | Asker, assembler: Assembler, publisher: Publisher, stop: threading.Event) -> None:
     """Scrape until told to stop; publish."""
-    reported_s = time.monotonic()
-    told = set[tuple[str, str]]()
+    output = Output(assembler, publisher, source.counts)
 
     def take(points: Sequence[Point]) -> None:
-        nonlocal reported_s
-        now_s = time.monotonic()
-        done = assembler.take(points, now_s, time.time() + FUTURE_TOLERANCE_S)
-        publish(publisher, done + assembler.flush(now_s))
+        output.take(points)
+        output.turn()
+
+    source.run(stop, take)
+    output.end()
+
+
+class Output:
+    """Publishes the samples of an assembler; logs what machines lack, and the counts every `REPORT_S`."""
+
+    def __init__(self, assembler: Assembler, publisher: Publisher, counts: Mapping[str, int]) -> None:
+        """``counts``: those of what is read."""
+        self._assembler, self._publisher, self._counts = assembler, publisher, counts
+        self._reported_s = time.monotonic()
+        self._told = set[tuple[str, str]]()
+
+    def take(self, points: Sequence[Point]) -> None:
+        self._publish(self._assembler.take(points, time.monotonic(), time.time() + FUTURE_TOLERANCE_S))
+
+    def turn(self) -> None:
+        """Publish what is whole; log each resource that a machine lacks, and each name that is taken, once."""
+        assembler, now_s = self._assembler, time.monotonic()
+        self._publish(assembler.flush(now_s))
         for machine, (owner, other) in assembler.taken.items():
-            if (machine, other) not in told:
-                told.add((machine, other))
+            if (machine, other) not in self._told:
+                self._told.add((machine, other))
                 values = {"machine": machine, "read": owner, "left_out": other, "mend": "NAME=HOST:PORT, --machine-key"}
                 log.warning("bridge.name.taken", extra={"values": values})
         assembler.taken.clear()
-        tell_lacking(assembler)
-        if now_s - reported_s >= REPORT_S:
-            reported_s = now_s
-            log.info("bridge.counts", extra={"values": {**source.counts, **assembler.counts}})
+        for machine, resource, why in assembler.lacking:
+            log.warning(
+                "bridge.resource.lacking", extra={"values": {"machine": machine, "resource": resource, "why": why}}
+            )
+        assembler.lacking.clear()
+        if now_s - self._reported_s >= REPORT_S:
+            self._reported_s = now_s
+            log.info("bridge.counts", extra={"values": {**self._counts, **assembler.counts}})
 
-    source.run(stop, take)
-    publish(publisher, assembler.flush(time.monotonic(), 0.0))
+    def end(self) -> None:
+        """Publish the rest."""
+        self._publish(self._assembler.flush(time.monotonic(), 0.0))
 
-
-def tell_lacking(assembler: Assembler) -> None:
-    """Log what machines lack, each resource once with its reason."""
-    for machine, resource, why in assembler.lacking:
-        values = {"machine": machine, "resource": resource, "why": why}
-        log.warning("bridge.resource.lacking", extra={"values": values})
-    assembler.lacking.clear()
-
-
-def publish(publisher: Publisher, messages: Sequence[Message]) -> None:
-    """Publish messages, if there are any."""
-    if messages:
-        publisher.publish([Record(one.machine.encode(), encode(one)) for one in messages])
+    def _publish(self, messages: Sequence[Message]) -> None:
+        if messages:
+            self._publisher.publish([Record(one.machine.encode(), encode(one)) for one in messages])
 
 
 class Bridge:
@@ -176,11 +175,9 @@ class Bridge:
         self._agent = agent
         self._read, key = READERS[agent]
         self._key = settings.machine_key or key
-        self._assembler = assembler
-        self._publisher = publisher
-        self._unreadable = 0
+        self._counts = {"unreadable": 0, "unreadable-batches": 0}
+        self._output = Output(assembler, publisher, self._counts)
         self._batches = PassedOver()
-        self._reported_s = time.monotonic()
 
     def run(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -189,7 +186,7 @@ class Bridge:
             except (KafkaError, OSError) as error:
                 log.warning("bridge.broker.away", extra={"values": {"error": f"{type(error).__name__}: {error}"}})
                 stop.wait(AWAY_S)
-        self._publish(self._assembler.flush(time.monotonic(), 0.0))
+        self._output.end()
 
     def _consume(self, stop: threading.Event) -> None:
         settings = self._settings
@@ -206,9 +203,8 @@ class Bridge:
             while not stop.is_set():
                 for records in consumer.poll(POLL_MS).values():
                     self._take(records)
-                self._publish(self._assembler.flush(time.monotonic()))
-                tell_lacking(self._assembler)
-                self._report()
+                self._counts["unreadable-batches"] = self._batches.count
+                self._output.turn()
         finally:
             consumer.close()
 
@@ -217,19 +213,8 @@ class Bridge:
             try:
                 points = self._read(unpacked(record.value or b""), self._key)
             except ValueError as error:  # UnreadableError, or of its packing
-                self._unreadable += 1
-                if self._unreadable == 1:
+                self._counts["unreadable"] += 1
+                if self._counts["unreadable"] == 1:
                     log.warning("bridge.unreadable", extra={"values": {"error": str(error)[:200]}})
             else:
-                self._publish(self._assembler.take(points, time.monotonic(), time.time() + FUTURE_TOLERANCE_S))
-
-    def _publish(self, messages: Sequence[Message]) -> None:
-        publish(self._publisher, messages)
-
-    def _report(self) -> None:
-        """Log the counts of the messages read, every `REPORT_S`."""
-        if time.monotonic() - self._reported_s >= REPORT_S:
-            self._reported_s = time.monotonic()
-            values = {**self._assembler.counts, "unreadable": self._unreadable}
-            values["unreadable-batches"] = self._batches.count
-            log.info("bridge.counts", extra={"values": values})
+                self._output.take(points)

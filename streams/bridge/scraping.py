@@ -84,14 +84,23 @@ class Credentials:
     context: ssl.SSLContext | None = None
 
 
+@dataclass(frozen=True)
+class How:
+    """How often targets are asked, how long an answer may take, and what is known besides."""
+
+    every_s: float
+    timeout_s: float
+    nic_speed_given: bool = False
+    credentials: Credentials = Credentials()
+
+
 @dataclass(eq=False)
 class Page:
-    """A URL that is asked again and again on one connection. ``timeout_s`` is the time of a whole answer."""
+    """A URL that is asked again and again on one connection. ``how.timeout_s`` is the time of a whole answer."""
 
     url: str
-    timeout_s: float
+    how: How
     most: int = PAGE_MAX
-    credentials: Credentials = Credentials()
     _connection: http.client.HTTPConnection | None = None
     _until_s: float = math.inf
 
@@ -111,16 +120,16 @@ class Page:
         if self._connection is None:
             if parts.scheme == "https":
                 self._connection = http.client.HTTPSConnection(
-                    parts.netloc, timeout=self.timeout_s, context=self.credentials.context
+                    parts.netloc, timeout=self.how.timeout_s, context=self.how.credentials.context
                 )
             else:
-                self._connection = http.client.HTTPConnection(parts.netloc, timeout=self.timeout_s)
+                self._connection = http.client.HTTPConnection(parts.netloc, timeout=self.how.timeout_s)
             answer_whole(self._connection, lambda: self._until_s)
         path = parts.path + (f"?{parts.query}" if parts.query else "")
         headers = {"Content-Type": "application/x-www-form-urlencoded"} if form else {}
-        if self.credentials.authorization:
-            headers["Authorization"] = self.credentials.authorization
-        self._until_s = time.monotonic() + self.timeout_s
+        if self.how.credentials.authorization:
+            headers["Authorization"] = self.how.credentials.authorization
+        self._until_s = time.monotonic() + self.how.timeout_s
         self._connection.request("POST" if form else "GET", path, form or None, headers)
         answer = self._connection.getresponse()
         body = answer.read(self.most + 1)
@@ -166,22 +175,19 @@ class Scraper:
     """Asks targets in turn; their points come in the order in which they answer."""
 
     targets: Sequence[Target]
-    every_s: float
-    timeout_s: float
-    nic_speed_given: bool = False
-    credentials: Credentials = Credentials()
+    how: How
     counts: Counter[str] = field(default_factory=Counter)
     """Scrapes by result: read, away, unreadable, late; and incomplete: those read that leave a resource out."""
 
     def __post_init__(self) -> None:
-        self._lacks = Lacks(self.counts, self.nic_speed_given)
+        self._lacks = Lacks(self.counts, self.how.nic_speed_given)
 
     def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
         """Ask until told to stop; ``take`` is called in this thread."""
         answers: queue.SimpleQueue[tuple[int, Found | Exception]] = queue.SimpleQueue()
-        pages = [Page(target.url, self.timeout_s, credentials=self.credentials) for target in self.targets]
+        pages = [Page(target.url, self.how) for target in self.targets]
         now_s = time.monotonic()
-        due = [now_s + self.every_s * (zlib.crc32(target.url.encode()) / 2**32) for target in self.targets]
+        due = [now_s + self.how.every_s * (zlib.crc32(target.url.encode()) / 2**32) for target in self.targets]
         asked, failing = set[int](), dict[int, int]()
 
         def ask(number: int) -> None:
@@ -200,7 +206,7 @@ class Scraper:
                     if at > now_s:
                         continue
                     pause = min(1 + failing.get(number, 0) // 2, PAUSES_MAX)
-                    due[number] = at + self.every_s * (pause + (now_s - at) // self.every_s)
+                    due[number] = at + self.how.every_s * (pause + (now_s - at) // self.how.every_s)
                     if number in asked:
                         self.counts["late"] += 1
                     else:
@@ -215,7 +221,7 @@ class Scraper:
     def look(self) -> Iterator[tuple[str, Sequence[Value]]]:
         """Yield the machine and the values of each target; raises OSError, HTTPException, UnreadableError."""
         for target in self.targets:
-            page = Page(target.url, self.timeout_s, credentials=self.credentials)
+            page = Page(target.url, self.how)
             values, _ = self._scrape(target, page)
             page.close()
             yield target.name or name_of(values), values
@@ -269,19 +275,16 @@ class Asker:
     url: str
     selector: str
     machine_key: str
-    every_s: float
-    timeout_s: float
-    nic_speed_given: bool = False
-    credentials: Credentials = Credentials()
+    how: How
     counts: Counter[str] = field(default_factory=Counter)
     """Queries by result: read, away, unreadable; and of targets: nameless, incomplete."""
 
     def __post_init__(self) -> None:
-        self._lacks = Lacks(self.counts, self.nic_speed_given)
+        self._lacks = Lacks(self.counts, self.how.nic_speed_given)
         self._seen: dict[str, float] = {}
 
     def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
-        page = Page(f"{self.url.rstrip('/')}/api/v1/query", self.timeout_s, ANSWER_MAX, self.credentials)
+        page = Page(f"{self.url.rstrip('/')}/api/v1/query", self.how, ANSWER_MAX)
         form = urlencode({"query": query_of(self.selector)})
         failing = False
         while not stop.is_set():
@@ -302,12 +305,12 @@ class Asker:
                 self.counts["read"] += 1
                 failing = False
             take(found)
-            stop.wait(max(self.every_s - (time.monotonic() - begun_s), 0.0))
+            stop.wait(max(self.how.every_s - (time.monotonic() - begun_s), 0.0))
         page.close()
 
     def look(self) -> Iterator[tuple[str, Sequence[Value]]]:
         """Yield the machine and the values of each target; raises OSError, HTTPException, UnreadableError."""
-        page = Page(f"{self.url.rstrip('/')}/api/v1/query", self.timeout_s, ANSWER_MAX, self.credentials)
+        page = Page(f"{self.url.rstrip('/')}/api/v1/query", self.how, ANSWER_MAX)
         found = read_answer(page.get(urlencode({"query": query_of(self.selector)})), self.machine_key)
         page.close()
         for one in found:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.bridge.scraping import Page
+from streams.bridge.scraping import How, Page
 from streams.bridge.settings import BridgeSettings
 from tests.integration.kubernetes.test_extender import certificates
 
@@ -71,7 +71,7 @@ def test_a_target_with_an_authority_and_client_certificates(tmp_path: Path) -> N
     with target(folder) as url:
         for given, read in rows:
             settings = BridgeSettings(target=(url,), **given)  # type: ignore[arg-type]
-            page = Page(url, 5.0, credentials=settings.credentials)
+            page = Page(url, How(5.0, 5.0, credentials=settings.credentials))
             if read:
                 assert page.get() == page.get() == PAGE
             else:

@@ -22,7 +22,7 @@ from streams.bridge.__main__ import main, scrape
 from streams.bridge.formats.assembler import Assembler
 from streams.bridge.formats.node_exporter import CPU, IDLE, missing, name_of, points, query_of, read_answer, read_page
 from streams.bridge.formats.points import Point, UnreadableError
-from streams.bridge.scraping import Asker, Credentials, Page, Scraper, Target
+from streams.bridge.scraping import Asker, Credentials, How, Page, Scraper, Target
 from streams.bridge.settings import BridgeSettings
 from tests.dripping import dripping
 from tests.rows import each_row
@@ -168,7 +168,7 @@ def test_an_answer_that_drips_is_none(first: bytes) -> None:
     with dripping(first) as where:
         begun_s = time.monotonic()
         with pytest.raises(TimeoutError):
-            Page(f"http://{where}/metrics", 0.3).get()
+            Page(f"http://{where}/metrics", How(0.3, 0.3)).get()
         assert time.monotonic() - begun_s < 1.0
 
 
@@ -184,7 +184,7 @@ def test_forty_targets_that_drip_hold_up_no_other() -> None:
         with dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n") as where:
             slow = [Target.read(f"slow{number}={where}") for number in range(40)]
             fine = [Target.read(f"fine{number}=127.0.0.1:{good.port}") for number in range(2)]
-            scraper, stop, found = Scraper([*slow, *fine], 0.5, 0.3), threading.Event(), list[Point]()
+            scraper, stop, found = Scraper([*slow, *fine], How(0.5, 0.3)), threading.Event(), list[Point]()
 
             def take(points: Sequence[Point]) -> None:
                 found.extend(points)
@@ -252,7 +252,7 @@ def test_a_scrape_carries_its_credentials() -> None:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        found = Page(f"http://127.0.0.1:{listener.getsockname()[1]}/", 5.0, credentials=Credentials("Bearer t"))
+        found = Page(f"http://127.0.0.1:{listener.getsockname()[1]}/", How(5.0, 5.0, credentials=Credentials("Bearer t")))
         assert found.get() == b"ok"
         thread.join()
         found.close()
@@ -289,7 +289,7 @@ def _row(rows: list[dict[str, Any]], labels: dict[str, str], value: float, **mor
 
 def asked(*answers: bytes, machine_key: str = "") -> tuple[Asker, list[list[Point]]]:
     """Return what a bridge reads of these answers, one after the other."""
-    asker = Asker("http://p:9090", "", machine_key, every_s=15.0, timeout_s=5.0)
+    asker = Asker("http://p:9090", "", machine_key, How(15.0, 5.0))
     return asker, [asker.read(raw) for raw in answers]
 
 
@@ -487,7 +487,7 @@ def test_a_target_that_does_not_answer_holds_up_no_other(exporter: str) -> None:
         Target(f"{exporter}/broken"),
         Target("http://127.0.0.1:1/x"),
     ]
-    scraper, stop, taken = Scraper(targets, every_s=0.1, timeout_s=20.0), threading.Event(), list[Point]()
+    scraper, stop, taken = Scraper(targets, How(0.1, 20.0)), threading.Event(), list[Point]()
 
     def take(found: Any) -> None:
         taken.extend(found)
@@ -515,7 +515,7 @@ def test_a_lost_rack_holds_up_no_other(exporter: str) -> None:
     """Of 60 targets 50 hang: the others are read at their pace once each of those has failed."""
     targets = [Target(f"{exporter}/slow?{number}") for number in range(50)]
     targets += [Target(f"{exporter}/metrics?{number}", f"m{number}") for number in range(10)]
-    scraper, stop = Scraper(targets, every_s=0.5, timeout_s=0.4), threading.Event()
+    scraper, stop = Scraper(targets, How(0.5, 0.4)), threading.Event()
     moments: list[tuple[float, int]] = []
 
     def take(_: Any) -> None:
@@ -532,7 +532,7 @@ def test_a_lost_rack_holds_up_no_other(exporter: str) -> None:
 
 def test_a_prometheus_that_refuses_is_asked_again(exporter: str) -> None:
     """It is counted each time."""
-    asker, stop = Asker(exporter, "", "", every_s=0.05, timeout_s=5.0), threading.Event()
+    asker, stop = Asker(exporter, "", "", How(0.05, 5.0)), threading.Event()
 
     def take(found: Any) -> None:
         assert not found
