@@ -5,7 +5,7 @@
     traces/        converters from public load traces
     worlds/        workloads of any size from a trace or a file: fleet, arrivals, lives, loads scaled; batch beside them
     recorded/      a workload from a recording of a live fleet
-    play/          the simulation: readings are folded, arrivals are placed by a policy, instances move and end
+    simulator/     the simulation: readings are folded, arrivals are placed by a policy, instances move and end
     report/        figures, ratios with intervals, tables
 
 All inputs of a profile come from the product's code: `streams.fold.fold` and the window table, `build_snapshot`,

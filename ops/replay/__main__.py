@@ -18,14 +18,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from ops.replay.play.moves import Evicting, Moving
-from ops.replay.play.policies import contenders
-from ops.replay.play.roles import Policy
-from ops.replay.play.simulation import Outcome, simulate
 from ops.replay.report.comparison import Result, as_json, once, read_results
 from ops.replay.report.measures import measure
 from ops.replay.report.report import markdown, print_report
 from ops.replay.settings import ReplaySettings
+from ops.replay.simulator.interfaces import Policy
+from ops.replay.simulator.moves import Evicting, Moving
+from ops.replay.simulator.policies import runs
+from ops.replay.simulator.simulation import Outcome, simulate
 from ops.replay.sources import worlds
 from ops.replay.workload import Workload, WorkloadError
 from schemas.process.settings import SettingsError, load_settings
@@ -101,7 +101,7 @@ def _replay(
         done = 0.0
         for make in worlds:
             world = make()
-            running = contenders(world, profiles, profiles[0].name, movings, evicting)
+            running = runs(world, profiles, profiles[0].name, movings, evicting)
             bar.update(task, total=len(worlds) * len(running))
             while running:  # what a policy keeps is dropped after its run
                 policy, mover, evictor = running.pop(0)

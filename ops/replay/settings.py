@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from ops.record.settings import RECORD_DIR
-from ops.replay.play.moves import Moving
-from ops.replay.play.simulation import RETRY_MINUTES
+from ops.replay.simulator.moves import Moving
+from ops.replay.simulator.simulation import RETRY_MINUTES
 from ops.replay.traces.trace import Part
 from ops.replay.worlds.worlds import MEMORY_LOAD, NIC_LOAD, Asks
 from schemas.process.settings import setting

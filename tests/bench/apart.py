@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from ops.replay.play.policies import ProfilePolicy
-from ops.replay.play.simulation import Outcome, simulate
 from ops.replay.report.measures import measure
+from ops.replay.simulator.policies import ProfilePolicy
+from ops.replay.simulator.simulation import Outcome, simulate
 from ops.replay.traces.formats import read_lives, read_trace
 from ops.replay.traces.trace import part_of
 from ops.replay.workload import Workload

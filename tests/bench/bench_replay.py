@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ops.replay.play.policies import ProfilePolicy
-from ops.replay.play.simulation import simulate
 from ops.replay.report.measures import measure
+from ops.replay.simulator.policies import ProfilePolicy
+from ops.replay.simulator.simulation import simulate
 from ops.replay.traces.formats import read_lives, read_trace
 from ops.replay.worlds.worlds import Shape, build_world
 from scorer.ranking.profiles.catalogue import load_profiles

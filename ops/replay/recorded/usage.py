@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from ops.record.figures import Figures
+from ops.replay.traces.trace import filled
 from ops.replay.workload import MINUTE_S
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
@@ -135,7 +136,7 @@ def fill(usage: Floats, load: Floats, asked: Floats, stretch: Stretch) -> Filled
     for row in usage:
         _hold(row, owner)
     gaps = ~np.isfinite(load).any(axis=0)
-    load = np.array([_hold_each(each) for each in load])
+    load = np.array([filled(each) for each in load])
     rest = load - _by_machine(np.nan_to_num(usage), stretch, load.shape)
     shared = _share(usage, np.maximum(rest, 0.0), asked, stretch)
     missing = np.flatnonzero(~np.isfinite(usage).all(axis=0))
@@ -159,13 +160,6 @@ def _hold(row: Floats, owner: Integers) -> None:
     from_after = (after < len(row)) & (owner[np.minimum(after, len(row) - 1)] == owner)
     source = np.where(from_before, before, np.where(from_after, after, at))
     row[:] = row[source]
-
-
-def _hold_each(load: Floats) -> Floats:
-    """Return [M, T] with gaps as the value before, or the first after; NaN where a machine was never measured."""
-    flat = load.reshape(-1).copy()
-    _hold(flat, np.repeat(np.arange(len(load)), load.shape[1]))
-    return flat.reshape(load.shape)
 
 
 def _parts(stretch: Stretch, minutes: int) -> list[tuple[int, int, int, int]]:

@@ -54,8 +54,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ops.replay.play.simulation import Outcome
-from ops.replay.play.true_fleet import HOT, Fleet
+from ops.replay.simulator.simulation import Outcome
+from ops.replay.simulator.true_fleet import HOT, Fleet
 from schemas.resources import CPU, MEMORY, NIC
 from scorer.snapshot.arrays import Bools, Floats, Integers
 

@@ -20,9 +20,9 @@ import msgspec
 from ops.record.entry import Decision, Gap, encode
 from ops.record.figures import pack
 from ops.record.frames import HEADER
-from ops.replay.play.policies import AsRecorded
-from ops.replay.play.simulation import simulate
 from ops.replay.recorded.recorded import read_recorded
+from ops.replay.simulator.policies import AsRecorded
+from ops.replay.simulator.simulation import simulate
 from ops.replay.workload import WorkloadError
 from tests.ops.replay.recordings import ORIGIN_S, change, cpu, ended, load, record, state
 from tests.scorer.rpc.fuzz_queries import in_bytes, nasty

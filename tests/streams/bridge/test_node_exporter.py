@@ -252,7 +252,9 @@ def test_a_scrape_carries_its_credentials() -> None:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        found = Page(f"http://127.0.0.1:{listener.getsockname()[1]}/", How(5.0, 5.0, credentials=Credentials("Bearer t")))
+        found = Page(
+            f"http://127.0.0.1:{listener.getsockname()[1]}/", How(5.0, 5.0, credentials=Credentials("Bearer t"))
+        )
         assert found.get() == b"ok"
         thread.join()
         found.close()

@@ -10,10 +10,10 @@ import pytest
 
 from ops.record.entry import Decision, Gap
 from ops.record.figures import pack
-from ops.replay.play.policies import AsRecorded
-from ops.replay.play.simulation import simulate
-from ops.replay.play.true_fleet import Fleet
 from ops.replay.recorded.recorded import Missing, read_recorded
+from ops.replay.simulator.policies import AsRecorded
+from ops.replay.simulator.simulation import simulate
+from ops.replay.simulator.true_fleet import Fleet
 from ops.replay.workload import Workload, WorkloadError
 from schemas.messages.operator import OperatorFacts
 from schemas.resources import CPU

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ops.replay.play.policies import ProfilePolicy, RandomFeasible
-from ops.replay.play.simulation import simulate
 from ops.replay.report.comparison import MEMORY_RATIOS, NIC_RATIOS, Result
 from ops.replay.report.measures import class_figures, further_figures, measure, overlap
 from ops.replay.report.report import BY_CLASS, LOAD, markdown
+from ops.replay.simulator.policies import ProfilePolicy, RandomFeasible
+from ops.replay.simulator.simulation import simulate
 from ops.replay.traces.openb import Lives
 from ops.replay.workload import Workload, WorkloadError
 from ops.replay.worlds.worlds import Shape, build_world

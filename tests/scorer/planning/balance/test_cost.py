@@ -109,7 +109,7 @@ def test_the_mean_over_the_time_for_which_it_counts(
 
 def test_cores_and_rates_are_those_that_the_lab_charges() -> None:
     """One place says what copying takes; the lab reads it there."""
-    from ops.replay.play import simulation
+    from ops.replay.simulator import simulation
     from ops.replay.worlds import worlds
 
     assert simulation.COPY_CORES is cost.COPY_CORES

@@ -1,7 +1,7 @@
 """References of worlds with batch: prod alone, and batch whose future is known."""
 
-from ops.replay.play.policies import KnowingBatch, ProdAlone
-from ops.replay.play.simulation import Outcome, simulate
+from ops.replay.simulator.policies import KnowingBatch, ProdAlone
+from ops.replay.simulator.simulation import Outcome, simulate
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.ops.replay.small_worlds import world
 

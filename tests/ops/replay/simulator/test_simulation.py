@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ops.replay.play.policies import BestFitByPeak, Oracle, ProfilePolicy, RandomFeasible
-from ops.replay.play.roles import Moment, Move, Policy
-from ops.replay.play.simulation import Outcome, Queue, simulate
 from ops.replay.report.measures import measure, utilization
+from ops.replay.simulator.interfaces import Moment, Move, Policy
+from ops.replay.simulator.policies import BestFitByPeak, Oracle, ProfilePolicy, RandomFeasible
+from ops.replay.simulator.simulation import Outcome, Queue, simulate
 from ops.replay.workload import Workload
 from schemas.resources import CPU
 from schemas.rpc.request import Request

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ops.replay.play.moves import Moving, Rebalancer, copy_minutes
-from ops.replay.play.policies import ProfilePolicy
-from ops.replay.play.simulation import Outcome, simulate
-from ops.replay.play.true_fleet import Fleet
 from ops.replay.report.measures import measure, utilization
+from ops.replay.simulator.moves import Moving, Rebalancer, copy_minutes
+from ops.replay.simulator.policies import ProfilePolicy
+from ops.replay.simulator.simulation import Outcome, simulate
+from ops.replay.simulator.true_fleet import Fleet
 from ops.replay.workload import Workload
 from schemas.resources import MEMORY
 from scorer.ranking.profiles.catalogue import load_profiles

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ops.replay.play.lessons import PredictedPeaks, wants_lessons
-from ops.replay.play.policies import ProfilePolicy
-from ops.replay.play.roles import Moment
-from ops.replay.play.simulation import Outcome, simulate
+from ops.replay.simulator.interfaces import Moment
+from ops.replay.simulator.learning import PredictedPeaks, learns_use
+from ops.replay.simulator.policies import ProfilePolicy
+from ops.replay.simulator.simulation import Outcome, simulate
 from ops.replay.workload import Workload
 from schemas.resources import CPU, MEMORY
 from scorer.classes.prediction import Peaks
@@ -37,7 +37,7 @@ def test_a_profile_that_does_not_go_by_it_learns_nothing() -> None:
 
 def test_profiles_say_whether_they_learn() -> None:
     """By the profile, or by one of its scores alone."""
-    assert [wants_lessons(load_profiles().choose(name)) for name in ("windward", "seed")] == [True, False]
+    assert [learns_use(load_profiles().choose(name)) for name in ("windward", "seed")] == [True, False]
 
 
 def test_peaks_are_predicted_for_a_profile_that_counts_by_class() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ops.replay.play.true_fleet import Fleet
+from ops.replay.simulator.true_fleet import Fleet
 from ops.replay.workload import MINUTE_S
 from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.names import SILENT_S

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ops.replay.play.reports import Reports
-from ops.replay.play.true_fleet import Fleet
+from ops.replay.simulator.reports import Reports
+from ops.replay.simulator.true_fleet import Fleet
 from ops.replay.workload import LEAD_MINUTES, MINUTE_S
 from schemas.messages.sample import VERSION, MachineFacts
 from schemas.names import WINDOWS_S

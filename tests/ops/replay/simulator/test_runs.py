@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ops.replay.play.moves import Evicting, Moving
-from ops.replay.play.policies import contenders
+from ops.replay.simulator.moves import Evicting, Moving
+from ops.replay.simulator.policies import runs
 from ops.replay.worlds.worlds import with_batch
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
@@ -33,7 +33,7 @@ def test_every_profile_but_the_baseline_is_moved_too(
     """A baseline that is alone is moved itself; the references are always there and never moved."""
     catalogue = load_profiles(())
     movings = [Moving(share=share) for share in shares]
-    found = contenders(small_world(machines=2), [catalogue.choose(name) for name in profiles], "seed", movings)
+    found = runs(small_world(machines=2), [catalogue.choose(name) for name in profiles], "seed", movings)
     assert [one.policy.name for one in found] == expected + REFERENCES
     assert [one.mover is not None for one in found] == ["%/h" in one.policy.name for one in found]
 
@@ -45,7 +45,7 @@ def test_a_recorded_placement_is_a_reference_where_it_is_known(batch: float) -> 
     world = with_batch(world, batch) if batch else world
     recorded = replace(world, placed_on=np.zeros(len(world.instances), np.int64))
     profiles = [load_profiles(()).choose("seed")]
-    names = [[one.policy.name for one in contenders(each, profiles, "seed", [])] for each in (world, recorded)]
+    names = [[one.policy.name for one in runs(each, profiles, "seed", [])] for each in (world, recorded)]
     assert names[1] == ["seed", "as recorded", *names[0][1:]]
 
 
@@ -54,7 +54,7 @@ def test_worlds_with_batch_have_references_of_their_own() -> None:
     by_class = parse_profile('[[filters]]\nuse = "fits"\nclasses = {}', "classes")
     plain = load_profiles(()).choose("seed")
     world = with_batch(small_world(machines=2), 0.5)
-    found = contenders(world, [plain, by_class], "seed", [], [Evicting(5), Evicting(1, by_class)])
+    found = runs(world, [plain, by_class], "seed", [], [Evicting(5), Evicting(1, by_class)])
     assert [one.policy.name for one in found] == [
         "seed", "classes", "classes, evict 5 min", "classes, evict 1 min by classes", "seed, prod alone",
         "classes, batch known",

@@ -24,11 +24,11 @@ from time import perf_counter
 import msgspec
 import numpy as np
 
-from ops.replay.play.lessons import Lessons, PredictedPeaks
-from ops.replay.play.measuring import Measuring
-from ops.replay.play.reports import Reports
-from ops.replay.play.roles import ROUND_MINUTES, Evictor, Moment, Move, Mover, Policy, Spell
-from ops.replay.play.true_fleet import Fleet
+from ops.replay.simulator.interfaces import ROUND_MINUTES, Evictor, Moment, Move, Mover, Policy, Spell
+from ops.replay.simulator.learning import Learning, PredictedPeaks
+from ops.replay.simulator.measuring import Measuring
+from ops.replay.simulator.reports import Reports
+from ops.replay.simulator.true_fleet import Fleet
 from ops.replay.workload import Workload
 from schemas.rpc.request import Request
 from schemas.tables.learned import Learned
@@ -107,7 +107,7 @@ class _Simulation:
         self._ledger = LedgerView()
         reports = Reports(self._fleet) if mover is not None or policy.counts_by_class or policy.learns else None
         self._measuring = Measuring(self._fleet, reports)
-        self._lessons = Lessons(policy.profile) if policy.learns and policy.profile else None
+        self._learning = Learning(policy.profile) if policy.learns and policy.profile else None
         self._peaks = PredictedPeaks() if policy.counts_by_class else None
         self._queue = Queue(workload)
         self._tries = np.zeros(len(workload.instances), np.int64)
@@ -160,9 +160,9 @@ class _Simulation:
     def _place(self, asking: Sequence[int], minute: int) -> list[int]:
         """Place those that ask; return the refused."""
         moment = self._moment(minute)
-        if self._lessons is not None:
-            self._lessons.look(moment.snapshot, self._ledger, moment.now_s)
-            self._measuring.learned = self._lessons.learned
+        if self._learning is not None:
+            self._learning.look(moment.snapshot, self._ledger, moment.now_s)
+            self._measuring.learned = self._learning.learned
         if self._peaks is not None:
             self._peaks.look(moment.snapshot, self._ledger, moment.now_s)
             self._measuring.predicted = self._peaks.raw

@@ -5,11 +5,11 @@ from functools import cache
 
 import numpy as np
 
-from ops.replay.play.moves import ByAdvice
-from ops.replay.play.policies import ProfilePolicy
-from ops.replay.play.roles import Spell
-from ops.replay.play.simulation import Outcome, simulate
 from ops.replay.report.measures import class_figures, stays
+from ops.replay.simulator.interfaces import Spell
+from ops.replay.simulator.moves import ByAdvice
+from ops.replay.simulator.policies import ProfilePolicy
+from ops.replay.simulator.simulation import Outcome, simulate
 from ops.replay.workload import Workload
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.ops.replay.small_worlds import world

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ops.replay.play.roles import ROUND_MINUTES, Moment, Move
+from ops.replay.simulator.interfaces import ROUND_MINUTES, Moment, Move
 from ops.replay.workload import MINUTE_S, Workload
 from schemas.resources import CPU, MEMORY
 from scorer.planning.balance.by_overload import rebalance

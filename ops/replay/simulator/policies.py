@@ -30,10 +30,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ops.replay.play.lessons import wants_lessons
-from ops.replay.play.moves import ByAdvice, Evicting, Moving, Rebalancer
-from ops.replay.play.roles import Evictor, Moment, Mover, Policy
-from ops.replay.play.true_fleet import HOT
+from ops.replay.simulator.interfaces import Evictor, Moment, Mover, Policy
+from ops.replay.simulator.learning import learns_use
+from ops.replay.simulator.moves import ByAdvice, Evicting, Moving, Rebalancer
+from ops.replay.simulator.true_fleet import HOT
 from ops.replay.workload import Workload
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance
@@ -62,7 +62,7 @@ class ProfilePolicy:
         self.name = name or profile.name
         self.profile = profile
         self.refusals: Counter[str] = Counter()
-        self.learns = wants_lessons(profile)
+        self.learns = learns_use(profile)
         self.counts_by_class = by_class_filter(profile) is not None
         self._known: set[int] = set()
         self._tables = Tables()
@@ -241,7 +241,7 @@ class KnowingBatch(ProdAlone):
         return [int(np.argmax(np.where(peak <= HOT, peak, -np.inf)))]
 
 
-class Contender(NamedTuple):
+class Run(NamedTuple):
     """A policy, with its moves and evictions."""
 
     policy: Policy
@@ -249,13 +249,13 @@ class Contender(NamedTuple):
     evictor: Evictor | None = None
 
 
-def contenders(
+def runs(
     world: Workload,
     profiles: Sequence[Profile],
     baseline: str,
     movings: Sequence[Moving],
     evicting: Sequence[Evicting] = (),
-) -> list[Contender]:
+) -> list[Run]:
     """Return the profiles, with and without moves of their instances; the baseline's are not moved, unless it is alone.
 
     Profiles that count by class also take part with evictions.
@@ -263,18 +263,18 @@ def contenders(
     with known batch: with one sum for all classes, known batch would take prod's room. The recorded placement of a
     recorded world is a reference, too.
     """
-    found = [Contender(ProfilePolicy(profile)) for profile in profiles]
+    found = [Run(ProfilePolicy(profile)) for profile in profiles]
     for profile in [one for one in profiles if one.name != baseline] or profiles:
         for moving in movings:
             name = f"{profile.name} + {100 * moving.share:g} %/h"
-            found.append(Contender(ProfilePolicy(profile, name), Rebalancer(profile, moving, world)))
+            found.append(Run(ProfilePolicy(profile, name), Rebalancer(profile, moving, world)))
     by_class = [one for one in profiles if by_class_filter(one) is not None]
     for profile in by_class:
         for one in evicting:
             evictor = ByAdvice(one.profile or profile, world, one.every_minutes)
-            found.append(Contender(ProfilePolicy(profile, one.named(profile.name)), None, evictor))
+            found.append(Run(ProfilePolicy(profile, one.named(profile.name)), None, evictor))
     if world.placed_on.size:
-        found.append(Contender(AsRecorded(world.seed)))
+        found.append(Run(AsRecorded(world.seed)))
     if not world.lower.any():
-        return [*found, *(Contender(kind(world.seed)) for kind in REFERENCES)]
-    return [*found, Contender(ProdAlone(profiles[0])), *(Contender(KnowingBatch(one)) for one in by_class[:1])]
+        return [*found, *(Run(kind(world.seed)) for kind in REFERENCES)]
+    return [*found, Run(ProdAlone(profiles[0])), *(Run(KnowingBatch(one)) for one in by_class[:1])]

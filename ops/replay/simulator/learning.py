@@ -25,12 +25,12 @@ LEARN_S = 600.0
 """How often a scorer looks by default (`scorer.settings`)."""
 
 
-def wants_lessons(profile: Profile) -> bool:
+def learns_use(profile: Profile) -> bool:
     """Return whether a load model of the profile uses learned factors."""
     return any(model.learned for model in profile.load_models)
 
 
-class Lessons:
+class Learning:
     """Observes and learns; ``learned`` has the result."""
 
     def __init__(self, profile: Profile) -> None:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ops.replay.play.reports import Reports
-from ops.replay.play.true_fleet import Fleet
+from ops.replay.simulator.reports import Reports
+from ops.replay.simulator.true_fleet import Fleet
 from ops.replay.workload import Workload
 from schemas.rpc.results import InstanceUsage
 from tests.ops.replay.small_worlds import world

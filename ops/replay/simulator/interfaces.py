@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from ops.replay.play.measuring import Measuring
-from ops.replay.play.true_fleet import Fleet
+from ops.replay.simulator.measuring import Measuring
+from ops.replay.simulator.true_fleet import Fleet
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.inputs import RankingInputs
