@@ -171,6 +171,7 @@ class DrainFields(TypedDict, total=False):
     selector: str
     consolidate: int
     profile: str
+    profile_text: str
     same: Sequence[str]
     force: bool
     apply: bool
@@ -183,6 +184,7 @@ class PlanFields(TypedDict, total=False):
 
     instances: Required[Sequence[RequestFields]]
     profile: str
+    profile_text: str
     prune: bool
     prune_labels: Mapping[str, str]
     release_last: bool
@@ -193,6 +195,7 @@ class RebalanceFields(TypedDict, total=False):
     """The parameters of ``rebalance``; the other settings are those of the profile's ``[rebalance]``."""
 
     profile: str
+    profile_text: str
     moves_max: int | None
     same: Sequence[str] | None
     settings: Mapping[str, int | float | bool | str | Sequence[str] | Mapping[str, int | float]]

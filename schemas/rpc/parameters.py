@@ -39,6 +39,10 @@ AnyId = Annotated[str, Meta(max_length=ID_LENGTH_MAX)]
 Generation = Annotated[int, Meta(ge=0)] | None
 """The generation that the caller means, from an earlier answer; None: the live one, whichever it is."""
 Limit = Annotated[int, Meta(ge=1, le=ROWS_MAX)]
+PROFILE_LENGTH_MAX = 65_536
+"""Characters of a profile's file that goes with a query."""
+ProfileText = Annotated[str, Meta(max_length=PROFILE_LENGTH_MAX)]
+"""The text of a profile's file, used in place of a profile of the planner's own; `profile` is its name then."""
 
 
 class Confirm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -162,7 +166,8 @@ class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     consolidate: Annotated[int, Meta(ge=0, le=ROWS_MAX)] = 0
     """Instead of these so many machines: the cheapest to empty."""
     profile: Name = ""
-    """By which the instances are placed elsewhere; "": the scorer's own."""
+    """By which the instances are placed elsewhere; "": the planner's own."""
+    profile_text: ProfileText = ""
     same: Annotated[tuple[Name, ...], Meta(max_length=64)] = ()
     """Labels whose value source and target must share."""
     force: bool = False
@@ -181,6 +186,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     instances: Annotated[tuple[Request, ...], Meta(max_length=BATCH_MAX)]
     """All that are wanted, each with its ``id``; with ``count`` so many, ``id-1``, ``id-2``, ..."""
     profile: Name = ""
+    profile_text: ProfileText = ""
     prune: bool = False
     """Release confirmed instances that are not named."""
     prune_labels: Labels = {}
@@ -206,6 +212,7 @@ class Rebalance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """The parameters of ``rebalance``; the other settings are those of the profile's ``[rebalance]``."""
 
     profile: Name = ""
+    profile_text: ProfileText = ""
     moves_max: Annotated[int, Meta(ge=1, le=1_000)] | None = None
     """At most so many moves; null: as the profile says."""
     same: Annotated[tuple[Name, ...], Meta(max_length=64)] | None = None

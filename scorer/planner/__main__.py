@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from schemas.process.run import Process, command
 from schemas.process.version import product_version
-from scorer.commands.planning.balance_settings import balanced
 from scorer.live.live_fleet import profiles_of, refuse_modes
+from scorer.planner.balance_settings import balanced
 from scorer.planner.drainer import Drainer
 from scorer.planner.metrics import Metrics
 from scorer.planner.moves_queue import MovesQueue

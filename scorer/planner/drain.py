@@ -1,9 +1,9 @@
 """``drain``: the targets of all instances of some machines; with ``apply``, cordoned machines and reserved targets.
 
-The plan is that of the command (`scorer.planning.drain.drain`). ``apply`` cordons first, then reserves one target after
-the other, as ``update`` with ``move`` does: checked again, once a query, not after its deadline. Where the deadline
-passes before the last, the others stay reserved for ``ttl_s``, and another drain goes on: it tells them as moving.
-Moves that began are on the list from which movers take them.
+``apply`` cordons once the plan is made, then reserves one target after the other, as ``update`` with ``move`` does:
+checked again, once a query, not after its deadline. Where the deadline passes before the last, the others stay reserved
+for ``ttl_s``, and another drain goes on: it tells them as moving. Moves that began are on the list from which movers
+take them.
 
 With the cordon it writes how the machines are emptied (`schemas.messages.operator.Draining`). By that a planner asks
 for the same again, with ``again``, until they are uncordoned (`scorer.planner.drainer`).
@@ -24,10 +24,11 @@ from schemas.rpc.request import Draining, InvalidRequest
 from schemas.rpc.results import DrainLine, DrainResult, UpdateResult
 from schemas.values.read_json import read_as
 from scorer.placement.offers.placement import Conflict
+from scorer.planner.queries import InputsOf
 from scorer.planning.drain.as_result import consolidate_result, drain_result
 from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import drain as plan_of
-from scorer.rpc.methods.current import Current
+from scorer.ranking.inputs import RankingInputs
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.parameters import read_object, read_params
 from scorer.rpc.operators.cordon import machines_meant, write_cordon
@@ -37,36 +38,47 @@ Update = Callable[[dict[str, Any], Query], UpdateResult]
 """The method ``update``, with its parameters, for a query."""
 
 
-def drain(query: Query, current: Current, rules: OperatorRules, update: Update) -> DrainResult:
-    """Return the plan; with ``apply`` what became of it."""
-    asked: Drain = read_params(Drain, read_object(query))
+def read_drain(params: dict[str, Any]) -> Drain:
+    """Return the parameters; raises InvalidRequest."""
+    asked: Drain = read_params(Drain, params)
     if DEFAULT in asked.machines:
         raise InvalidRequest(f"machines: {DEFAULT!r} would drain every machine; name them")
     if asked.consolidate and (asked.machines or asked.selector):
         raise InvalidRequest("consolidate: chooses the machines itself; goes without machines and selector")
-    if asked.apply and (answered := rules.answered(query)) is not None:
-        return read_as(answered, DrainResult)
-    inputs = current.ranking(current.profiles.choose(asked.profile))
+    if asked.apply and asked.profile_text:
+        raise InvalidRequest("profile_text: with apply give the name of a profile")
+    return asked
+
+
+def planned_drain(asked: Drain, inputs: RankingInputs, rules: OperatorRules | None = None) -> DrainResult:
+    """Return the plan of the machines; with ``rules`` of those that are being drained by these."""
     if asked.consolidate:
         chosen = consolidate(asked.consolidate, inputs, same=asked.same, force=asked.force)
-        planned = consolidate_result(chosen, asked.consolidate, inputs)
-        if asked.apply and planned.drained:
-            write_cordon(query, planned.drained, rules, step="cordon", drain=_marked(asked))
-    else:
-        machines = machines_meant(asked.machines, asked.selector, current.snapshot, ahead=asked.again)
-        if asked.again:
-            machines = rules.drained(machines)
-        elif asked.apply:
-            write_cordon(query, machines, rules, step="cordon", drain=_marked(asked))
-        planned = drain_result(plan_of(machines, inputs, same=asked.same, force=asked.force), inputs)
+        return consolidate_result(chosen, asked.consolidate, inputs)
+    machines = machines_meant(asked.machines, asked.selector, inputs.snapshot, ahead=asked.again)
+    if rules is not None:
+        machines = rules.drained(machines)
+    return drain_result(plan_of(machines, inputs, same=asked.same, force=asked.force), inputs)
+
+
+def drain(query: Query, inputs_of: InputsOf, rules: OperatorRules, update: Update) -> DrainResult:
+    """Return the plan; with ``apply`` what became of it."""
+    asked = read_drain(read_object(query))
+    if asked.apply and (answered := rules.answered(query)) is not None:
+        return read_as(answered, DrainResult)
+    inputs = inputs_of(asked.profile, asked.profile_text)
+    planned = planned_drain(asked, inputs, rules if asked.again else None)
     if not asked.apply:
         return planned
+    if planned.drained and not asked.again:
+        how = Draining(ttl_s=asked.ttl_s, profile=asked.profile, same=asked.same, force=asked.force)
+        write_cordon(query, planned.drained, rules, step="cordon", drain=how)
     moves: list[DrainLine] = []
     try:
         for one in planned.moves:
             moves.append(_begun(one, asked, query, update))
     except CallError:
-        _announce(moves, current, rules)
+        _announce(moves, inputs.now_s, rules)
         raise
     result = msgspec.structs.replace(
         planned,
@@ -74,17 +86,13 @@ def drain(query: Query, current: Current, rules: OperatorRules, update: Update) 
         moves=[one for one in moves if one.target is not None],
         blocked=[*planned.blocked, *(one for one in moves if one.target is None)],
     )
-    _announce(moves, current, rules)
-    rules.keep(query, msgspec.json.encode(result), current.clock())
+    _announce(moves, inputs.now_s, rules)
+    rules.keep(query, msgspec.json.encode(result), inputs.now_s)
     return result
 
 
-def _announce(moves: Sequence[DrainLine], current: Current, rules: OperatorRules) -> None:
-    rules.announce([_message(one, current.clock()) for one in moves if one.target is not None])
-
-
-def _marked(asked: Drain) -> Draining:
-    return Draining(ttl_s=asked.ttl_s, profile=asked.profile, same=asked.same, force=asked.force)
+def _announce(moves: Sequence[DrainLine], now_s: float, rules: OperatorRules) -> None:
+    rules.announce([_message(one, now_s) for one in moves if one.target is not None])
 
 
 def _begun(planned: DrainLine, asked: Drain, query: Query, update: Update) -> DrainLine:

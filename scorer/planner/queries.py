@@ -1,9 +1,10 @@
-"""The queries that change nothing: ``rebalance``, ``plan`` and ``capacity``, a function each on the planner's replica.
+"""The queries that change nothing: ``rebalance``, ``plan`` and ``capacity``, a function each of the fleet's inputs.
 
-A rebalancing is one round, as of the command and of the planner itself (`scorer.planning.balance.advice`). Each of
-several rounds is a query with the state of the one before (`scorer.planning.balance.rounds`). A program begins a move
-by ``update`` with ``move``, and the generation that is named. A plan has the steps of the command
-(`scorer.planning.wanted.wanted`): a ``place``, an ``update`` or a ``release`` of the program's own each.
+The inputs are the planner's replica, or what a command reads from a file (`scorer.commands.shared.planned`). A
+rebalancing is one round, as of the planner itself (`scorer.planning.balance.advice`). Each of several rounds is a
+query with the state of the one before (`scorer.planning.balance.rounds`). A program begins a move by ``update`` with
+``move``, and the generation that is named. Each step of a plan is a ``place``, an ``update`` or a ``release`` of the
+program's own.
 """
 
 from __future__ import annotations
@@ -27,25 +28,27 @@ from scorer.planning.wanted.steps import Action
 from scorer.planning.wanted.wanted import compare, undoable
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.rebalance_section import Rebalancing
-from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.parameters import read_params
 from scorer.snapshot.snapshot import Snapshot
 
+InputsOf = Callable[[str, str], RankingInputs]
+"""Returns the inputs of a ranking by a profile: its name, and the text of its file, if it is given."""
 _OWN = ("moves_max", "same")
 """Settings that are parameters of their own."""
 _TYPES = {name: kind for name, kind in get_type_hints(Rebalancing).items() if name not in (*_OWN, "name")}
 
 
-def rebalance(params: dict[str, Any], current: Current) -> RebalanceResult:
+def rebalance(params: dict[str, Any], inputs_of: InputsOf) -> RebalanceResult:
     """Return the moves of one plan."""
     asked: Rebalance = read_params(Rebalance, params)
     given = {name: value for name in _OWN if (value := getattr(asked, name)) is not None}
-    profile = current.profiles.choose(asked.profile)
+    inputs = inputs_of(asked.profile, asked.profile_text)
+    profile = inputs.profile
     try:
         profile = dataclasses.replace(profile, rebalance=profile.rebalance.with_given(_typed(asked.settings) | given))
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
-    inputs, rounds = current.ranking(profile), _rounds(asked, profile.rebalance)
+    inputs, rounds = inputs.by(profile), _rounds(asked, profile.rebalance)
     return told(advice(inputs, rounds), inputs, rounds)
 
 
@@ -77,7 +80,7 @@ def _typed(settings: dict[str, Any]) -> dict[str, Any]:
 _ACTIONS: Sequence[Action] = [one for one in get_args(Action) if one not in ("cancel", "restore")]
 
 
-def plan(params: dict[str, Any], current: Current) -> PlanResult:
+def plan(params: dict[str, Any], inputs_of: InputsOf) -> PlanResult:
     """Return the steps, in the order in which they are to be carried out."""
     given = params.get("instances")
     asked: Plan = read_params(Plan, params | {"instances": ()})
@@ -87,18 +90,17 @@ def plan(params: dict[str, Any], current: Current) -> PlanResult:
         raise InvalidRequest(f"instances: {len(given)}, at most {BATCH_MAX}")
     if asked.prune_labels and not asked.prune:
         raise InvalidRequest("prune_labels: goes with prune")
-    profile = current.profiles.choose(asked.profile)
+    inputs = inputs_of(asked.profile, asked.profile_text)
     wanted = WantedRequests()
     try:
         for position, one in enumerate(given):
             wanted.add(f"instances[{position}]", one)
     except InvalidWanted as error:
         raise InvalidRequest(str(error)) from None
-    inputs = current.ranking(profile)
     make = undoable if asked.release_last else compare
     found = make(wanted.all, inputs, prune=asked.prune, prune_labels=asked.prune_labels)
     return PlanResult(
-        profile=profile.name,
+        profile=inputs.profile.name,
         counts={action: found.count(action) for action in _ACTIONS},
         others=found.others,
         steps=[
@@ -114,8 +116,8 @@ def plan(params: dict[str, Any], current: Current) -> PlanResult:
     )  # fmt: skip
 
 
-def capacity(params: dict[str, Any], inputs_of: Callable[[str], RankingInputs]) -> CapacityResult:
-    """Return how many copies of a request fit; ``inputs_of`` returns the inputs by the name of a profile.
+def capacity(params: dict[str, Any], inputs_of: InputsOf) -> CapacityResult:
+    """Return how many copies of a request fit.
 
     Where a filter looks at the whole fleet (anti-affinity over a topology, a cluster's masters) copies would be placed
     one by one. That is no query's work: such a request is refused, and `windward capacity` counts it on its own copy of
@@ -123,7 +125,7 @@ def capacity(params: dict[str, Any], inputs_of: Callable[[str], RankingInputs]) 
     """
     by = read_params(Capacity, params).by
     request = read_request({name: value for name, value in params.items() if name != "by"})
-    inputs = inputs_of(request.profile)
+    inputs = inputs_of(request.profile, "")
     found = room_of_each(request, inputs)
     if found is None:
         raise InvalidRequest(

@@ -83,13 +83,13 @@ class PlannerService(AnsweringService):
         return capacity(read_object(query), self.inputs)
 
     def _drain(self, query: Query) -> results.DrainResult:
-        return drain(query, self.current, self.rules, self.update)
+        return drain(query, self.inputs, self.rules, self.update)
 
     def _plan(self, query: Query) -> results.PlanResult:
-        return plan(read_object(query), self.current)
+        return plan(read_object(query), self.inputs)
 
     def _rebalance(self, query: Query) -> results.RebalanceResult:
-        return rebalance(read_object(query), self.current)
+        return rebalance(read_object(query), self.inputs)
 
     METHODS: ClassVar[dict[str, Any]] = {
         "capacity": _capacity,

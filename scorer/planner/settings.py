@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from msgspec import Meta
 
 from schemas.process.settings import setting
-from scorer.commands.planning.balance_settings import BalanceSettings
+from scorer.planner.balance_settings import BalanceSettings
 from scorer.settings import AnsweringSettings
 
 Duration = Annotated[float, Meta(gt=0, le=86_400)]

@@ -136,9 +136,9 @@ class AnsweringService:
             self._decisions.note(query, [answer.id], answer)
         return answer
 
-    def inputs(self, profile: str) -> RankingInputs:
-        """Return the inputs of a ranking by a profile."""
-        return self.current.ranking(self.current.profiles.choose(profile))
+    def inputs(self, profile: str, text: str = "") -> RankingInputs:
+        """Return the inputs of a ranking by a profile; ``text``: of its file, if this process does not have it."""
+        return self.current.ranking(self.current.profiles.choose(profile, text))
 
 
 class ScorerService(AnsweringService):

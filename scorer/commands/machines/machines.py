@@ -18,7 +18,7 @@ from schemas.process.connections import WindowsSettings
 from schemas.process.settings import SettingsError, setting
 from schemas.process.tables import Screen
 from schemas.process.verbs import load_verb
-from scorer.client import CordonResult, MachinesResult
+from scorer.client import MachinesResult
 from scorer.commands.machines import machine_table
 from scorer.commands.machines.operator_facts import (
     change_operator_facts,
@@ -28,7 +28,6 @@ from scorer.commands.machines.operator_facts import (
     tainted,
 )
 from scorer.commands.shared import ask
-from scorer.commands.shared.by_scorer import by_scorer
 from scorer.commands.shared.watch import ListedSettings, listed
 from scorer.settings import ClientSettings, LedgerSettings
 
@@ -246,6 +245,7 @@ def _found(settings: ListSettings) -> tuple[MachinesResult, ask.Show[MachinesRes
 def _write(verb: str, settings: WriteSettings) -> int:
     from scorer.commands.machines.forget import forget
     from scorer.commands.machines.known_machines import known_machines, meant
+    from scorer.commands.machines.write_cordon import write_cordon
 
     arguments: list[str] = []
     if isinstance(settings, CordonSettings):
@@ -260,11 +260,9 @@ def _write(verb: str, settings: WriteSettings) -> int:
         raise SettingsError(f"{verb} which machine? Give names, globs or --selector")
     change = _CHANGES[verb]
     change({}, arguments)  # refuses invalid arguments before anything is written
+    if verb in ("cordon", "uncordon"):
+        return _told(verb, settings, write_cordon(settings, verb, given, settings.selector, ahead=settings.ahead))
     with ask.server(settings) as server, ask.open_windows(settings) as windows:
-        if verb in ("cordon", "uncordon"):
-            which = {"machines": given, "selector": settings.selector, "ahead": settings.ahead}
-            if (answer := by_scorer(settings, server, CordonResult, verb, which)) is not None:
-                return _told(verb, settings, answer.rules)
         known = known_machines(server, windows, settings.names)
         machines = meant(given, settings.selector, known, ahead=settings.ahead)
         if isinstance(settings, ForgetSettings):

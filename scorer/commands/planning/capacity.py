@@ -15,7 +15,7 @@ from msgspec import Meta
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Column, Screen, table
 from schemas.resources import RESOURCES
-from schemas.rpc.request import InvalidRequest, Request, read_request
+from schemas.rpc.request import Request, read_request
 from schemas.values.durations import duration
 from schemas.values.near import did_you_mean
 from scorer.commands.shared import ask
@@ -76,12 +76,9 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _capacity(settings: CapacitySettings) -> int:
-    try:
-        request = read_request(settings.request())
-        fleet, profile = settings.fleet(), chosen_profile(request.profile, settings.profiles)
-        answer = _mix_answer(settings, fleet, profile) if settings.mix else _answer(settings, request, fleet, profile)
-    except InvalidRequest as error:
-        raise SettingsError(str(error)) from None
+    request = read_request(settings.request())
+    fleet, profile = settings.fleet(), chosen_profile(request.profile, settings.profiles)
+    answer = _mix_answer(settings, fleet, profile) if settings.mix else _answer(settings, request, fleet, profile)
     ask.tell(settings, answer, show, indent=2)
     return ask.OK if answer["fit"] else ask.NO_MACHINE
 

@@ -1,10 +1,10 @@
 """``windward drain``: take machines out of service: cordon them, and print a target for each instance.
 
-A scorer makes the plan, in steps between which it answers others; without one, this process does
-(`scorer.commands.shared.by_scorer`). With ``--apply`` a scorer reserves the targets (`carry_out`), each by a query: so
-progress is told, and an answer that is lost is one move's. After a refused move it goes on with the others: each of
-them leaves the machine anyway. Without an answer it ends. What stays is planned again by scorers, until the machines
-are empty or uncordoned (`scorer.background.drainer`): the cordon says how.
+A planner makes the plan (`scorer.commands.shared.whole_fleet.planned`). With ``--apply`` the machines are cordoned
+then, and a scorer reserves the targets (`carry_out`), each by a query: so progress is told, and an answer that is lost
+is one move's. After a refused move it goes on with the others: each of them leaves the machine anyway. Without an
+answer it ends. What stays is planned again by planners, until the machines are empty or uncordoned
+(`scorer.planner.drainer`): the cordon says how.
 """
 
 from __future__ import annotations
@@ -16,25 +16,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import msgspec
 from msgspec import Meta
 
 from schemas.messages.operator import DEFAULT
-from schemas.process.failures import Failure
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.rpc.request import Draining
-from scorer.client import CordonResult, WindwardError
-from scorer.commands.machines.known_machines import known_machines, meant
-from scorer.commands.machines.operator_facts import change_operator_facts
+from schemas.rpc.results import DrainResult
+from scorer.client import WindwardError
+from scorer.commands.machines.write_cordon import write_cordon
 from scorer.commands.planning.drain_view import drain_answer, evict_answer, show, show_evicted, show_undone
 from scorer.commands.shared import ask
-from scorer.commands.shared.by_scorer import by_scorer, check_profile, planned_by_scorer
 from scorer.commands.shared.show import counted
-from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
+from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile, planned
 from scorer.settings import ClientSettings, LedgerSettings
 
 if TYPE_CHECKING:
-    from schemas.rpc.results import DrainResult
     from scorer.ranking.profiles.profile import Profile
 
 POLL_S = 1.0
@@ -125,9 +121,35 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 def _drain(settings: DrainSettings) -> int:
     if settings.evict:
         return _evict(settings, chosen_profile(settings.profile, settings.profiles))
-    if settings.fleet_file is None:
-        return _live(settings)
-    return _tell(settings, drain_answer(_planned_here(settings, settings.words, settings.selector)))
+    if settings.undo:
+        return _undo(settings)
+    asked = {"machines": settings.words, "selector": settings.selector, "consolidate": settings.consolidate}
+    asked |= {"same": settings.same, "force": settings.force}
+    answer = drain_answer(planned(settings, settings.profile, DrainResult, "drain", asked))
+    if settings.apply:
+        how = Draining(ttl_s=settings.ttl_s, profile=settings.profile, same=settings.same, force=settings.force)
+        if answer["drained"]:
+            write_cordon(settings, "cordon", answer["drained"], ahead=True, drain=how)
+        answer["cordoned"] = True
+        answer["announced"] = reserve(settings, answer["moves"])
+        answer["blocked"] += [one for one in answer["moves"] if one["state"] == "refused"]
+        answer["moves"] = [one for one in answer["moves"] if one["state"] != "refused"]
+    ask.tell(settings, answer, partial(show, live=settings.fleet_file is None), indent=2)
+    if settings.wait:
+        return await_empty(settings, answer["drained"], settings.wait_s)
+    short = len(answer["drained"]) < settings.consolidate
+    return ask.NO_MACHINE if answer["blocked"] or short else ask.OK
+
+
+def _undo(settings: DrainSettings) -> int:
+    from scorer.commands.planning.announce import withdraw
+
+    # first, so that no planner begins another move
+    uncordoned = write_cordon(settings, "uncordon", settings.words, settings.selector)
+    cancelled = cancel(settings, [*uncordoned])
+    withdraw(settings, cancelled)
+    ask.tell(settings, {"uncordoned": uncordoned, "cancelled": cancelled}, show_undone)
+    return ask.OK
 
 
 def _evict(settings: DrainSettings, profile: Profile) -> int:
@@ -142,111 +164,6 @@ def _evict(settings: DrainSettings, profile: Profile) -> int:
         )
     ask.tell(settings, evict_answer(advice, profile, fleet), show_evicted, indent=2)
     return ask.OK
-
-
-def _live(settings: DrainSettings) -> int:
-    if settings.profile:  # refused before anything is written
-        check_profile(settings, settings.profile)
-    machines = [] if settings.consolidate else machines_meant(settings, settings.words, settings.selector)
-    if settings.undo:
-        from scorer.commands.planning.announce import withdraw
-
-        uncordoned = uncordon(settings, machines)  # first, so that no scorer begins another move
-        cancelled = cancel(settings, machines)
-        withdraw(settings, cancelled)
-        ask.tell(settings, {"uncordoned": uncordoned, "cancelled": cancelled}, show_undone)
-        return ask.OK
-    if settings.apply:
-        cordon(settings, machines)
-    try:
-        answer = drain_answer(_planned(settings, machines))
-    except Failure as error:
-        left = "; the machines stay cordoned (windward drain --undo)" if machines and settings.apply else ""
-        raise Failure(f"{error}{left}") from error
-    if settings.consolidate and settings.apply:
-        cordon(settings, machines := answer["drained"])
-    answer["cordoned"] = settings.apply
-    if settings.apply:
-        answer["announced"] = reserve(settings, answer["moves"])
-        answer["blocked"] += [one for one in answer["moves"] if one["state"] == "refused"]
-        answer["moves"] = [one for one in answer["moves"] if one["state"] != "refused"]
-    code = _tell(settings, answer)
-    return await_empty(settings, machines, settings.wait_s) if settings.wait else code
-
-
-def _planned(settings: DrainSettings, machines: Sequence[str]) -> DrainResult:
-    """Return the plan of these machines, or of those that are the cheapest to empty: a scorer's, where one runs."""
-    from schemas.rpc.results import DrainResult
-
-    asked = {"machines": machines, "consolidate": 0 if machines else settings.consolidate}
-    asked |= {"same": settings.same, "force": settings.force}
-    found = planned_by_scorer(settings, settings.profile, DrainResult, "drain", asked)
-    return _planned_here(settings, machines) if found is None else found
-
-
-def _planned_here(settings: DrainSettings, words: Sequence[str], selector: str = "") -> DrainResult:
-    """Return the same plan, made by this process."""
-    from schemas.rpc.request import InvalidRequest
-    from scorer.planning.drain.as_result import consolidate_result, drain_result
-    from scorer.planning.drain.consolidate import consolidate
-    from scorer.planning.drain.drain import drain
-
-    profile = chosen_profile(settings.profile, settings.profiles)
-    fleet = settings.fleet()
-    inputs = fleet.inputs(profile)
-    try:
-        if settings.consolidate and not words:
-            found = consolidate(settings.consolidate, inputs, same=settings.same, force=settings.force)
-            return consolidate_result(found, settings.consolidate, inputs)
-        machines = words
-        if settings.fleet_file is not None:
-            known = {name: fleet.snapshot.rules.labels(row) for row, name in enumerate(fleet.snapshot.names)}
-            machines = meant(words, selector, known, ahead=None)
-        return drain_result(drain(machines, inputs, same=settings.same, force=settings.force), inputs)
-    except InvalidRequest as error:
-        raise SettingsError(str(error)) from None
-
-
-def _tell(settings: DrainSettings, answer: Mapping[str, Any]) -> int:
-    ask.tell(settings, answer, partial(show, live=settings.fleet_file is None), indent=2)
-    short = len(answer["drained"]) < settings.consolidate
-    return ask.NO_MACHINE if answer["blocked"] or short else ask.OK
-
-
-def machines_meant(settings: FleetSettings, words: Sequence[str], selector: str) -> list[str]:
-    """Return the machines of the running fleet that names, globs and a selector mean; raises WindwardError."""
-    with ask.server(settings) as server:
-        asked = {"machines": words, "selector": selector, "dry_run": True}
-        if (found := by_scorer(settings, server, CordonResult, "cordon", asked)) is not None:
-            return list(found.rules)
-        with ask.open_windows(settings) as windows:
-            return meant(words, selector, known_machines(server, windows, settings.names), ahead=None)
-
-
-def cordon(settings: DrainSettings, machines: Sequence[str]) -> None:
-    """Cordon machines, and say how they are emptied, so that scorers plan again what stays."""
-    said = Draining(ttl_s=settings.ttl_s, profile=settings.profile, same=settings.same, force=settings.force)
-    how = msgspec.to_builtins(said)
-    _write(settings, "cordon", machines, {"cordon": True, "drain": how}, drain=how)
-
-
-def uncordon(settings: ClientSettings, machines: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Uncordon machines; return the operators' rules of each."""
-    return _write(settings, "uncordon", machines, {"cordon": False, "drain": None})
-
-
-def _write(
-    settings: ClientSettings, method: str, machines: Sequence[str], facts: dict[str, Any], **more: Any
-) -> dict[str, dict[str, Any]]:
-    """Have a scorer write these rules, or write them; return the operators' rules of each machine."""
-    with ask.server(settings) as server:
-        asked = {"machines": machines, "ahead": True, **more}
-        if machines and (found := by_scorer(settings, server, CordonResult, method, asked)) is not None:
-            return dict(found.rules)
-        return {
-            machine: change_operator_facts(server, settings.names, machine, lambda before: before | facts)
-            for machine in machines
-        }
 
 
 def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]]) -> bool:

@@ -1,8 +1,7 @@
 """``windward plan``: compare wanted instances with the ledger; with ``--apply``, carry out the differences.
 
-A scorer makes the plan; without one, this process does (`scorer.commands.shared.by_scorer`). What is applied goes
-through a scorer, which checks each step again (`carry_out`). At a refused step it stops: the rest was planned on what
-was before it.
+A planner makes the plan (`scorer.commands.shared.whole_fleet.planned`). What is applied goes through a scorer, which
+checks each step again (`carry_out`). At a refused step it stops: the rest was planned on what was before it.
 """
 
 from __future__ import annotations
@@ -23,16 +22,13 @@ from schemas.rpc.request import InvalidRequest, Request
 from scorer.client import WindwardError
 from scorer.commands.planning.plan_view import left_words, plan_answer, show, undone, undone_words
 from scorer.commands.shared import ask
-from scorer.commands.shared.by_scorer import planned_by_scorer
-from scorer.commands.shared.whole_fleet import FleetSettings, basis, chosen_profile
+from scorer.commands.shared.whole_fleet import FleetSettings, planned
 from scorer.wire import AWAY
 
 if TYPE_CHECKING:
+    from schemas.rpc.results import PlanResult
     from scorer.commands.planning.carry_out import Calls, Outcome
-    from scorer.planning.wanted.steps import Action, Wanted
-
-    _Planned = tuple[Wanted, dict[str, Any]]
-    """A plan, and what it was made on."""
+    from scorer.planning.wanted.steps import Action, Step
 
 CHANGES, UNKNOWN = 1, 255
 """Exit codes: there is something to change; the plan could not be made."""
@@ -91,28 +87,34 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the command."""
     settings = load_settings(PlanSettings, "plan", argv, environ)
     try:
-        found, made_on = _found(settings)
-    except SettingsError as error:
-        print_failure("plan", "INVALID_ARGUMENT", str(error), as_json=settings.json)
+        found, requests = _found(settings)
+    except (SettingsError, Failure, WindwardError, *AWAY) as error:
+        _tell_failure(error, settings)
         return UNKNOWN
-    except Failure as error:
-        print_failure("plan", "INTERNAL", str(error), as_json=settings.json, with_code=True)
-        return UNKNOWN
-    except AWAY as error:
-        ask.unreachable(settings.redis_url, error, "plan", settings)
-        return UNKNOWN
-    answer = plan_answer(found, made_on)
+    answer = plan_answer(found)
     refused = bool(answer["counts"]["refuse"])
     if settings.apply and not (refused and settings.all_or_nothing):
-        return _apply(settings, found, answer)
+        return _apply(settings, _steps(found, requests), answer)
     ask.tell(settings, answer, show, indent=2)
     if refused:
         return ask.NO_MACHINE
     return CHANGES if answer["steps"] else ask.OK
 
 
-def _found(settings: PlanSettings) -> tuple[Wanted, dict[str, Any]]:
-    """Return the plan, and what it was made on; raises SettingsError, or one of `scorer.wire.AWAY`."""
+def _tell_failure(error: Exception, settings: PlanSettings) -> None:
+    if isinstance(error, WindwardError):
+        ask.report(error, "plan", settings)
+    elif isinstance(error, SettingsError):
+        print_failure("plan", "INVALID_ARGUMENT", str(error), as_json=settings.json)
+    elif isinstance(error, Failure):
+        print_failure("plan", "INTERNAL", str(error), as_json=settings.json, with_code=True)
+    else:
+        ask.unreachable(settings.redis_url, error, "plan", settings)
+
+
+def _found(settings: PlanSettings) -> tuple[PlanResult, list[Request]]:
+    """Return the plan and what is wanted; raises WindwardError, SettingsError, or one of `scorer.wire.AWAY`."""
+    from schemas.rpc.results import PlanResult
     from scorer.commands.planning.wanted_file import read_text, read_wanted
     from scorer.planning.wanted.requests import InvalidWanted
 
@@ -123,48 +125,30 @@ def _found(settings: PlanSettings) -> tuple[Wanted, dict[str, Any]]:
         raise SettingsError(f"file: {settings.file}: {error.strerror}") from None
     except InvalidWanted as error:
         raise SettingsError(f"file: {settings.file}: {error}") from None
-    found = _by_scorer(settings, requests)
-    return _here(settings, requests) if found is None else found
-
-
-def _by_scorer(settings: PlanSettings, requests: Sequence[Request]) -> _Planned | None:
-    """Return the plan that a scorer makes; None where the command has to make it by itself."""
-    from schemas.rpc.results import PlanResult
-    from scorer.ledger.record.instance import of_builtins
-    from scorer.planning.wanted.steps import Step, Wanted
-
     asked = {
         "instances": [msgspec.to_builtins(one) for one in requests], "prune": settings.prune,
         "prune_labels": settings.prune_labels, "release_last": settings.all_or_nothing, "records": settings.apply,
     }  # fmt: skip
-    answer = planned_by_scorer(settings, settings.profile, PlanResult, "plan", asked)
-    if answer is None:
-        return None
+    try:
+        return planned(settings, settings.profile, PlanResult, "plan", asked), requests
+    except InvalidRequest as error:
+        raise SettingsError(f"file: {settings.file}: {error}") from None
+
+
+def _steps(found: PlanResult, requests: Sequence[Request]) -> list[Step]:
+    """Return the steps as they are carried out."""
+    from scorer.ledger.record.instance import of_builtins
+    from scorer.planning.wanted.steps import Step
+
     request_of = {one.id: one for one in requests}
-    steps = [
+    return [
         Step(
             cast("Action", one.action), one.id, one.source, one.target, one.why, one.generation, one.changes,
             request_of.get(one.id) if one.source is None else None,
             None if one.record is None else of_builtins(one.record),
         )
-        for one in answer.steps
+        for one in found.steps
     ]  # fmt: skip
-    basis = {"profile": answer.profile, "machines": answer.machines, "instances": answer.instances}
-    return Wanted(tuple(steps), answer.counts["same"], answer.others), basis
-
-
-def _here(settings: PlanSettings, requests: Sequence[Request]) -> _Planned:
-    """Return the same plan, made by this process."""
-    from scorer.planning.wanted.wanted import compare, undoable
-
-    profile = chosen_profile(settings.profile, settings.profiles)
-    fleet = settings.fleet()
-    make = undoable if settings.all_or_nothing else compare
-    try:
-        found = make(requests, fleet.inputs(profile), prune=settings.prune, prune_labels=settings.prune_labels)
-        return found, basis(fleet, profile)
-    except InvalidRequest as error:
-        raise SettingsError(f"file: {settings.file}: {error}") from None
 
 
 def _confirmed(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, dict[str, Any]]:
@@ -181,14 +165,14 @@ def _confirmed(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, dict[str,
     return found
 
 
-def _apply(settings: PlanSettings, found: Wanted, answer: dict[str, Any]) -> int:
+def _apply(settings: PlanSettings, steps: Sequence[Step], answer: dict[str, Any]) -> int:
     from scorer.commands.planning.announce import announce
     from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out, undo
 
     code, left = ask.NO_MACHINE if answer["counts"]["refuse"] else ask.OK, {}
     with ask.client(settings) as scorer:
         calls = Calls(scorer, settings.profile, settings.ttl_s, all_or_nothing=settings.all_or_nothing, tries=TRIES)
-        outcomes = list(carry_out(found.steps, calls, OnRefusal.STOP))
+        outcomes = list(carry_out(steps, calls, OnRefusal.STOP))
         stopped = next((one for one in outcomes if one.failed), None)
         if stopped and settings.all_or_nothing:
             left = {position: error.message for position, error in undo(outcomes, calls).items()}

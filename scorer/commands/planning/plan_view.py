@@ -11,7 +11,7 @@ from scorer.commands.shared.show import ON_THE_LIST, ago, counted, time_of
 from scorer.commands.shared.whole_fleet import basis_in_words
 
 if TYPE_CHECKING:
-    from scorer.planning.wanted.steps import Wanted
+    from schemas.rpc.results import PlanResult
 
 _SIGNS = {"place": "+", "move": ">", "change": "~", "update": "*", "release": "-", "refuse": "!"}
 _WORDS = {
@@ -21,14 +21,13 @@ _WORDS = {
 _UNKNOWN = ("DEADLINE_EXCEEDED", "UNAVAILABLE")
 
 
-def plan_answer(found: Wanted, basis: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the plan as JSON has it: every step but those that change nothing, in their order.
-
-    ``basis``: what it was made on (`scorer.commands.shared.whole_fleet.basis`).
-    """
+def plan_answer(found: PlanResult) -> dict[str, Any]:
+    """Return the plan as JSON has it: every step but those that change nothing, in their order."""
     return {
-        **basis,
-        "counts": {action: found.count(action) for action in _WORDS},  # type: ignore[arg-type]
+        "profile": found.profile,
+        "machines": found.machines,
+        "instances": found.instances,
+        "counts": {action: found.counts[action] for action in _WORDS},
         "others": found.others,
         "steps": [
             {"action": one.action, "id": one.id, "source": one.source, "target": one.target, "why": one.why}

@@ -1,8 +1,8 @@
 """``windward rebalance``: which instances should move, and why; in the running fleet, or in that of a file.
 
-A scorer makes the plan; without one this process does (`scorer.commands.shared.by_scorer`). Nothing is moved. With
-``--apply`` a scorer reserves the targets (`carry_out`). After a refused move those that depend on it are dropped, since
-the plan counted on it; the others are tried. When the command is interrupted, the reservations expire.
+A planner makes the plan (`scorer.commands.shared.whole_fleet.planned`). Nothing is moved. With ``--apply`` a scorer
+reserves the targets (`carry_out`). After a refused move those that depend on it are dropped, since the plan counted on
+it; the others are tried. When the command is interrupted, the reservations expire.
 
 With ``--rounds`` this process asks several times, hands the state of a round to the next, and prints the last plan. The
 daemon, ``windward planner``, observes all the time.
@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from schemas.process.settings import SettingsError, load_settings, setting
-from scorer.commands.planning.balance_settings import BalanceSettings, balanced, given
 from scorer.commands.planning.rebalance_view import plan_answer, show
 from scorer.commands.shared import ask
-from scorer.commands.shared.by_scorer import planned_by_scorer
-from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
+from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile, planned
+from scorer.planner.balance_settings import BalanceSettings, balanced, given
 
 if TYPE_CHECKING:
     from schemas.rpc.results import RebalanceResult
@@ -120,25 +119,12 @@ def _check_rounds(settings: RebalanceSettings) -> None:
 
 
 def _round(settings: RebalanceSettings, **several: Any) -> RebalanceResult:
-    """Return the plan of one round, of a scorer or made here; ``several``: which one of several it is."""
+    """Return the plan of one round, ``several``: which one of several it is."""
     from schemas.rpc.results import RebalanceResult
 
     own = given(settings)
-    asked: dict[str, Any] = {name: own.pop(name) for name in ("moves_max", "same") if name in own} | several
-    params = {**asked, "settings": own}
-    found = planned_by_scorer(settings, settings.profile, RebalanceResult, "rebalance", params)
-    return found or _here(settings, **several)
-
-
-def _here(settings: RebalanceSettings, every_s: float = 0.0, rounds: str = "") -> RebalanceResult:
-    """Return the plan of one round, made by this process; raises one of `scorer.wire.AWAY`."""
-    from scorer.planning.balance.advice import advice, told
-    from scorer.planning.balance.rounds import rounds_of
-
-    profile = balanced(chosen_profile(settings.profile, settings.profiles), settings)
-    state = rounds_of(profile.rebalance, every_s, rounds) if every_s else None
-    inputs = settings.fleet().inputs(profile)
-    return told(advice(inputs, rounds=state), inputs, state)
+    params: dict[str, Any] = {name: own.pop(name) for name in ("moves_max", "same") if name in own} | several
+    return planned(settings, settings.profile, RebalanceResult, "rebalance", params | {"settings": own})
 
 
 def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> list[tuple[Step, Moving]]:

@@ -15,6 +15,7 @@ from schemas.process.failures import print_failure
 from schemas.process.redis_url import connected, in_words
 from schemas.process.settings import SettingsError
 from schemas.process.tables import Screen, readable, readable_lines, screen
+from schemas.rpc.request import InvalidRequest
 from scorer.client import Client, MachinesResult, WindwardError
 from scorer.client.call import refused_by
 from scorer.commands.shared.direct import DirectClient, can_reach
@@ -46,6 +47,8 @@ def run(settings: _Given, command: str, work: Callable[[_Given], int], where: st
         return work(settings)
     except WindwardError as error:
         return report(error, command, settings)
+    except InvalidRequest as error:
+        raise SettingsError(str(error)) from None
     except _of_servers() as error:
         return unreachable(where or settings.redis_url, error, command, settings)
 

@@ -1,7 +1,7 @@
-"""Shell: the fleet of commands that compute without a scorer: the running one, or that of a file.
+"""Shell: the fleet that a command plans on: the running one, or that of a file.
 
-A plan or a count over thousands of machines takes a second, for which a scorer would answer no placements. So such a
-command reads windows and ledger itself, as a scorer does.
+A planner makes the plans; of the fleet of a file its code makes them here. What no planner counts (``capacity``,
+``drain --evict``) the command counts itself: it reads windows and ledger as a scorer does.
 """
 
 from __future__ import annotations
@@ -9,16 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import msgspec
 
 from schemas.process.settings import SettingsError, setting
+from schemas.rpc.parameters import PROFILE_LENGTH_MAX
 from schemas.values.numbers import counted
+from scorer.client import WindwardError
+from scorer.commands.shared import ask
 from scorer.commands.shared.request import read_json
 from scorer.settings import ClientSettings, LedgerSettings
 
 if TYPE_CHECKING:
     from scorer.ranking.fleet_state import FleetState
     from scorer.ranking.profiles.profile import Profile
+
+_Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +72,53 @@ def fleet_of_file(path: str) -> FleetState:
         return read_fleet(read_json(path, "fleet_file"))
     except InvalidFleet as error:
         raise SettingsError(f"fleet_file: {path}: {error}") from None
+
+
+def planned(settings: FleetSettings, profile: str, kind: type[_Kind], method: str, params: dict[str, Any]) -> _Kind:
+    """Return a planner's answer; of the fleet of a file what the planner's code makes of it.
+
+    The text of a profile of one's own goes with the query. Raises WindwardError, SettingsError, InvalidRequest.
+    """
+    if settings.fleet_file is not None:
+        return cast("_Kind", _planned_here(settings, profile, method, params))
+    if file := _own_profile(profile, settings.profiles):
+        params = params | {"profile": file.stem, "profile_text": _text(file)}
+    else:
+        params = params | {"profile": profile}
+    return ask.read(settings, kind, method, params)
+
+
+def _planned_here(settings: FleetSettings, profile: str, method: str, params: dict[str, Any]) -> msgspec.Struct:
+    from scorer.planner.drain import planned_drain, read_drain
+    from scorer.planner.queries import plan, rebalance
+    from scorer.rpc.methods.errors import CallError
+
+    inputs = settings.fleet().inputs(chosen_profile(profile, settings.profiles))
+    try:
+        if method == "drain":
+            return planned_drain(read_drain(params), inputs)
+        return (plan if method == "plan" else rebalance)(params, lambda *_: inputs)
+    except CallError as error:
+        raise WindwardError(error.error.code, error.error.message) from None
+
+
+def _own_profile(name: str, paths: Sequence[str]) -> Path | None:
+    """Return the file of a profile, where it is a file or among the given ones."""
+    from scorer.ranking.profiles.catalogue import DEFAULT, profile_files
+
+    if name.endswith(".toml"):
+        return Path(name)
+    return next((file for file in profile_files(paths) if file.stem == (name or DEFAULT)), None)
+
+
+def _text(file: Path) -> str:
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"profile: {file}: cannot be read: {getattr(error, 'strerror', '') or error}") from None
+    if len(text) > PROFILE_LENGTH_MAX:
+        raise SettingsError(f"profile: {file}: {len(text)} characters, at most {PROFILE_LENGTH_MAX}")
+    return text
 
 
 def _running(settings: LedgerSettings) -> FleetState:

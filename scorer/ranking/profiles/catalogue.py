@@ -23,11 +23,13 @@ class Profiles:
     digest: str = ""
     """Of the files that the process was given, and of the default: processes with the same have the same profiles."""
 
-    def choose(self, name: str = "") -> Profile:
-        """Return the profile of that name, the default for an empty one.
+    def choose(self, name: str = "", text: str = "") -> Profile:
+        """Return the profile of that name, the default for an empty one; ``text``: that of its file, if it is not here.
 
         Raises ProfileError naming it and those there are.
         """
+        if text:
+            return parse_profile(text, name, f"profile {name}")
         name = name or self.default
         profile = self.by_name.get(name)
         if profile is None:
@@ -41,14 +43,18 @@ def load_profiles(paths: Iterable[Path | str] = (), default: str = DEFAULT) -> P
     A file of a built-in profile's name replaces it. Raises ProfileError.
     """
     by_name, given = dict(built_in_profiles()), hashlib.sha256(default.encode())
-    for path in map(Path, paths):
-        files = sorted(path.glob("*.toml")) if path.is_dir() else [path]
-        for file in files:
-            by_name[file.stem] = read_profile(file)
-            given.update(f"\n{file.stem}\n{file.read_text()}".encode())
+    for file in profile_files(paths):
+        by_name[file.stem] = read_profile(file)
+        given.update(f"\n{file.stem}\n{file.read_text()}".encode())
     profiles = Profiles(by_name, default, given.hexdigest()[:12])
     profiles.choose()
     return profiles
+
+
+def profile_files(paths: Iterable[Path | str]) -> list[Path]:
+    """Return these files, and those of these directories (``*.toml``)."""
+    found = [sorted(path.glob("*.toml")) if path.is_dir() else [path] for path in map(Path, paths)]
+    return [file for files in found for file in files]
 
 
 def read_profile(path: Path) -> Profile:

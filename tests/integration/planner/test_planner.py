@@ -20,12 +20,12 @@ from schemas.messages.proposal import MoveProposal, begun_move, read_proposal
 from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.client import Client
-from scorer.commands.planning.balance_settings import balanced
 from scorer.ledger.record.transition import Candidate, Change, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.live.live_fleet import LiveFleet, profiles_of
+from scorer.planner.balance_settings import balanced
 from scorer.planner.drainer import Drainer
 from scorer.planner.metrics import Metrics
 from scorer.planner.moves_queue import MovesQueue, Overtaken
@@ -282,11 +282,21 @@ def where(fleet: Fleet) -> dict[str, tuple[str, str]]:
     return {one.id: (one.machine, one.moving.to if one.moving else "") for one in follower.view.instances.values()}
 
 
+@contextmanager
+def answering(fleet: Fleet, url: str) -> Iterator[None]:
+    """Run a scorer, and a planner that does nothing of its own accord."""
+    names = fleet.names
+    running = scorer_process(url, names), planner_process(url, names, "--drain-s", "0", "--every", "0")
+    with running[0], running[1]:
+        eventually(lambda: fleet.wire.one("ZCARD", names.planners))
+        yield
+
+
 def test_a_drain_ends_by_the_mover_alone(valkey: Valkey, fleet: Fleet, tmp_path: Path) -> None:
     """After one command the documented mover empties the machine; a planner leaves those moves on the list."""
     names, run = fleet.names, mover(valkey, fleet.names, tmp_path)
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
-    with scorer_process(valkey.url, names):
+    with answering(fleet, valkey.url):
         done = run_command("drain", "hot", "--apply", environ=environ)
         assert done.returncode == 0, done.stderr
         assert re.search(r"4 targets are reserved until \S+ \S+ \S+; a mover takes the moves off the list", done.stdout)
@@ -340,6 +350,7 @@ def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(
     every = ("--drain-s", "0.2", "--every", "0")
     running = [planner_process(valkey.url, names, *every) for _ in range(2)]
     with scorer_process(valkey.url, names), running[0], running[1]:
+        eventually(lambda: fleet.wire.one("ZCARD", names.planners))
         done = run_command("drain", "hot", "--apply", environ=command)
         assert done.returncode == 3, done.stderr  # some have no room
         assert subprocess.run(words, cwd=ROOT, env=environ, timeout=60, check=False).returncode == -signal.SIGKILL
@@ -364,12 +375,11 @@ def test_a_machine_drains_to_empty_though_room_comes_later_and_the_mover_dies(
 def test_an_undone_drain_is_not_planned_again(valkey: Valkey, fleet: Fleet, wire: Wire) -> None:
     """No planner asks for it after `--undo`, and a query that was asked before does nothing."""
     names, environ = fleet.names, {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
-    running = [scorer_process(valkey.url, names), planner_process(valkey.url, names, "--drain-s", "0", "--every", "0")]
     one, two = (
         Drainer(fleet.ledger, Wire({"url": valkey.url}), PlannerSettings(prefix=names.prefix, name=name))
         for name in ("one", "two")
     )
-    with running[0], running[1]:
+    with answering(fleet, valkey.url):
         assert run_command("drain", "hot", "--apply", "--ttl-s", "1m", environ=environ).returncode == 0
         (before,) = one.due(time.time())
         assert two.due(time.time()) == [], "one has the lease"
@@ -388,7 +398,7 @@ def test_what_a_planner_proposed_waits_once_when_the_machine_is_drained(valkey: 
     one = fleet.daemon(valkey.url, "one", every=0.5)
     one.turn(time.time())
     assert len(fleet.waiting) == 2
-    with scorer_process(valkey.url, fleet.names):
+    with answering(fleet, valkey.url):
         assert run_command("drain", "hot", "--apply", environ=environ).returncode == 0
     assert [each.of_command for each in fleet.waiting] == [True] * 4
 
@@ -397,7 +407,7 @@ def test_what_a_command_gave_up_is_not_moved(valkey: Valkey, fleet: Fleet, tmp_p
     """`drain --undo` takes its moves off the list; a move whose reservation ended is taken off by the planner."""
     names = fleet.names
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
-    with scorer_process(valkey.url, names):
+    with answering(fleet, valkey.url):
         for _ in range(2):  # again: nothing waits twice
             assert run_command("drain", "hot", "--apply", environ=environ).returncode == 0
             assert len(fleet.waiting) == 4
@@ -418,7 +428,7 @@ def test_moves_of_a_plan_are_on_the_list(valkey: Valkey, fleet: Fleet, tmp_path:
     wanted = tmp_path / "wanted.json"
     wanted.write_text(json.dumps([{"id": "i0", "cpu": 1.5, "memory": 1e9, "machine": "cold1"}]))
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix} | PATIENT
-    with scorer_process(valkey.url, names):
+    with answering(fleet, valkey.url):
         done = run_command("plan", str(wanted), "--apply", environ=environ)
         assert done.returncode == 0, done.stderr
         assert "a mover takes the moves off the list" in done.stdout
@@ -469,7 +479,8 @@ def test_the_command_watches_several_rounds(valkey: Valkey, fleet: Fleet) -> Non
     """A machine gives after more rounds than `rounds_over`; fewer could give nothing, and that is said."""
     given = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": fleet.names.prefix} | PATIENT
     command = ("rebalance", "--json", "--rest-s", "0", "--rounds-over", "2", "--every", "0.01")
-    assert json.loads(run_command(*command, "--rounds", "3", environ=given).stdout)["moves"]
+    with answering(fleet, valkey.url):
+        assert json.loads(run_command(*command, "--rounds", "3", environ=given).stdout)["moves"]
     refused = run_command(*command, "--rounds", "2", environ=given)
     assert refused.returncode == 2
     assert "rounds: a machine gives after more than 2 rounds (rounds_over); give --rounds 3 or more" in refused.stderr
@@ -487,7 +498,7 @@ def test_apply_reserves_the_targets(valkey: Valkey, fleet: Fleet) -> None:
         assert {one.machine for one in live} == {"hot"}
         return {one.id: one.moving.to for one in live if one.moving is not None}
 
-    with scorer_process(valkey.url, fleet.names):
+    with answering(fleet, valkey.url):
         done = run_command(*command, environ=given)
         assert done.returncode == 0, done.stderr
         moves = json.loads(done.stdout)["moves"]
@@ -505,8 +516,7 @@ def test_apply_reserves_the_targets(valkey: Valkey, fleet: Fleet) -> None:
         assert "1 target is reserved until" in shown
         assert f"windward confirm {next(iter(held()))} --machine" in shown
     silent = run_command(*command, environ=given | {"WINDWARD_TIMEOUT": "0.2"})
-    assert silent.returncode == 4
-    assert json.loads(silent.stdout)["moves"][0]["applied"]["outcome"] == "not tried"
+    assert (silent.returncode, silent.stdout) == (4, "")
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from scorer.commands.shared.direct import DirectClient
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.effort import effort
-from tests.integration.scorer.test_rpc import FRESH_S, eventually, scorer_process
+from tests.integration.scorer.test_rpc import FRESH_S, eventually, planner_process, scorer_process
 from tests.window_tables import publish, window_table
 
 MACHINES = ["m0", "m1", "m2"]
@@ -77,12 +77,14 @@ class Fleet:
 
 @pytest.fixture(scope="module")
 def answered(valkey: Valkey) -> Iterator[Names]:
-    """Yield the names of three empty machines, for which two scorers answer."""
+    """Yield the names of three empty machines, for which two scorers and a planner answer."""
     names = Names(f"plans-{os.getpid()}")
     wire = Wire({"url": valkey.url})
     publish(wire, names, [window_table(MACHINES, utilization=0.05, at=time.time() + FRESH_S)])
     wire.close()
-    with scorer_process(valkey.url, names, "--name", "a"), scorer_process(valkey.url, names, "--name", "b"):
+    planner = planner_process(valkey.url, names, "--every", "0", "--drain-s", "0")
+    scorers = [scorer_process(valkey.url, names, "--name", name) for name in "ab"]
+    with scorers[0], scorers[1], planner:
         yield names
 
 
@@ -91,6 +93,7 @@ def fleet(valkey: Valkey, answered: Names, tmp_path: Path) -> Iterator[Fleet]:
     """The machines with the instances that a plan changes; empty again afterwards."""
     found = Fleet(valkey.url, answered, tmp_path / "wanted.jsonl")
     eventually(lambda: found.client.health()["machines"] == len(MACHINES))
+    eventually(lambda: found.plan() != 255)  # a planner answers
     found.start()
     yield found
     assert machines(["uncordon", *MACHINES], found.environ) == 0

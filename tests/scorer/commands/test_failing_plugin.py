@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from scorer import plugins
-from scorer.commands.planning import drain
-from scorer.commands.shared.whole_fleet import fleet_of_file
 from tests.ops.replay.worlds.test_workload_file import folder as workload
 from tests.support.in_process import run_command
 
@@ -96,19 +94,3 @@ def test_a_replay_names_it_too(folder: Path) -> None:
     done = run_command(*words, environ={})
     assert (done.returncode, done.stdout, done.stderr.strip()) == (1, "", f"windward replay: {SAID}")
     assert json.loads(run_command(*words, "--json", environ={}).stderr.strip())["code"] == "INTERNAL"
-
-
-@pytest.mark.parametrize(
-    ("more", "left"), [(("--apply",), "; the machines stay cordoned (windward drain --undo)"), ((), "")]
-)
-def test_a_drain_says_what_it_has_done(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], left: str
-) -> None:
-    """With ``--apply`` the machines of a running fleet are cordoned before the plan is made."""
-    cordoned: list[str] = []
-    monkeypatch.setattr(drain, "machines_meant", lambda settings, words, selector: [*words])
-    monkeypatch.setattr(drain, "cordon", lambda settings, machines: cordoned.extend(machines))
-    monkeypatch.setattr(drain.DrainSettings, "fleet", lambda settings: fleet_of_file("fleet.json"))
-    done = run_command("drain", "a", "--profiles", "mine.toml", "--profile", "mine", *more, environ={})
-    assert (done.returncode, done.stderr) == (1, f"windward drain: {SAID}{left}\n")
-    assert cordoned == ["a"] * bool(left)

@@ -177,7 +177,7 @@ def test_moves_that_began_before_the_deadline_are_for_movers(scorer: Scorer) -> 
         return planner.update(params, query)
 
     with pytest.raises(CallError, match="late"):
-        of_drain.drain(query("q", apply=True), planner.current, scorer.rules, update)
+        of_drain.drain(query("q", apply=True), planner.inputs, scorer.rules, update)
     waiting = [one.instance for raw in reversed(scorer.rules.moves) if (one := read_proposal(raw))]
     assert (waiting, len(begun)) == (begun, 2)
 

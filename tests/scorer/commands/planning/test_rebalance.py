@@ -14,9 +14,9 @@ from ops.cli.main import main as windward
 from schemas.process.settings import SettingsError
 from schemas.rpc.results import RebalanceResult
 from scorer.client import Moving, UpdateResult, WindwardError
-from scorer.commands.planning import rebalance
 from scorer.commands.planning.carry_out import Calls
 from scorer.commands.planning.rebalance import apply, main
+from scorer.commands.shared import ask
 from tests.rows import each_row
 from tests.scorer.commands.planning.test_carry_out import NoScorer
 from tests.scorer.planning.balance.test_by_overload import hot_and_cold
@@ -122,31 +122,23 @@ def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_each_of_several_rounds_is_asked_of_a_scorer(
+def test_each_of_several_rounds_is_asked_of_a_planner(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the state of the answer before; the last one is printed. What no scorer answers goes on from that state."""
-    scorer, asked, here = RpcScorer(hot_and_cold()), list[dict[str, Any]](), list[str]()
+    """With the state of the answer before; the last one is printed."""
+    scorer, asked = RpcScorer(hot_and_cold()), list[dict[str, Any]]()
 
-    def answer(_: Any, profile: str, kind: type[RebalanceResult], method: str, params: dict[str, Any]) -> Any:
+    def answer(_: Any, kind: type[RebalanceResult], method: str, params: dict[str, Any]) -> RebalanceResult:
         asked.append(params)
-        away = len(asked) == 3
-        return None if away else msgspec.convert(scorer.ask(method, profile=profile, **params), kind)
+        return msgspec.convert(scorer.ask(method, **params), kind)
 
-    def alone(_: Any, every_s: float, rounds: str) -> RebalanceResult:
-        here.append(rounds)
-        found = scorer.ask("rebalance", every_s=every_s, rounds=rounds, settings={"rounds_over": 2, "over_s": 600})
-        return msgspec.convert(found, RebalanceResult)
-
-    monkeypatch.setattr(rebalance, "planned_by_scorer", answer)
-    monkeypatch.setattr(rebalance, "_here", alone)
+    monkeypatch.setattr(ask, "read", answer)
     several = ["--json", "--moves-max", "3", "--every", "0.001", "--rounds-over", "2", "--over-s", "600"]
     assert main([*several, "--rounds", "4"], {}) == 0
     assert json.loads(capsys.readouterr().out)["rule"] == "overload"
     assert [one["moves_max"] for one in asked] == [3] * 4
     states = [one["rounds"] for one in asked]
     assert states[0] == ""
-    assert states[2] == here[0]
     assert len({*states}) == 4
 
 
