@@ -20,8 +20,8 @@ from schemas.values.durations import duration
 from schemas.values.near import did_you_mean
 from scorer.commands.shared import ask
 from scorer.commands.shared.request import RequestSettings
-from scorer.commands.shared.show import amount, counted, ratio
-from scorer.commands.shared.whole_fleet import FleetSettings, basis, basis_in_words, chosen_profile
+from scorer.commands.shared.show import amount, basis, basis_in_words, counted, ratio
+from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
 
 if TYPE_CHECKING:
     from scorer.placement.choosing.trial import Trial

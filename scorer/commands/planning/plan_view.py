@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from schemas.process.tables import Column, Screen, view
-from scorer.commands.shared.show import ON_THE_LIST, ago, counted, time_of
-from scorer.commands.shared.whole_fleet import basis_in_words
+from scorer.commands.shared.show import ON_THE_LIST, ago, basis_in_words, counted, time_of
 
 if TYPE_CHECKING:
     from schemas.rpc.results import PlanResult

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.process.tables import Column, Screen, view
 from schemas.values.durations import duration
-from scorer.commands.shared.show import ON_THE_LIST, counted, ratio, time_of
-from scorer.commands.shared.whole_fleet import basis_in_words
+from scorer.commands.shared.show import ON_THE_LIST, basis_in_words, counted, ratio, time_of
 
 if TYPE_CHECKING:
     from schemas.rpc.results import RebalanceMove, RebalanceResult

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schemas.resources import RESOURCES
 from schemas.values.durations import duration
 from schemas.values.numbers import amount, counted, number, size
+
+if TYPE_CHECKING:
+    from scorer.ranking.fleet_state import FleetState
+    from scorer.ranking.profiles.profile import Profile
 
 __all__ = [
     "ON_THE_LIST",
@@ -16,6 +20,8 @@ __all__ = [
     "ago",
     "amount",
     "amounts_in_words",
+    "basis",
+    "basis_in_words",
     "counted",
     "number",
     "ratio",
@@ -82,3 +88,14 @@ def resources(always: Collection[str], requested: Mapping[str, float | None]) ->
 def amount_of(name: str, decimals: int = 2) -> Callable[[Any], str]:
     """Return what shows the field of a row that has a resource's name."""
     return lambda row: amount(name, row[name], decimals)
+
+
+def basis(fleet: FleetState, profile: Profile) -> dict[str, Any]:
+    """Return what an answer was computed on, for JSON."""
+    return {"profile": profile.name, "machines": len(fleet.snapshot), "instances": len(fleet.ledger)}
+
+
+def basis_in_words(answer: Mapping[str, Any]) -> str:
+    """Return `basis` as text."""
+    machines, instances = counted(answer["machines"], "machine"), counted(answer["instances"], "instance")
+    return f"{machines}, {instances}, profile {answer['profile']}"

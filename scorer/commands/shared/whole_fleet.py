@@ -6,7 +6,7 @@ A planner makes the plans; of the fleet of a file its code makes them here. What
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -15,7 +15,6 @@ import msgspec
 
 from schemas.process.settings import SettingsError, setting
 from schemas.rpc.parameters import PROFILE_LENGTH_MAX
-from schemas.values.numbers import counted
 from scorer.client import WindwardError
 from scorer.commands.shared import ask
 from scorer.commands.shared.request import read_json
@@ -40,17 +39,6 @@ class FleetSettings(ClientSettings, LedgerSettings):
     def fleet(self) -> FleetState:
         """Return the fleet of the file, or the running one; raises SettingsError, or one of `scorer.wire.AWAY`."""
         return _running(self) if self.fleet_file is None else fleet_of_file(self.fleet_file)
-
-
-def basis(fleet: FleetState, profile: Profile) -> dict[str, Any]:
-    """Return what an answer was computed on, for JSON."""
-    return {"profile": profile.name, "machines": len(fleet.snapshot), "instances": len(fleet.ledger)}
-
-
-def basis_in_words(answer: Mapping[str, Any]) -> str:
-    """Return `basis` as text."""
-    machines, instances = counted(answer["machines"], "machine"), counted(answer["instances"], "instance")
-    return f"{machines}, {instances}, profile {answer['profile']}"
 
 
 def chosen_profile(name: str, files: Sequence[str]) -> Profile:
