@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from schemas.process.tables import Column, Screen, table, view
+from schemas.resources import RESOURCES
 from schemas.values.durations import duration
 from scorer.client import Candidate, RankResult, Verdict
-from scorer.commands.shared.in_words import Ranked, expected_use, in_words, used_share
+from scorer.commands.shared.in_words import Ranked, chance, expected_use, in_words, used_share
 from scorer.commands.shared.show import age, amount, number, ratio, resources, size
 
 _AMOUNTS = {"mean": 5, "std": 6, "credit": 7, "request": 7, "allocatable": 4}
 """Columns of a resource with amounts; the higher the number, the earlier a narrow terminal drops the column."""
 
 
+_TITLES = {"age_s_max": "at most", "available_min": "at least", "coverage_min": "at least"}
+"""Names of JSON that people read as other words."""
+_SHARES = ("available", "available_min", "coverage", "coverage_min", "fleet_mean")
+_AMOUNTS_BY = ("request", "today", "yesterday", "limit", "maxmemory")
+"""What is shown in the unit of its resource."""
 _REFUSALS = (
     Column("refused by", of="filter"),
     Column("machines", of="machines"),
@@ -114,7 +120,7 @@ def _explained(machine: Verdict, answer: RankResult) -> list[str]:
     width = max(map(len, names), default=0)
     for verdict in machine.filters:
         word = "ok" if verdict["allowed"] else f"refused, {verdict['reason']}"
-        lines.append(f"  filter {verdict['filter']:{width}}  {word}{_details(verdict.get('compared', {}))}")
+        lines.append(f"  filter {verdict['filter']:{width}}  {word}{_compared(verdict, machine, answer.request)}")
     for name, term in machine.scores.items():
         more = {key: value for key, value in term.items() if key not in ("value", "raw", "weight")}
         value = f"{number(term['value'])} * {term['weight']:g}, " if feasible else ""
@@ -122,21 +128,80 @@ def _explained(machine: Verdict, answer: RankResult) -> list[str]:
     return lines
 
 
-_TITLES = {"promised": "allocated"}
-"""Names of JSON that people read as another word."""
+def _compared(verdict: Mapping[str, Any], machine: Verdict, asked: Mapping[str, float]) -> str:
+    """Return what a filter compared, in units that people know: what is promised apart from what is measured."""
+    values, name = verdict.get("compared", {}), verdict["filter"]
+    if name == "fits" and "promised" in values:
+        parts = _fits(values, asked)
+    elif name == "usage_threshold":
+        parts = _used(values, machine)
+    else:
+        return _details(values)
+    return "".join(f"; {part}" for part in parts)
+
+
+def _fits(values: Mapping[str, Any], asked: Mapping[str, float]) -> list[str]:
+    found = []
+    for name, request in values["request"].items():
+        taken, promised, limit, whole = (values[key].get(name) for key in ("taken", "promised", "limit", "allocatable"))
+        if not request or limit is None:
+            found += [f"{name} capacity unknown"] if request else []
+            continue
+        promise = f"promised {amount(name, promised)} of {amount(name, limit)}"
+        found.append(f"{name} {promise}, asked {amount(name, asked.get(name) or request)}")
+        if taken is not None and taken > (promised or 0.0):
+            found.append(f"{name} used {amount(name, taken)} of {amount(name, max(limit, whole or 0.0))}")
+    return found
+
+
+def _used(values: Mapping[str, Any], machine: Verdict) -> list[str]:
+    of, window = values.get("usage_of", {}), f" of {duration(machine.window_s)}" if machine.window_s else ""
+    return [
+        f"{name} used, with it ({of.get(name) or 'mean'}{window}) {ratio(values['usage'].get(name))} of"
+        f" {ratio(limit)} allowed"
+        for name, limit in values["threshold"].items()
+    ]
 
 
 def _details(values: Mapping[str, Any]) -> str:
-    return "".join(f"; {_TITLES.get(name, name)} {_in_words(value)}" for name, value in values.items())
+    return "".join(f"; {_title(name)} {_in_words(value, _unit(name))}" for name, value in values.items())
 
 
-def _in_words(value: Any) -> str:
-    """Return a number or a table of numbers: amounts with a suffix, unknown ones as unknown."""
+def _title(name: str) -> str:
+    if name.startswith("chance_above_"):
+        return f"chance of more than {name.removeprefix('chance_above_').replace('_percent', '%')}:"
+    return _TITLES.get(name, name.removesuffix("_s")).replace("_", " ")
+
+
+def _unit(name: str) -> Callable[[str, float], str]:
+    """Return how a number of this name is shown; it gets the resource, too."""
+    if name in _SHARES:
+        return lambda _, value: ratio(value)
+    if name.startswith("chance_above_"):
+        return lambda _, value: chance(value)
+    if name.endswith(("_s", "_s_max")):
+        return lambda _, value: age(value)
+    return lambda resource, value: amount(resource, value) if resource and name in _AMOUNTS_BY else _plain(value)
+
+
+def _plain(value: float) -> str:
+    """Return a number: one near 0 as such.
+
+    >>> [_plain(value) for value in (0.0, 7.188e-08, 0.25, 3.0, -1e-9, 2e9)]
+    ['0', 'below 0.001', '0.25', '3', 'below 0.001', '2.0G']
+    """
+    if abs(value) >= 1e5:
+        return size(value)
+    return "below 0.001" if 0 < abs(value) < 0.001 else f"{value:.3g}"
+
+
+def _in_words(value: Any, unit: Callable[[str, float], str], resource: str = "") -> str:
+    """Return a number or a table of numbers by resource, unknown ones as unknown."""
     if isinstance(value, Mapping):
         known = {key: each for key, each in value.items() if each is not None}
-        return "{" + ", ".join(f"{key} {_in_words(each)}" for key, each in known.items()) + "}" if known else "unknown"
+        return ", ".join(f"{key} {_in_words(each, unit, key)}" for key, each in known.items()) or "unknown"
     if isinstance(value, float):
-        return size(value) if abs(value) >= 1e5 else f"{value:.4g}"
+        return unit(resource if resource in RESOURCES else "", value)
     if isinstance(value, list):
-        return " ".join(map(_in_words, value)) or "none"
+        return " ".join(_in_words(each, unit) for each in value) or "none"
     return "unknown" if value is None else str(value)
