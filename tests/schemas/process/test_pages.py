@@ -11,7 +11,7 @@ import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,17 @@ def registry() -> CollectorRegistry:
 
 @pytest.fixture
 def port(registry: CollectorRegistry) -> Iterator[int]:
-    server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="windward")
-    yield server.port
-    server.stop()
+    with stopped(serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="windward")) as server:
+        yield server.port
+
+
+@contextmanager
+def stopped(server: PageServer) -> Iterator[PageServer]:
+    """Stop a server in the end."""
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 def ask(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
@@ -96,11 +104,8 @@ def test_gzip_is_given_to_those_who_ask(port: int) -> None:
 def test_every_series_says_its_fleet(registry: CollectorRegistry) -> None:
     """Also those of the process itself; a label of that name that a metric has is not replaced."""
     Counter("windward_test_owned", "Has one", ["fleet"], registry=registry).labels("mine").inc()
-    server = serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="north")
-    try:
+    with stopped(serve_pages(registry, "127.0.0.1", 0, lambda: (True, {}), fleet="north")) as server:
         _, _, body = ask(server.port, "/metrics", Accept="application/openmetrics-text; version=1.0.0")
-    finally:
-        server.stop()
     fleets = {
         one.name: one.labels["fleet"] for each in text_string_to_metric_families(body.decode()) for one in each.samples
     }
@@ -271,14 +276,11 @@ def test_a_reader_that_does_not_read_stops_no_other(registry: CollectorRegistry)
 def test_pages_with_a_password_want_it(registry: CollectorRegistry, given: str) -> None:
     """All but ``/live``."""
     pages = Pages(metrics_of(registry, "windward"), lambda: (True, {}), ("a", "b"))
-    server = PageServer(pages, "127.0.0.1", 0)
-    try:
+    with stopped(PageServer(pages, "127.0.0.1", 0)) as server:
         for path in ("/metrics", "/ready", "/"):
             assert ask(server.port, path, **({"Authorization": given} if given else {}))[0] == 401
         right = "Basic " + base64.b64encode(b"a:b").decode()
         assert ask(server.port, "/metrics", Authorization=right)[0] == ask(server.port, "/live")[0] == 200
-    finally:
-        server.stop()
 
 
 def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
@@ -297,8 +299,9 @@ def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
 def test_a_listener_with_tls_goes_on_after_clients_that_leave(tmp_path: Path, said: bytes) -> None:
     """They reset before they are accepted, without TLS, or inside of the handshake: 500 times."""
     _, context = certificate(tmp_path)
-    server = PageServer(Pages(metrics_of(CollectorRegistry(), "x"), always_ready), "127.0.0.1", 0, context=context)
-    try:
+    with stopped(
+        PageServer(Pages(metrics_of(CollectorRegistry(), "x"), always_ready), "127.0.0.1", 0, context=context)
+    ) as server:
         for _ in range(500):
             with socket.create_connection(("127.0.0.1", server.port), 5) as one:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -310,8 +313,6 @@ def test_a_listener_with_tls_goes_on_after_clients_that_leave(tmp_path: Path, sa
         connection.request("GET", "/live")
         assert connection.getresponse().status == 200
         connection.close()
-    finally:
-        server.stop()
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
@@ -378,8 +379,7 @@ def test_a_body_is_read_up_to_its_bound(size: int, status: int) -> None:
         start("200 OK", [])
         return [str(len(environ["wsgi.input"].read())).encode()]
 
-    server = PageServer(length, "127.0.0.1", 0, body_bytes_max=1_000_000)
-    try:
+    with stopped(PageServer(length, "127.0.0.1", 0, body_bytes_max=1_000_000)) as server:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
         connection.putrequest("POST", "/")
         connection.putheader("Content-Length", str(size))
@@ -388,8 +388,6 @@ def test_a_body_is_read_up_to_its_bound(size: int, status: int) -> None:
         assert answer.status == status
         assert status != 200 or answer.read() == str(size).encode()
         connection.close()
-    finally:
-        server.stop()
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "256.1.1.1", "192.0.2.1"])

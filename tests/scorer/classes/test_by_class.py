@@ -63,7 +63,6 @@ def limit(plugin: Fits, of: str, *instances: dict[str, Any], **machine_has: Any)
         ("data as old as may be", [], {"age_s": 900}, 2.0),
         ("data too old", [], {"age_s": 901}, 0.0),
     ],
-    ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_what_batch_may_have(
     name: str, instances: list[dict[str, Any]], machine_has: dict[str, Any], expected: float
@@ -84,7 +83,6 @@ def test_what_batch_may_have(
         ("no more than nobody uses", [one("p", 30, 3)], {"operator": {"ratio": {"cpu": 3}}}, 6.7),
         ("data too old", [one("p", 8, 3)], {"age_s": 901}, 0.0),
     ],
-    ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_what_mid_may_have(
     name: str, instances: list[dict[str, Any]], machine_has: dict[str, Any], expected: float

@@ -31,7 +31,6 @@ TABLES = {
 }
 NAMES = {"cpu_millicores": ("cpu", 1000.0), "memory_bytes": ("memory", 1.0)}
 POLICIES = {"usage": "usage", "request": "request", "maxUsageRequest": "max-usage-request"}
-RUNS = ("Running", "Pending")
 
 
 def uses_of(*given: Any) -> Uses:
@@ -66,42 +65,6 @@ def in_units(values: Floats) -> dict[str, float]:
 def code(priority_class: str | None) -> int:
     """The number of a class; what has none is prod's, as the peer has it."""
     return PRIORITY_CLASSES.index((priority_class or "koord-prod").removeprefix("koord-"))
-
-
-@each_row("row", rows("koordinator_batch_resource"))
-def test_batch_gets_what_the_peer_gives(row: Any) -> None:
-    """Every row is exact to the millicore and the byte."""
-    inputs, metric = row["inputs"], row["inputs"]["metric"]
-    strategy, machine = inputs["strategy"], inputs["machine"]
-    reclaim = Reclaim(
-        share=shares(strategy, "cpu_reclaim_threshold_percent", "memory_reclaim_threshold_percent"),
-        policy={
-            "cpu": POLICIES[strategy["cpu_calculate_policy"]],
-            "memory": POLICIES[strategy["memory_calculate_policy"]],
-        },  # type: ignore[dict-item]
-        batch_share=shares(strategy, "batch_cpu_threshold_percent", "batch_memory_threshold_percent"),
-    )
-    usages = {one["name"]: one for one in metric["pods"]}
-    pods = [one for one in inputs["pods"] if one["phase"] in RUNS]
-    left = [one for name, one in usages.items() if name not in {pod["name"] for pod in pods}]
-    listed = {pod["name"]: pod for pod in inputs["pods"]}
-    classes = [code(pod["priority_class"]) for pod in pods]
-    classes += [code(one["priority_class"] or listed.get(one["name"], {}).get("priority_class")) for one in left]
-    requests = [column(pod["request"]) for pod in pods] + [column(None)] * len(left)
-    measured = [column(usages[pod["name"]]["usage"]) if pod["name"] in usages else column(None, np.nan) for pod in pods]
-    measured += [column(one["usage"]) for one in left]
-    whole = np.zeros((len(RESOURCES), len(classes)), np.bool_)
-    whole[RESOURCES.index("cpu"), : len(pods)] = [pod["qos"] == "LSE" for pod in pods]
-    uses = uses_of(
-        np.zeros(len(classes), np.int64), 1, np.array(classes), np.hstack(requests), np.hstack(measured), whole
-    )
-    capacity = column(machine["capacity"])
-    reserved = np.maximum(capacity - column(machine["allocatable"]), column(machine["annotation_reserved"]))
-    system = column(metric["system_usage"])
-    for one in metric["host_applications"]:
-        system += column(one["usage"]) * (code(one["priority_class"]) < PRIORITY_CLASSES.index("batch"))
-    found = in_units(batch(reclaim, capacity, reserved, system, uses))
-    assert found == {name: row["expected"][f"batch_{name}"] for name in NAMES}
 
 
 @each_row("row", rows("koordinator_mid_resource", "mid"))

@@ -20,9 +20,10 @@ from scorer.ledger.record.limits import mosts_in_script
 from scorer.ledger.record.units import UNITS
 from scorer.ranking.filters.fits import Fits
 from tests.rows import each_row
-from tests.scorer.classes.test_capacity import NAMES, POLICIES, RUNS, TABLES, column, shares
+from tests.scorer.classes.test_capacity import NAMES, POLICIES, TABLES, column, shares
 from tests.scorer.fleets import alone, fleet, request, see
 
+RUNS = ("Running", "Pending")
 WHOLE = {"cpu": 1000, "memory": 1}
 Amounts = Mapping[str, int]
 

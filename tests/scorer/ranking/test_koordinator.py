@@ -335,7 +335,6 @@ KOORDINATOR_OLD = {"usage": {"cpu": 9, "memory": 9}, "age_s": 200}
         ("an operator's zeros", {}, {"prod_thresholds": {"cpu": 0}}, True),
         ("a machine's own thresholds before zeros", {"thresholds": {"cpu": 0.0}}, {"thresholds": {"cpu": 0.5}}, False),
     ],
-    ids=lambda value: value if isinstance(value, str) else None,
 )
 @each_row("rounding", [True, False])
 def test_zeros_switch_a_group_and_those_behind_it_off(

@@ -126,7 +126,6 @@ def test_patched_columns_equal_columns_made_anew(data: st.DataObject) -> None:
 @each_row(
     ("asked", "field"),
     [({"selector": "a b"}, "selector"), ({"prefer": [{"selector": "a"}, {"selector": "("}]}, r"prefer\[1\]\.selector")],
-    ids=["selector", "prefer"],
 )
 def test_a_selector_that_cannot_be_read_is_an_error_under_every_profile(
     profile: str, asked: dict[str, Any], field: str

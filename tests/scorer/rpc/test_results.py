@@ -17,7 +17,7 @@ from scorer.client import AsyncClient, Client
 from scorer.client.call import OPERATORS
 from scorer.commands.machines.machines import SETTINGS as OF_MACHINES
 from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.transition import Candidate, Change, Transition
+from scorer.ledger.record.transition import Candidate, Change, NotAcknowledged, Transition, UnknownFormat
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
@@ -26,7 +26,7 @@ from scorer.planner.service import PlannerService
 from scorer.planner.settings import PlannerSettings
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.methods.current import Current
-from scorer.rpc.methods.errors import ForPlanners
+from scorer.rpc.methods.errors import CallError, ForPlanners
 from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.rpc.service import ScorerService
 from scorer.settings import ScorerSettings
@@ -254,3 +254,46 @@ def test_every_method_has_a_command() -> None:
 def test_the_client_knows_which_are_for_operators(method: str) -> None:
     """It pushes them on the operators' list; the file is distributed alone, so it has a copy of their names."""
     assert (method in OPERATORS) == RPC[method].operators
+
+
+def test_what_is_not_acknowledged_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no answer."""
+
+    def unacknowledged(*_: Any, **__: Any) -> Any:
+        raise NotAcknowledged("0 have")
+
+    monkeypatch.setattr(Model, "reserve", unacknowledged)
+    with pytest.raises(CallError, match="0 have"):
+        Scorer().ask("place", cpu=1)
+
+
+class Follows:
+    """A copy of the ledger that is brought up to date when it is polled, or cannot be."""
+
+    def __init__(self, known: bool) -> None:
+        self.view = "old"
+        self._known = known
+
+    def poll(self) -> None:
+        self.view = "new"
+
+    def require(self) -> None:
+        if not self._known:
+            raise UnknownFormat("w:v1:{ledger}", "9")
+
+
+def test_a_round_sees_what_changed_during_the_last_query() -> None:
+    """The ledger, which another planner or a command has changed meanwhile, and the snapshot."""
+    current = Scorer().service.current
+    current.follower = cast("Any", Follows(known=True))
+    current.latest.snapshot = fleet(machine("m9")).snapshot
+    found = current.newest(7.0)
+    assert (cast("str", found.ledger), found.snapshot.names, found.now_s) == ("new", ("m9",), 7.0)
+
+
+def test_a_ledger_that_cannot_be_read_is_no_empty_one() -> None:
+    """A round on it would withdraw all proposals."""
+    current = Scorer().service.current
+    current.follower = cast("Any", Follows(known=False))
+    with pytest.raises(UnknownFormat):
+        current.newest(7.0)

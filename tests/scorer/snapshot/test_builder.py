@@ -16,7 +16,6 @@ from scorer.commands.shared.fleet_file import read_fleet
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from scorer.ranking.tables import Tables
-from scorer.snapshot import joining
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot
@@ -66,42 +65,11 @@ def test_machines_without_data_are_there() -> None:
     assert snapshot.rules.cordon.tolist() == [False, False, True, False]
 
 
-def test_names_and_rules_are_used_again_while_nothing_changed() -> None:
-    """Only numbers changed: roster and rules are the very same objects; a new machine makes new ones."""
-    facts: dict[str, MachineFacts] = {}
-    operator: dict[str, OperatorFacts] = {}
-    first = build_snapshot([table(["a", "b"])], facts, operator)
-    second = build_snapshot([table(["a", "b"], mean=5.0)], facts, operator, previous=first)
-    assert second.roster is first.roster
-    assert second.rules is first.rules
-    assert mean_of(second, "a") == 5.0
-    third = build_snapshot([table(["a", "b", "c"])], facts, operator, previous=second)
-    assert third.roster is not first.roster
-    relabelled = build_snapshot([table(["a", "b"])], facts, {"a": OperatorFacts(labels={"x": "1"})}, previous=second)
-    assert relabelled.roster is first.roster
-    assert relabelled.rules.labels(0) == {"x": "1"}
-
-
 def test_columns_are_read_only() -> None:
     """A plugin cannot change the snapshot by accident."""
     snapshot = build_snapshot([table(["a"]), table(["b"])], {}, {})
     with pytest.raises(ValueError, match="read-only"):
         snapshot.column("mean")[0, 0, 0] = 5.0
-
-
-def test_a_window_that_nobody_reads_is_not_joined(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the longest one is covered everywhere the others are not looked at."""
-    read: list[int | None] = []
-    get = joining.Columns.get
-
-    def noted(columns: joining.Columns, name: str, window_s: int | None = None) -> np.ndarray:
-        read.append(window_s)
-        return get(columns, name, window_s)
-
-    monkeypatch.setattr(joining.Columns, "get", noted)
-    windows = build_snapshot([table(["a"]), table(["b"], mean=2.0)], {}, {}).windows()
-    assert (windows.mean[0].tolist(), windows.window_s.tolist()) == ([1, 2], [3600, 3600])
-    assert set(read) == {3600}
 
 
 def test_machines_of_the_ledger_alone_have_columns() -> None:
@@ -191,18 +159,6 @@ def test_changed_facts_give_what_all_facts_give() -> None:
         assert codes(second, key) == codes(anew, key)
     assert np.array_equal(second.rules.capacity_agent, anew.rules.capacity_agent, equal_nan=True)
     assert codes(first, "rack") == ["r1", "r2", "r1"]
-
-
-def test_labels_that_did_not_change_are_kept() -> None:
-    """One machine's flip makes one label anew, and nothing when its facts say the same again."""
-    first = build_snapshot((), BEFORE, OPERATOR)
-    rack = first.rules.label("rack")
-    first.rules.label("zone")
-    flipped = build_snapshot((), BEFORE | {"a": facts(rack="r1", zone="z7")}, OPERATOR, previous=first)
-    assert flipped.rules.label("rack") is rack
-    assert codes(flipped, "zone") == ["z7", "operator", ""]
-    again = build_snapshot((), {name: facts(**said.labels) for name, said in BEFORE.items()}, OPERATOR, previous=first)
-    assert again.rules is first.rules
 
 
 def test_a_label_that_no_machine_has_takes_no_memory() -> None:

@@ -67,16 +67,6 @@ def test_a_column_that_is_none_of_numbers_by_pair_is_refused(column: np.ndarray)
         UsageTable(decode_table(raw))
 
 
-def test_rows_are_looked_up_again_only_where_pairs_changed() -> None:
-    """A newer table of the same pairs takes over the index; one of others makes its own."""
-    first = UsageTable(table({("m", "a"): 1.0}))
-    assert first.row(pair_name("m", "a")) == 0
-    second = UsageTable(table({("m", "a"): 2.0}), first)
-    assert second._rows is first._rows
-    other = UsageTable(table({("m", "b"): 2.0, ("m", "a"): 3.0}), second)
-    assert other.row(pair_name("m", "a")) == 1
-
-
 CPU = RESOURCES.index("cpu")
 
 

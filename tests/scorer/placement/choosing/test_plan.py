@@ -91,38 +91,6 @@ asks = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=examples(80, 800), deadline=None)
-@given(described=fleets(), asked=asks, count=st.integers(2, 16), name=st.sampled_from(sorted(PROFILES.by_name)))
-def test_identical_instances_go_where_one_at_a_time_goes(
-    described: dict[str, Any], asked: dict[str, Any], count: int, name: str
-) -> None:
-    """A batch of identical instances is placed machine by machine as singles are, under every profile."""
-    requests = [request(**asked)] * count
-    profile = PROFILES.choose(name)
-    together = planned(requests, read_fleet(described), profile)
-    assert together == one_at_a_time(requests, read_fleet(described), profile)
-
-
-@settings(max_examples=examples(40, 400), deadline=None)
-@given(
-    described=fleets(),
-    kinds=st.lists(asks, min_size=1, max_size=4),
-    order=st.lists(st.integers(0, 3), min_size=2, max_size=12),
-)
-def test_unlike_instances_go_kind_by_kind_where_one_at_a_time_goes(
-    described: dict[str, Any], kinds: list[dict[str, Any]], order: list[int]
-) -> None:
-    """A list of unlike instances is placed as singles are, kind by kind; the ledger is as before afterwards."""
-    requests = [request(**kinds[kind % len(kinds)], id=f"i{number}") for number, kind in enumerate(order)]
-    offline = read_fleet(described)
-    before = dict(offline.ledger.instances)
-    together = planned(requests, offline, PROFILES.choose())
-    assert offline.ledger.instances == before
-    turns = [position for kind in by_kind(requests, range(len(requests))) for position in kind]
-    singles = one_at_a_time([requests[position] for position in turns], read_fleet(described), PROFILES.choose())
-    assert together == [machine for _, machine in sorted(zip(turns, singles, strict=True))]
-
-
 NINE_TO_THE_THRESHOLD = {
     "machines": [
         {
@@ -137,16 +105,45 @@ NINE_TO_THE_THRESHOLD = {
 """Nine times 0.7 cores are 90 % of seven: eight added up one by one, and eight times 0.7, differ in the last digit."""
 
 
-@settings(max_examples=examples(60, 600), deadline=None)
-@given(described=fleets(machines_max=16), asked=asks, count=st.integers(5, 25))
-@example(described=NINE_TO_THE_THRESHOLD, asked={"expected": {"cpu": 0.7}}, count=9)
-def test_more_copies_than_machines_go_where_one_at_a_time_goes(
-    described: dict[str, Any], asked: dict[str, Any], count: int
+@settings(max_examples=examples(140, 1_400), deadline=None)
+@given(described=fleets(), asked=asks, count=st.integers(2, 25), name=st.sampled_from([*PROFILES.by_name, "windward"]))
+@example(described=NINE_TO_THE_THRESHOLD, asked={"expected": {"cpu": 0.7}}, count=9, name="windward")
+def test_identical_instances_go_where_one_at_a_time_goes(
+    described: dict[str, Any], asked: dict[str, Any], count: int, name: str
 ) -> None:
-    """Under the default profile, up to the last digit of a threshold."""
+    """A batch of identical instances is placed as singles are, under every profile; more than machines, too."""
     requests = [request(**asked)] * count
-    together = planned(requests, read_fleet(described), PROFILES.choose())
-    assert together == one_at_a_time(requests, read_fleet(described), PROFILES.choose())
+    profile = PROFILES.choose(name)
+    together = planned(requests, read_fleet(described), profile)
+    assert together == one_at_a_time(requests, read_fleet(described), profile)
+
+
+@settings(max_examples=examples(40, 400), deadline=None)
+@given(
+    described=fleets(),
+    kinds=st.lists(asks, min_size=1, max_size=4),
+    order=st.lists(st.integers(0, 3), min_size=2, max_size=12),
+    name=st.sampled_from(["windward", "kubernetes"]),
+)
+@example(
+    described={"machines": [machine(f"m{n}", 8, 64e9, usage={"cpu": 0, "memory": 0}) for n in range(3)]},
+    kinds=[{"cpu": 2, "memory": 1e9}, {"cpu": 3, "memory": 1e9}],
+    order=[0, 1] * 4,
+    name="kubernetes",
+)
+def test_unlike_instances_go_kind_by_kind_where_one_at_a_time_goes(
+    described: dict[str, Any], kinds: list[dict[str, Any]], order: list[int], name: str
+) -> None:
+    """A list of unlike instances is placed as singles are, kind by kind; the ledger is as before afterwards."""
+    profile = PROFILES.choose(name)
+    requests = [request(**kinds[kind % len(kinds)], id=f"i{number}") for number, kind in enumerate(order)]
+    offline = read_fleet(described)
+    before = dict(offline.ledger.instances)
+    together = planned(requests, offline, profile)
+    assert offline.ledger.instances == before
+    turns = [position for kind in by_kind(requests, range(len(requests))) for position in kind]
+    singles = one_at_a_time([requests[position] for position in turns], read_fleet(described), profile)
+    assert together == [machine for _, machine in sorted(zip(turns, singles, strict=True))]
 
 
 def four(**more: Any) -> FleetState:
@@ -251,13 +248,3 @@ def test_a_request_for_many_becomes_single_ones() -> None:
     assert [each.id for each in expand(asked)] == ["web-1", "web-2", "web-3"]
     assert {each.count for each in expand(asked)} == {1}
     assert [each.id for each in expand(request(count=2))] == ["", ""]
-
-
-def test_the_next_kind_sees_the_instances_of_the_kind_before() -> None:
-    """Two kinds in turn, of which three together fill a machine: none goes where there is no room left."""
-    described = {"machines": [machine(f"m{n}", 8, 64e9, usage={"cpu": 0, "memory": 0}) for n in range(3)]}
-    requests = [request(cpu=2 + number % 2, memory=1e9, id=f"i{number}") for number in range(8)]
-    together = planned(requests, read_fleet(described), PROFILES.choose("kubernetes"))
-    turns = [0, 2, 4, 6, 1, 3, 5, 7]
-    singles = one_at_a_time([requests[n] for n in turns], read_fleet(described), PROFILES.choose("kubernetes"))
-    assert together == [found for _, found in sorted(zip(turns, singles, strict=True))]

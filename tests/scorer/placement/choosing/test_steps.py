@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from typing import Any, cast
-from unittest import mock
 
 import msgspec
 import pytest
 
 from schemas.rpc.request import InvalidRequest, Request
+from scorer.commands.shared.fleet_file import FleetState
+from scorer.ledger.record.limits import Limit, total
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing import plan as module
-from scorer.placement.choosing import trial
 from scorer.placement.choosing.plan import plan, plan_steps
 from scorer.placement.choosing.steps import Steps, run_to_end
+from scorer.placement.offers import offer
 from scorer.placement.offers.placement import Late, Placement
 from scorer.placement.placer import TOGETHER_MAX, Placing
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
-from scorer.ranking.rank import Decision
+from scorer.ranking.ranking import Ranking
 from scorer.ranking.tables import Tables
 from tests.scorer.fleets import fleet, machine, request
 from tests.scorer.ledger.ledger_model import LedgerModel
@@ -37,8 +38,8 @@ def unlike(count: int, **more: Any) -> list[Request]:
 class Scorer:
     """One placer on a ledger of its own, with a clock that the test moves."""
 
-    def __init__(self) -> None:
-        self.now_s = FLEET.now_s
+    def __init__(self, of: FleetState = FLEET) -> None:
+        self.fleet, self.now_s = of, of.now_s
         ledger = cast("Ledger", LedgerModel(lambda: self.now_s))
         self.follower = Follower(ledger)
         self.follower.loaded = True
@@ -46,7 +47,7 @@ class Scorer:
         self.placing = Placing(ledger, self.follower, 20, lambda: self.now_s)
 
     def inputs(self) -> RankingInputs:
-        return RankingInputs(FLEET.snapshot, self.follower.view, PROFILE, self.now_s, self.tables)
+        return RankingInputs(self.fleet.snapshot, self.follower.view, PROFILE, self.now_s, self.tables)
 
     def steps(self, requests: list[Request], deadline: float = 0.0) -> Steps[Placement]:
         return self.placing.steps(requests, self.inputs, deadline=deadline)
@@ -61,16 +62,6 @@ def finish(steps: Steps[Any]) -> tuple[int, Any]:
         except StopIteration as done:
             return left, done.value
         left += 1
-
-
-def test_each_kind_of_a_part_is_ranked_once() -> None:
-    """A long list of a few kinds is placed by one ranking for each kind of a part, not one for each instance."""
-    kinds = [{"cpu": 1.0}, {"cpu": 2.0}, {"cpu": 3.0, "memory": 1e9}]
-    asked = [request(id=f"i{n}", **kinds[n % len(kinds)]) for n in range(60)]
-    with mock.patch.object(trial, "Decision", wraps=Decision) as ranked:
-        _, placement = finish(Scorer().steps(asked))
-    assert None not in placement.records
-    assert ranked.call_count <= len(asked) / 4
 
 
 def test_another_query_is_answered_within_a_batch() -> None:
@@ -179,3 +170,41 @@ def test_a_dry_run_of_many_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert left >= 1
     assert None not in placement.records
     assert not len(scorer.follower.view)
+
+
+def one_by_one(count: int, **asked: Any) -> list[Placement]:
+    """Place instances one by one, as the service does, on an idle machine and three busy, larger ones."""
+    idle = machine("idle", cpu=16, memory=1e12, usage={"cpu": 0, "memory": 0})
+    busy = (machine(f"m{n}", cpu=160, memory=1e12, usage={"cpu": 50, "memory": 5e11}) for n in range(3))
+    scorer, found = Scorer(fleet(idle, *busy)), []
+    for n in range(count):
+        wanted = request(id=f"i{n}", expected={"cpu": 0.1, "memory": 1e8}, **asked)
+        found.append(run_to_end(scorer.steps([wanted])))
+        scorer.now_s += 0.001
+    return found
+
+
+def machines(placed: list[Placement]) -> list[str | None]:
+    return [record.machine if record else None for found in placed for record in found.records]
+
+
+def test_what_fits_by_the_filter_fits_by_the_ledger() -> None:
+    """A sixth of the machine, six times: as counted the sixth is two millionths of a core too large, to both."""
+    placed = one_by_one(8, cpu=16 / 6, memory=1e9)
+    assert machines(placed)[:5] == ["idle"] * 5
+    assert set(machines(placed)[5:]) == {"m0", "m1", "m2"}
+    assert not any(found.conflicts for found in placed)
+
+
+def test_a_machine_that_the_ledger_refuses_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that no filter knows: the next best machine is taken, as long as they are asked for one at a time."""
+    everything = offer.limits
+
+    def limits(ranking: Ranking, rows: list[int], asked: Any) -> list[Any]:
+        names = ranking.machines.roster.names
+        known = everything(ranking, rows, asked)
+        tight = (Limit(total("cpu"), 8.0, "cpu too full"),)
+        return [tight if names[row] == "idle" else of for row, of in zip(rows, known, strict=True)]
+
+    monkeypatch.setattr(offer, "limits", limits)
+    assert machines(one_by_one(12, cpu=1, memory=1e9)) == ["idle"] * 8 + ["m0", "m1", "m2", "m0"]

@@ -128,19 +128,6 @@ def test_what_is_put_back_is_as_before(steps: list[tuple[str, int, int]], profil
     assert dict(of.ledger.instances) == records
 
 
-def test_identical_instances_go_where_one_by_one_would() -> None:
-    """Together as by one ranking after another; the last ones have none."""
-    of, asked = small(), request(cpu=3, memory=1)
-    together, single = trial_of(of), trial_of(of)
-    found: list[str | None] = []
-    for number in range(7):
-        found.append(single.best(asked).machine)
-        if found[-1] is not None:
-            single.propose(asked, found[-1], f"i{number}")
-    assert together.together(asked, 7) == found
-    assert found.count(None) == 1
-
-
 def alike(some: RankingInputs, others: RankingInputs) -> None:
     one, other = (rank(request(cpu=1), each) for each in (some, others))
     assert one.feasible.tolist() == other.feasible.tolist()

@@ -75,11 +75,13 @@ def any_fleet(seed: int) -> FleetState:
 @settings(max_examples=examples(100, 100), deadline=None)
 @given(st.integers(0, 2**32), RULES, LIMITS)
 def test_what_a_plan_never_does(seed: int, rule: dict[str, Any], limits: dict[str, Any]) -> None:
-    """No machine above what its donor had before the step; clusters stay apart; limits and classes hold."""
+    """No machine above what its donor had before the step, nor promises above what there is; clusters stay apart."""
     of = any_fleet(seed)
     plan = advised(of, **rule, **limits)
     where = {one.id: one.machine for one in of.ledger.instances.values()}
     clusters: dict[str, int] = {}
+    held = {name: sum(one.amounts[0] or 0.0 for one in of.ledger.on_machine(name)) for name in of.snapshot.names}
+    most = {name: max(cores, held[name]) for name, cores in zip(held, of.snapshot.allocatable[0], strict=True)}
     for one, step in zip(plan.instances, plan.steps, strict=True):
         target = plan.machines[step.target]
         assert max(step.source_after, step.target_after) <= max(step.source_before, NEGLIGIBLE) + 1e-12
@@ -90,6 +92,9 @@ def test_what_a_plan_never_does(seed: int, rule: dict[str, Any], limits: dict[st
         assert not limits["classes"] or one.priority_class in limits["classes"]
         assert where[one.id] == plan.machines[step.source] != target
         where[one.id] = target
+        held[plan.machines[step.source]] -= one.amounts[0] or 0.0
+        held[target] += one.amounts[0] or 0.0
+    assert all(held[name] <= most[name] + 1e-9 for name in held)
     assert len({one.id for one in plan.instances}) == len(plan.steps) <= limits["moves_max"]
     assert max(clusters.values(), default=0) <= limits["cluster_max"]
     for side, most in (("source", "from_machine_max"), ("target", "to_machine_max")):

@@ -51,7 +51,6 @@ def advice(*instances: dict[str, Any], machines: Any = (), **more: Any) -> Advic
         ("mid, when prod may use what it asked for", [one("p", 8, 7), one("m", 2, 0, "mid")], "m"),
         ("batch before mid", [one("p", 8, 7), one("m", 2, 0, "mid"), one("b", 1, 0, "batch")], "b m"),
     ],
-    ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
 def test_who_leaves(name: str, instances: list[dict[str, Any]], expected: str) -> None:
     """In the order in which they should."""

@@ -33,7 +33,6 @@ from tests.scorer.fleets import BUSY, IDLE, allowed, fleet, machine, passes, ran
         ("what counts for a request without an amount", {}, Fits(default_cpu=1.5), "idle promised"),
         ("a resource whose capacity is unknown", {"nic": 1}, Fits(), ""),
     ],
-    ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_fits(name: str, asked: dict[str, Any], plugin: Fits, expected: str) -> None:
     """A machine takes what allocatable leaves beside the larger of promised and used."""

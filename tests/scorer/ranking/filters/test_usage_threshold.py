@@ -61,7 +61,6 @@ from tests.scorer.fleets import BUSY, IDLE, fleet, machine, passes, request, ver
         ("nic unknown and asked for", {"thresholds": {"nic": 0.5}}, {"cpu": 0, "memory": 0}, {"nic": 1}, False),
         ("cpu unknown", {"thresholds": {"cpu": 0.5}}, {"memory": 0}, {}, False),
     ],
-    ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_usage_threshold(
     name: str,
@@ -165,7 +164,6 @@ def test_prod_thresholds_are_for_prod_newcomers() -> None:
         ("it came a moment ago: as expected", {"placed_ago_s": 60}, {}, ["cpu used by prod over threshold"]),
         ("none of prod is there", {"priority_class": "mid"}, {}, []),
     ],
-    ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
 def test_what_prod_uses_is_measured(name: str, prod: dict[str, Any], said: dict[str, Any], refused: list[str]) -> None:
     """Of 10 cores prod may use 5, with the 2 requested; what batch uses beside it is not looked at."""

@@ -11,17 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.rpc.request import Request
-from scorer.ledger.view.overlay import Overlay
-from scorer.ledger.view.view import instance_of
-from scorer.placement.choosing.plan import plan
 from scorer.ranking.formulas.overload import expected_excess, upper_tail
-from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.profiles.profile_file import parse_profile
-from scorer.ranking.rank import rank
 from scorer.ranking.scores.expected_overload import ExpectedOverload
 from tests.effort import examples
 from tests.rows import each_row
-from tests.scorer.fleets import fleet, machine, request, score_told, scores, toml
+from tests.scorer.fleets import fleet, machine, request, score_told, scores
 
 EMPTY = {"cpu": 0, "memory": 0}
 
@@ -136,29 +130,6 @@ def test_more_load_never_scores_better_without_evenness(first: float, more: floa
         ExpectedOverload(weights={"cpu": 1.0}, evenness=0.0, variation=0.0), fleet(*hosts), request(cpu=asked)
     )
     assert found["low"] >= found["high"] - 2e-4
-
-
-@settings(max_examples=examples(15, 150), deadline=None)
-@given(seed=st.integers(0, 2**31), count=st.integers(2, 25), cpu=st.floats(0.05, 3))
-def test_a_batch_goes_where_one_after_the_other_would(seed: int, count: int, cpu: float) -> None:
-    """The short way for identical instances gives the machines of one ranking after another."""
-    rng = np.random.default_rng(seed)
-    hosts = []
-    for n in range(12):
-        load = {"mean": float(rng.uniform(0, 8)), "std": float(rng.uniform(0, 3))}
-        usage = {"cpu": load, "memory": float(rng.uniform(0, 90))}
-        hosts.append(machine(f"m{n}", cpu=float(rng.integers(8, 33)), usage=usage))
-    offline = fleet(*hosts)
-    profile = parse_profile(toml({"scores": [{"use": "expected_overload", "normalise": "min-max"}]}), "test")
-    asked = request(cpu=cpu, memory=1)
-    together = plan([asked] * count, offline.inputs(profile)).machines
-    overlay, singly = Overlay(offline.ledger), []
-    for number in range(count):
-        chosen = rank(asked, RankingInputs(offline.snapshot, overlay.base, profile, offline.now_s).on(overlay)).chosen
-        assert chosen is not None
-        overlay.propose(instance_of(asked, chosen, offline.now_s, f"i{number}"))
-        singly.append(chosen)
-    assert list(together) == singly
 
 
 def test_an_amount_whose_square_no_number_holds_is_explained() -> None:

@@ -98,31 +98,6 @@ def test_low_risk_overcommitment_as_trimaran(row: dict[str, Any]) -> None:
     assert found == {"n": row["expected"]["score"]}
 
 
-@pytest.mark.parametrize(
-    ("mean", "std", "requests", "limits", "risk"),
-    [
-        (0.9, 0.001, 0.8899, 0.8900, 0.60674),
-        (0.9, 0.001, 0.8849, 0.88495, 0.48801),
-        (0.5, 0.001, 0.4800, 0.4801, 0.86509),
-    ],
-)
-def test_a_steady_load_far_above_the_limits_is_judged_by_the_quotient_of_two_small_tails(
-    mean: float, std: float, requests: float, limits: float, risk: float
-) -> None:
-    """Ten to twenty deviations below the mean both probabilities are tiny, and their quotient is not.
-
-    The figures are from the continued fraction in logarithms. Tails that cancel to 0 would make each risk 1.
-    """
-    usage_of = {"cpu": {"mean": mean, "std": std}}
-    offline = fleet(
-        machine("n", 1, None, usage=usage_of),
-        instances=[{"id": "there", "machine": "n", "cpu": requests, "limits": {"cpu": limits}}],
-    )
-    score = {"use": "low_risk_overcommitment", "smoothing_window": 1, "limit_weights": {"cpu": 0}}
-    found = score_told(offline, score, request(cpu="1m"), credits="none")["n"]["risks"]["cpu"]
-    assert found == pytest.approx(risk, abs=0.001)
-
-
 @pytest.mark.parametrize("row", [row for row in cases(LOW_RISK, "beta_cdf") if row["inputs"]["alpha"] > 0], ids=by_name)
 def test_beta_distribution_function(row: dict[str, Any]) -> None:
     """The distribution at the peer's points: the load risk, where limits are the capacity, is one less it."""

@@ -150,23 +150,6 @@ def test_what_else_may_change_while_it_moves() -> None:
         ({"machine": "nowhere", "move": True}, "no machine for 'a'"),
         ({"machine": "m1", "move": True, "generation": 99}, "another reservation"),
     ],
-    ids=[
-        "labels",
-        "no machine",
-        "best machine",
-        "where it is",
-        "too large",
-        "other rules",
-        "no selector",
-        "no rule",
-        "cancelled",
-        "role",
-        "both",
-        "no room",
-        "not selected",
-        "unknown",
-        "generation",
-    ],
 )
 def test_a_move_that_cannot_be(params: dict[str, Any], wrong: str) -> None:
     """What the first request said of its machines is upheld; a move changes nothing else."""
