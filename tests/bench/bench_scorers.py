@@ -8,7 +8,7 @@ begin moves and confirm, cancel, release or forget them.
 Every change of the ledger is then replayed: no machine was ever over its limit, no id was on two machines, every
 answer a client got is in the history, and in the end nothing is left. The exit code says whether all of it held. With
 ``--classes`` instances are of mixed priority classes, and each class stays within its sum (`tests.bench.class_sums`).
-With ``--usage-every-s`` what they use is measured and changes (`tests.bench.changing_usage`). In the end, before all is
+With ``--usage-every-s`` what they use is measured and changes (`tests.bench.class_sums`). In the end, before all is
 released, the ledger's sums are compared with its instances, and what ``windward drain --evict`` says with what is too
 much.
 """
@@ -37,8 +37,7 @@ from scorer.ledger.record.instance import LIVE, Instance
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
-from tests.bench.changing_usage import ChangingUsage
-from tests.bench.class_sums import PROFILE, ClassSums, eviction_faults
+from tests.bench.class_sums import PROFILE, ChangingUsage, ClassSums, eviction_faults
 from tests.conftest import free_port, start_valkey, stop
 from tests.support.history import Told, steps
 from tests.support.witness import Witness, read_history, verdict_on

@@ -1,4 +1,4 @@
-"""``windward demo`` without a terminal: everything it promises is shown, and it ends by itself."""
+"""``windward demo`` without a terminal; and every process of a local stack restarted under load."""
 
 import re
 import subprocess
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench import rolling
 from tests.effort import effort
 from tests.integration.stack.test_stack_up import WINDWARD, environ, gone
 
@@ -58,3 +59,9 @@ def read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+@pytest.mark.slow
+def test_everything_is_restarted_under_load(capfd: pytest.CaptureFixture[str]) -> None:
+    """Scorers, workers, exporter, planner, Redis: each call is answered in time and once, no slot is missing."""
+    assert rolling.main(["--machines", "30", "--clients", "3"]) == 0, capfd.readouterr().out

@@ -1,4 +1,4 @@
-"""The pages that are made from the product: complete, and with the numbers that the product gives."""
+"""The pages that are made from the product, those of reference, and the page of failures: complete, and true."""
 
 import dataclasses
 import json
@@ -7,7 +7,8 @@ import re
 import typing
 from pathlib import Path
 
-from ops.docs import plugin_pages, rpc_page
+from ops.cli.commands import COMMANDS
+from ops.docs import plugin_pages, reference_pages, rpc_page
 from ops.docs.__main__ import navigation
 from ops.docs.shapes import SHAPES, drawn
 from schemas.rpc.envelope import Code
@@ -100,3 +101,53 @@ def test_every_page_is_in_the_contents_once() -> None:
     text = navigation(["index.md", "filters.md", "filters/fits.md", "new.md", "sizing.md"])
     assert [text.count(page) for page in ("index.md", "filters.md", "filters/fits.md", "sizing.md")] == [0, 1, 0, 1]
     assert ":caption: More\nnew.md" in text
+
+
+def test_every_command_has_its_settings() -> None:
+    """Each has its heading, and what ``--help`` prints."""
+    text = reference_pages.commands()
+    assert re.findall(r"^## windward (\S+)$", text, re.MULTILINE) == list(COMMANDS)
+    assert "  --redis-url URL" in text
+    assert "### windward machines cordon" in text
+    assert "SUPPRESS" not in text
+
+
+def test_every_metric_that_is_read_is_described() -> None:
+    """What the alert rules and the dashboards ask for is on the page, and each row says what it is."""
+    text = reference_pages.metrics()
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| [\w, ]*\| (.+) \|$", text, re.MULTILINE)
+    known = {name for name, _, _ in rows}
+    files = [*(ROOT / "ops/prometheus/rules").glob("*.yml"), *(ROOT / "ops/grafana/dashboards").glob("*.json")]
+    assert files
+    asked = {name for file in files for name in re.findall(r"\bwindward_\w+(?![\w:])", file.read_text())}
+    asked -= {"windward_docs", "windward_grafana"}  # labels of a Prometheus
+    asked = {re.sub(r"_(bucket|sum|count)$", "", name) for name in asked}
+    assert len(asked) > 50
+    assert asked - known == set()
+
+
+TREE = Path(__file__).parents[3]
+FAILURES = "\n".join((TREE / "docs" / name).read_text() for name in ("failures.md", "results/failures.md"))
+
+
+def rows(head: str) -> dict[str, str]:
+    """Return the rows of the table with this head, by their first cell."""
+    table = FAILURES.partition(head)[2].partition("\n\n")[0].splitlines()[2:]
+    return dict(line.strip("| ").split(" | ", 1) for line in table)
+
+
+def test_every_failure_names_its_tests() -> None:
+    """The second table has each row of the first, and each of its rows has a test."""
+    failures, shown = rows("| what is away | what happens | what comes back"), rows("| what is away | shown by |")
+    assert len(failures) > 10
+    assert list(shown) == list(failures)
+    for name, tests in shown.items():
+        assert "::" in tests, name
+
+
+def test_every_test_named_on_the_page_exists() -> None:
+    """A test that is renamed is renamed on the page."""
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", FAILURES)
+    assert len(named) > 15
+    for file, test in named:
+        assert f"def {test}(" in (TREE / file).read_text(), f"{file}::{test}"

@@ -1,16 +1,25 @@
-"""The text of the page: what is written is read back by both of Prometheus' own parsers."""
+"""The text of the page: read back by both of Prometheus' own parsers; its labels; the exporter's own process on it."""
 
+import builtins
 import math
+import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from ops.exporter.exporter import process_families
 from ops.exporter.exposition import RATIO, SECONDS, Family, MachineNames, fixed, page
+from ops.exporter.selection import label_name, label_names
+from schemas.process.pages import add_process
 from tests.effort import examples
+from tests.ops.metrics import PROCESS
 
 NAMES = st.lists(
     st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), min_size=1, max_size=12),
@@ -93,3 +102,73 @@ def test_a_counter_is_named_as_each_format_wants() -> None:
     assert page([counter, empty], open_metrics=True) == (
         b'# HELP pages about\n# TYPE pages counter\npages_total{outcome="complete"} 3\n# EOF\n'
     )
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_every_key_becomes_a_valid_name(key: str) -> None:
+    """Prometheus takes it, and does not drop it as one of its own."""
+    name = label_name(key)
+    assert re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name)
+    assert not name.startswith("__")
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        pytest.param(("a.b", "a-b"), "'a.b' and 'a-b' would both be the label a_b", id="two-alike"),
+        pytest.param(("zone", "zone"), "'zone' and 'zone' would both", id="twice"),
+        pytest.param(("machine",), "'machine' would be the label machine, which is taken", id="ours"),
+        pytest.param(("fleet",), "which is taken", id="the-fleet"),
+        pytest.param(("instance",), "which is taken", id="prometheus"),
+    ],
+)
+def test_collisions_are_refused(keys: tuple[str, ...], said: str) -> None:
+    """The message names the setting and both keys."""
+    with pytest.raises(ValueError, match=r"^labels: ") as error:
+        label_names(keys)
+    assert said in str(error.value)
+
+
+def test_names_are_kept_by_key() -> None:
+    """A valid key stays as it is."""
+    assert label_names(("zone", "topology.kubernetes.io/region")) == {
+        "zone": "zone",
+        "topology.kubernetes.io/region": "topology_kubernetes_io_region",
+    }
+
+
+def last_values() -> dict[str, float]:
+    """Return the last value by metric of a page of these families; both formats have the same metrics."""
+    registry = CollectorRegistry()
+    add_process(registry)
+    text = parse_text(page(process_families(registry)).decode())
+    found = {sample.name: sample.value for family in text for sample in family.samples}
+    other = parse_open_metrics(page(process_families(registry), open_metrics=True).decode())
+    assert {sample.name for family in other for sample in family.samples} == found.keys()
+    return found
+
+
+def test_the_page_has_what_every_process_s_page_has() -> None:
+    """CPU, memory, start, open files; the interpreter, too."""
+    found = last_values()
+    assert found.keys() >= PROCESS
+    assert found["process_cpu_seconds_total"] > 0
+    assert found["process_resident_memory_bytes"] > 2**20
+    assert found["process_max_fds"] >= found["process_open_fds"] > 2
+    assert {"python_info", "python_gc_collections_total"} <= found.keys()
+
+
+def test_without_proc_the_rest_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a platform that has none: no ``process_*``, and no error."""
+    real = builtins.open
+
+    def elsewhere(file: Any, *more: Any, **named: Any) -> Any:
+        if Path(str(file)).is_relative_to("/proc"):
+            raise FileNotFoundError(file)
+        return real(file, *more, **named)
+
+    monkeypatch.setattr(builtins, "open", elsewhere)
+    found = last_values()
+    assert not [name for name in found if name.startswith("process_")]
+    assert "python_info" in found

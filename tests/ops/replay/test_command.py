@@ -1,13 +1,14 @@
 """``windward replay`` from end to end, on a workload of three tables."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ops.cli.main import main
-from tests.ops.replay.report.test_results_file import WORLD
+from tests.ops.replay.report.test_comparison import WORLD
 from tests.ops.replay.worlds.test_workload_file import folder
 
 
@@ -135,3 +136,25 @@ def test_results_of_parts_are_put_together(tmp_path: Path, capsys: pytest.Captur
     assert [row["ratios"]["std"]["worlds"] for row in rows] == [2, 2, 2, 2]
     assert main(["replay", str(tmp_path / "a.json"), "--baseline", "oracle"]) == 0  # any row may be the baseline
     assert "ratios to oracle" in capsys.readouterr().out
+
+
+ROOT = Path(__file__).parents[3]
+RESULTS = "\n".join(path.read_text() for path in sorted((ROOT / "docs/results").glob("*.md")))
+BLOCK = re.compile(r"<!-- windward (replay [^>]*) -->\n(.*?)\n<!-- end -->", re.DOTALL)
+SHOWN = BLOCK.findall(RESULTS)
+
+
+@pytest.mark.parametrize(("command", "tables"), SHOWN, ids=[command for command, _ in SHOWN])
+def test_the_tables_are_those_of_the_command(
+    command: str, tables: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To draw a page anew, paste what the command prints in its place."""
+    monkeypatch.chdir(ROOT)
+    assert main(command.split()) == 0
+    assert capsys.readouterr().out.strip() == tables.strip()
+
+
+def test_every_result_is_shown() -> None:
+    """No file of results is without its tables."""
+    shown = {command.split()[1] for command, _ in SHOWN}
+    assert shown == {str(path.relative_to(ROOT)) for path in (ROOT / "docs/results").glob("*.json")}

@@ -1,13 +1,21 @@
-"""What ends is started again, later each time it ends soon; what depends on others ends first."""
+"""A local stack: when it is ready, what it says then, what is started again, and what ends first."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from ops.stack.servers.process import LocalProcess
+from ops.stack import up
+from ops.stack.servers.process import LocalError, LocalProcess
+from ops.stack.stack import Stack
 from ops.stack.supervisor import BACKOFF_S_MAX, STEADY_S, Supervisor, backoff_s
+from ops.stack.up import FleetState, UpSettings, announce, await_fleet, state_of
+from schemas.process.settings import load_settings
+from scorer.client import HealthResult, RankResult, Refusal
 
 
 class Fake(LocalProcess):
@@ -88,3 +96,98 @@ def test_what_depends_on_others_ends_first_and_a_tier_ends_together() -> None:
         *("ask broker", "stop broker"),
     ]
     assert len(supervisor.dead) == 4
+
+
+def health(**more: object) -> HealthResult:
+    """Return a healthy answer about ten machines, with changes."""
+    fields = {
+        "ready": True, "scorer": "a", "version": "1", "uptime_s": 1.0, "machines": 10, "machines_with_data": 10,
+        "newest_sample_age_s": 3.0, "windows_s": [300], "instances": 0, "ledger_change": 0, "profiles": [],
+        "profile": "",
+    }  # fmt: skip
+    return HealthResult(**(fields | more))
+
+
+def refused(**reasons: int) -> RankResult:
+    """Return an answer without a machine."""
+    rows = [Refusal(filter="f", reason=reason.replace("_", " "), machines=count) for reason, count in reasons.items()]
+    return RankResult(summary="no machine fits", refusals=rows)
+
+
+@pytest.mark.parametrize(
+    ("said", "rank", "recent", "unfit"),
+    [
+        pytest.param({}, RankResult(machine="m"), 10, "", id="all is well"),
+        pytest.param({"degraded": "silent"}, RankResult(machine="m"), 0, "silent", id="old data count as none"),
+        pytest.param({}, refused(stale=3, without_data=2), 5, "no machine fits", id="stale machines are not recent"),
+        pytest.param({}, refused(limits=10), 10, "no machine fits", id="refused for another reason is recent"),
+        pytest.param({"ledger_refusal": "f"}, RankResult(machine="m"), 10, "f", id="the ledger refuses"),
+        pytest.param({"ledger_unaccepted": "e"}, RankResult(machine="m"), 10, "e", id="the ledger was emptied"),
+    ],
+)
+def test_what_two_answers_tell(said: dict[str, object], rank: RankResult, recent: int, unfit: str) -> None:
+    """Recent machines, the newest sample, and why nothing is placed."""
+    assert state_of(health(**said), rank, 100.0) == FleetState(recent, 97.0, unfit)
+
+
+def test_it_waits_for_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the history takes, while it comes nearer; what it waits for is said, what else runs is called."""
+    monkeypatch.setattr(up, "PATIENCE_S", 0.4)
+    monkeypatch.setattr(up, "_SAY_S", 0.5)
+    history = [FleetState(0, at, "old") for at in range(4)]
+    arriving = [FleetState(recent, 9.0, "stale") for recent in range(1, 5)]
+    states = itertools.chain(history, arriving, itertools.repeat(FleetState(4, 9.0, "")))
+    said, called = list[str](), list[int]()
+    assert await_fleet(4, lambda: next(states), said.append, lambda: called.append(1)) == ""
+    assert len(called) == 8
+    assert said[-1].startswith("waiting for data: ")
+
+
+def test_what_never_comes_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says how many machines have data, and why nothing is placed."""
+    monkeypatch.setattr(up, "PATIENCE_S", 0.3)
+    state = FleetState(3, 9.0, "2 machines refused: stale")
+    with pytest.raises(LocalError, match=r"3 of 5 machines have recent data, unchanged for 0\.3 s; 2 machines refused"):
+        await_fleet(5, lambda: state, lambda _: None, lambda: None)
+
+
+def test_a_full_fleet_that_takes_nothing_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every machine has data, and none takes an instance: that is its state, and no reason to wait."""
+    monkeypatch.setattr(up, "_UNFIT_S", 0.3)
+    state = FleetState(5, 9.0, "no machine fits: limits 5")
+    assert await_fleet(5, lambda: state, lambda _: None, lambda: None) == state.unfit
+
+
+@pytest.mark.parametrize(
+    ("url", "prefix", "variables"),
+    [
+        ("redis://127.0.0.1:6379/0", "windward", ""),
+        ("redis://127.0.0.1:7000/0", "windward", "WINDWARD_REDIS_URL=redis://127.0.0.1:7000/0"),
+        ("redis://127.0.0.1:6379/0", "south", "WINDWARD_PREFIX=south"),
+    ],
+)
+def test_the_command_to_try_next_reaches_this_stack(
+    url: str, prefix: str, variables: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the variables that it needs, which `windward doctor` needs too, and no others."""
+    stack: Any = SimpleNamespace(redis_url=url, kafka="127.0.0.1:9092", rows=lambda: [("Kafka", "127.0.0.1:9092", "")])
+    announce(stack, UpSettings(prefix=prefix), "")
+    said = capsys.readouterr().out
+    assert "ready: windward place --cpu 2 --memory 10G   (" in said
+    assert [line for line in said.splitlines() if "export" in line] == [f"first: export {variables}"] * bool(variables)
+
+
+def test_the_environment_says_whom_one_asks_and_not_whom_one_feeds(tmp_path: Path) -> None:
+    """Only a flag, or the table of `up`, names servers; those started here have neither user nor SASL."""
+    file = tmp_path / "settings.toml"
+    file.write_text('[all]\nredis_url = "redis://fleet/0"\nkafka = "fleet:1"\nwindows_url = "redis://fleet/1"\n')
+    asked = {"WINDWARD_REDIS_URL": "redis://fleet/0", "WINDWARD_LEDGER_URL": "redis://fleet/2"}
+    asked |= {"WINDWARD_KAFKA": "fleet:1", "WINDWARD_CONFIG": str(file), "WINDWARD_REDIS_USERNAME": "operator"}
+    own = Stack(load_settings(UpSettings, "up", [], asked), asked)
+    assert (own.settings.kafka, own.settings.redis_url, own.settings.windows_url) == ("", "", "")
+    reached = [own.environ[f"WINDWARD_{name}"] for name in ("LEDGER_URL", "WINDOWS_URL", "REDIS_USERNAME")]
+    assert reached == ["", "", ""]
+    given = load_settings(UpSettings, "up", ["--redis-url", "redis://here/0"], asked)
+    assert (Stack(given, asked).settings.redis_username, given.redis_url) == ("operator", "redis://here/0")
+    file.write_text('[up]\nkafka = "here:1"\n')
+    assert load_settings(UpSettings, "up", [], asked).kafka == "here:1"

@@ -1,4 +1,4 @@
-"""The live view: keys sort, turn, filter and search; 80 columns; one frame as text; a server that goes away."""
+"""The live view: keys, 80 columns, one frame as text, a server that goes away; the fleet as the demo sees it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,11 +12,12 @@ from textual.pilot import Pilot
 from textual.widgets import DataTable, Input, Static
 
 from ops.top.app import TopApp
-from ops.top.fleet_view import join_tables
+from ops.top.fleet_view import at_random, join_tables, least_used, spread
 from ops.top.settings import TopSettings
 from ops.top.view import Decision, Moment, Row, as_json, cells, chosen, columns, frame, reported, rows_of
 from schemas.process.tables import Screen
-from schemas.tables.window_table import decode_table
+from schemas.resources import CPU, RESOURCES
+from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
 from tests.rows import each_row
 from tests.window_tables import window_table
 
@@ -178,3 +179,62 @@ def test_every_machine_of_a_large_fleet_has_a_risk() -> None:
         assert rows[at].risk == pytest.approx((min(used[at], 1.0) + sigma) / 2, rel=1e-6)
     assert rows[-1].risk is None
     assert rows_of(join_tables([]), now_s=0.0) == []
+
+
+BOTH_S = (300, 3600)
+
+
+def table(names: list[str], cpu: list[float], coverage: float, at: list[float] | None = None) -> WindowTable:
+    """A table of machines of ten cores with the same coverage of both windows."""
+    machines = len(names)
+    shape = (len(BOTH_S), len(RESOURCES), machines)
+    columns = {
+        "at": np.arange(machines, dtype=np.float64) if at is None else np.array(at, np.float64),
+        "capacity": np.full((len(RESOURCES), machines), 10.0),
+        "mean": np.broadcast_to(np.array(cpu), shape).copy(),
+        "std": np.zeros(shape, np.float32),
+        "coverage": np.full(shape, coverage, np.float32),
+    }
+    header = Header(machines=machines, windows_s=BOTH_S, columns=[])
+    return decode_table(encode_table(header, columns, "\n".join(names).encode()))
+
+
+def test_machines_of_all_partitions_are_joined_in_order() -> None:
+    """Names and columns keep together; an empty partition changes nothing."""
+    view = join_tables([table(["a", "b"], [1, 2], 1.0), table([], [], 0.0), table(["c"], [4], 0.5)])
+    assert view.names == ["a", "b", "c"]
+    assert view.utilization[0, CPU].tolist() == pytest.approx([0.1, 0.2, 0.4])
+    assert view.covered(5) == pytest.approx([0.5, 0.5])
+    assert view.only(np.array([2])).names == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "names", "utilization"), [(0, 9, ["b", "a"], 0.3), (9, 0, ["a", "b"], 0.1)]
+)
+def test_a_machine_in_two_partitions_has_one_row(
+    first: float, second: float, names: list[str], utilization: float
+) -> None:
+    """That of the newer sample, whichever partition it is in."""
+    tables = [table(["a", "b"], [1, 2], 1.0, [first, 5]), table(["a"], [3], 1.0, [second])]
+    view = join_tables(tables)
+    assert view.names == names
+    assert view.utilization[0, CPU, names.index("a")] == pytest.approx(utilization)
+    assert view.covered(2) == pytest.approx([1.0, 1.0])
+
+
+def test_no_table_at_all_is_an_empty_fleet() -> None:
+    """Before the stream app has written, nothing is shown and nothing fails."""
+    view = join_tables([])
+    assert view.names == []
+    assert view.covered(200) == []
+
+
+def test_a_scorer_that_sees_only_measured_load_piles_a_burst_onto_one_machine() -> None:
+    """The comparison of the demo: one machine against many."""
+    used, capacity = np.array([1.0, 2.0, 3.0]), np.full(3, 10.0)
+    piled = spread(used, capacity, 2.0, least_used(used, capacity, 6))
+    even = spread(used, capacity, 2.0, [0, 1, 2, 0, 1, 2])
+    assert (piled.machines, piled.most, piled.highest) == (1, 6, 1.3)
+    assert (even.machines, even.most) == (3, 2)
+    assert even.std < piled.std
+    assert set(at_random(3, 100)) == {0, 1, 2}

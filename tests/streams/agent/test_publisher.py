@@ -1,7 +1,8 @@
-"""The publisher against producers that fail in every way kafka-python's does."""
+"""The publisher against producers that fail in every way kafka-python's does; what the library says; the clock."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ import pytest
 from kafka.errors import KafkaError, KafkaTimeoutError, MessageSizeTooLargeError, NotLeaderForPartitionError
 from kafka.partitioner.default import DefaultPartitioner
 
+from schemas.process.logs import OncePerMinute
+from streams.agent.broker_clock import KEPT, BrokerClock
 from streams.agent.producer import CachingPartitioner
 from streams.agent.publisher import Publisher
 from streams.agent.sampling.backlog import Record
@@ -349,3 +352,71 @@ def test_a_topic_that_keeps_the_senders_times_tells_nothing() -> None:
         publisher.publish(records(1, 2))
         assert publisher.wait_until_empty(DEADLINE_S)
     assert publisher.counts.clock_ahead_s is None
+
+
+def record(name: str, line: int) -> logging.LogRecord:
+    """Return a log record of one place in one library, with a traceback."""
+    error = OSError("gone")
+    return logging.LogRecord(name, logging.ERROR, "path", line, "away", (), (OSError, error, error.__traceback__))
+
+
+def test_a_library_says_each_thing_once_in_a_while():
+    """The same line of the library is heard once, another line too, and everybody else always."""
+    shown = OncePerMinute("kafka")
+    said = [
+        ("kafka.net", 1, True),
+        ("kafka.net", 1, False),
+        ("kafka.net", 2, True),
+        ("kafka.cluster", 1, True),
+        ("kafkaesque", 1, True),
+        ("windward.agent", 1, True),
+        ("windward.agent", 1, True),
+    ]
+    assert [shown.filter(record(name, line)) for name, line, _ in said] == [heard for *_, heard in said]
+
+
+def test_it_is_heard_again_after_the_period():
+    """A period of nothing lets everything through, without tracebacks."""
+    shown = OncePerMinute("kafka", period_s=0.0)
+    again = record("kafka.net", 1)
+    assert [shown.filter(record("kafka.net", 1)), shown.filter(again)] == [True, True]
+    assert again.exc_info is None
+
+
+@each_row(
+    ("what", "notes", "ahead_s", "is_off"),
+    [
+        ("nothing was acknowledged", [], None, False),
+        ("the topic keeps the sender's times", [(100.0, 100.0, 100.1)], None, False),
+        ("right", [(100.0, 100.01, 100.02)], 0.0, False),
+        ("ahead", [(100.0, 40.0, 100.2)], 60.1, True),
+        ("behind", [(100.0, 160.0, 100.2)], -59.9, True),
+        ("a slow answer proves nothing", [(100.0, 100.5, 103.0)], 1.0, False),
+        ("the narrowest of several", [(100.0, 100.5, 103.0), (110.0, 110.1, 110.2), (120.0, 120.5, 123.0)], 0.0, False),
+        ("the clock was set: what it was does not count", [(100.0, 40.0, 100.1), (50.0, 50.1, 50.2)], 0.0, False),
+        ("set while a record was on its way", [(100.0, 40.0, 41.0)], None, False),
+    ],
+)  # fmt: skip
+def test_what_is_known(what: str, notes: list[tuple[float, float, float]], ahead_s: float | None, is_off: bool) -> None:
+    """Each row: the records' times of sending, taking and acknowledgement."""
+    clock = BrokerClock()
+    for note in notes:
+        clock.note(*note)
+    assert (clock.ahead_s, clock.is_off) == (ahead_s if ahead_s is None else pytest.approx(ahead_s), is_off), what
+
+
+def test_a_change_is_told_once() -> None:
+    """When it goes off, and when enough has been heard that it is right."""
+    clock = BrokerClock()
+    assert [clock.note(at, at - 60, at + 0.1) for at in range(100, 110)] == [True, *[False] * 9]
+    assert clock.note(150.0, 150.1, 150.2)
+    assert not clock.is_off
+
+
+def test_a_clock_that_drifts_is_noticed() -> None:
+    """Narrow old pairs do not hide it for longer than there are kept ones."""
+    clock = BrokerClock()
+    clock.note(0.0, 0.01, 0.02)
+    for number in range(1, KEPT + 1):
+        clock.note(10.0 * number, 10.0 * number - 0.25 * number, 10.0 * number + 1.5)
+    assert clock.ahead_s != 0.0

@@ -1,10 +1,16 @@
-"""Ratios to the baseline, with intervals over the worlds."""
+"""Ratios to the baseline, with intervals over the worlds; the tables of worlds with batch; results of earlier runs."""
 
+import json
 import math
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ops.replay.report.comparison import Result, as_json, compare, once, ratio_of
+from ops.replay.report.comparison import CLASS_RATIOS, Result, as_json, compare, once, ratio_of, read_results
+from ops.replay.report.report import BY_CLASS, LOAD, markdown, tables
+from ops.replay.workload import WorkloadError
+from tests.rows import each_row
 
 FIGURES = {"std": 1.0, "hot80": 0.0, "hot90": 0.0, "hot100": 0.0, "lost": 0.0, "on_hot": 0.0, "refused_first": 0.0}
 
@@ -68,3 +74,92 @@ def test_a_figure_that_some_worlds_lack_has_no_mean() -> None:
     results = [result("base", 1, 1.0), Result("a", 2, "base", False, {"steady": {**FIGURES, "mem_std": 0.5}})]
     (row,) = compare(results, "base")
     assert row.figures.keys() == FIGURES.keys()
+
+
+def mixed_result(policy: str, family: str, hosted: float, *, by_class: bool = True) -> Result:
+    """One world of one policy."""
+    figures = dict.fromkeys((*LOAD.formats, *BY_CLASS.formats) if by_class else LOAD.formats, 0.5)
+    return Result(family, 1, policy, False, {"steady": figures | ({"hosted": hosted} if by_class else {})}, 0.0)
+
+
+RESULTS = [
+    mixed_result(policy, family, hosted) for policy, hosted in (("one", 0.8), ("two", 1.0)) for family in ("a", "b")
+]
+
+
+def test_what_is_hosted_is_compared() -> None:
+    """The baseline's row has its figures, the others ratios; each family is shown by itself."""
+    found = tables(RESULTS, "one")
+    assert [one.title.partition(":")[0] for one in found] == [
+        "all 2 worlds, after the fill", "the figures themselves, means over the worlds", "a", "b",
+    ]  # fmt: skip
+    first = found[0]
+    assert len(first.columns) == len(CLASS_RATIOS) + 3
+    assert [line[:2] for line in first.lines] == [["one", "0.80"], ["two", "1.25 [1.25, 1.25]"]]
+    assert "| two | 1.25 [1.25, 1.25] | 1.00 [1.00, 1.00] |" in markdown(RESULTS, "one")
+
+
+def test_nothing_is_compared_where_all_policies_have_the_same_figures() -> None:
+    """As with one instance. And the ratio of nothing to nothing is a dash in any table."""
+    alike = [mixed_result(policy, "a", 0.0, by_class=False) for policy in ("one", "two")]
+    first = tables(alike, "one")[0]
+    assert "; too few instances to compare: every policy has the same figures" in first.title
+    assert first.lines[1][:4] == ["two", "-", "-", "-"]
+    figures = dict.fromkeys(LOAD.formats, 0.5) | {"hot90": 0.0}
+    differing = [
+        Result("a", 1, policy, False, {"steady": figures | {"std": std}})
+        for policy, std in (("one", 1.0), ("two", 2.0))
+    ]
+    first = tables(differing, "one")[0]
+    assert "too few" not in first.title
+    assert first.lines[1][:4] == ["two", "2.00", "-", "1.00"]
+
+
+def test_worlds_without_batch_have_the_tables_they_had() -> None:
+    """Also where only some have."""
+    mixed = [*RESULTS, mixed_result("one", "c", 0.0, by_class=False)]
+    assert tables(mixed, "one")[0].title.startswith("all 3 worlds, after the fill: ratios to one")
+    assert "instances on hot" in [column.title for column in tables(mixed, "one")[0].columns]
+
+
+OF_FILE = dict.fromkeys(("std", "hot80", "hot90", "hot100", "lost", "on_hot", "refused_first"), 0.5)
+WORLD = {"family": "a", "seed": 1, "policy": "p", "reference": False, "steady": OF_FILE}
+EXPECTED = "; expected what `windward replay --json` prints"
+
+
+def test_the_worlds_of_a_file_are_read(tmp_path: Path) -> None:
+    """With their stages, the fill first; figures that are new are kept."""
+    world = {**WORLD, "steady": {**OF_FILE, "new": 2}, "fill": OF_FILE, "resolution": 0.25, "note": "x"}
+    (tmp_path / "r.json").write_text(json.dumps({"worlds": [world], "missing": []}))
+    (found,) = read_results(tmp_path / "r.json")
+    assert (found.family, found.seed, found.policy, found.reference, found.resolution) == ("a", 1, "p", False, 0.25)
+    assert list(found.stages) == ["fill", "steady"]
+    assert found.stages["steady"]["new"] == 2.0
+
+
+@each_row(
+    ("changed", "message"),
+    [
+        ({"seed": "x"}, "worlds[0].seed: expected a whole number, got text" + EXPECTED),
+        ({"steady": [1]}, "worlds[0].steady: expected an object, got a list" + EXPECTED),
+        ({"steady": {**OF_FILE, "std": -1}}, "worlds[0].steady[...]: expected a number of 0 or more" + EXPECTED),
+        ({"steady": {"std": 1.0}}, "worlds[0].steady: has no hot80"),
+        ({"fill": {}}, "worlds[0].fill: has no std"),
+        ({"resolution": 0}, "worlds[0].resolution: expected a number above 0" + EXPECTED),
+        ({"resolution": float("nan")}, "JSON is malformed: invalid character (byte 205)" + EXPECTED),
+    ],
+)
+def test_a_wrong_world_is_told_where(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+    """By file, world and field."""
+    (tmp_path / "r.json").write_text(json.dumps({"worlds": [{**WORLD, **changed}]}))
+    with pytest.raises(WorkloadError) as caught:
+        read_results(tmp_path / "r.json")
+    assert str(caught.value) == f"r.json: {message}"
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"\xff", b'{"worlds": null}', b'{"worlds": ' + b"[" * 100_000])
+def test_another_file_is_refused(tmp_path: Path, raw: bytes) -> None:
+    """In one line."""
+    (tmp_path / "r.json").write_bytes(raw)
+    with pytest.raises(WorkloadError, match=r"^r.json: .*; expected what `windward replay --json` prints$"):
+        read_results(tmp_path / "r.json")

@@ -1,9 +1,17 @@
-"""References of worlds with batch: prod alone, and batch whose future is known."""
+"""The runs of a world: profiles, profiles with moves, and the references."""
 
-from ops.replay.simulator.policies import KnowingBatch, ProdAlone
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ops.replay.simulator.moves import Evicting, Moving
+from ops.replay.simulator.policies import KnowingBatch, ProdAlone, runs
 from ops.replay.simulator.simulation import Outcome, simulate
+from ops.replay.worlds.worlds import with_batch
 from scorer.ranking.profiles.catalogue import load_profiles
-from tests.ops.replay.small_worlds import world
+from scorer.ranking.profiles.profile_file import parse_profile
+from tests.ops.replay.small_worlds import small_world, world
 
 PROFILE = load_profiles(()).choose("windward")
 MIXED = world(
@@ -33,3 +41,53 @@ def test_known_batch_fills_to_ninety_per_cent_of_the_true_peak() -> None:
     assert (rows[2], rows[3]) == (busy, idle)
     assert outcome.placed.tolist()[2:4] == [4, 8]
     assert outcome.placed[4] == 64
+
+
+REFERENCES = ["random feasible", "best fit by true peak", "oracle"]
+
+
+@pytest.mark.parametrize(
+    ("profiles", "shares", "expected"),
+    [
+        (["seed"], [], ["seed"]),
+        (["seed"], [0.005], ["seed", "seed + 0.5 %/h"]),
+        (
+            ["seed", "windward"],
+            [0.0015, 0.005],
+            ["seed", "windward", "windward + 0.15 %/h", "windward + 0.5 %/h"],
+        ),
+    ],
+)
+def test_every_profile_but_the_baseline_is_moved_too(
+    profiles: list[str], shares: list[float], expected: list[str]
+) -> None:
+    """A baseline that is alone is moved itself; the references are always there and never moved."""
+    catalogue = load_profiles(())
+    movings = [Moving(share=share) for share in shares]
+    found = runs(small_world(machines=2), [catalogue.choose(name) for name in profiles], "seed", movings)
+    assert [one.policy.name for one in found] == expected + REFERENCES
+    assert [one.mover is not None for one in found] == ["%/h" in one.policy.name for one in found]
+
+
+@pytest.mark.parametrize("batch", [0.0, 0.5])
+def test_a_recorded_placement_is_a_reference_where_it_is_known(batch: float) -> None:
+    """Of the recorded worlds of a run alone, with batch or without."""
+    world = small_world(machines=2)
+    world = with_batch(world, batch) if batch else world
+    recorded = replace(world, placed_on=np.zeros(len(world.instances), np.int64))
+    profiles = [load_profiles(()).choose("seed")]
+    names = [[one.policy.name for one in runs(each, profiles, "seed", [])] for each in (world, recorded)]
+    assert names[1] == ["seed", "as recorded", *names[0][1:]]
+
+
+def test_worlds_with_batch_have_references_of_their_own() -> None:
+    """And profiles that count by class take part with evictions, too."""
+    by_class = parse_profile('[[filters]]\nuse = "fits"\nclasses = {}', "classes")
+    plain = load_profiles(()).choose("seed")
+    world = with_batch(small_world(machines=2), 0.5)
+    found = runs(world, [plain, by_class], "seed", [], [Evicting(5), Evicting(1, by_class)])
+    assert [one.policy.name for one in found] == [
+        "seed", "classes", "classes, evict 5 min", "classes, evict 1 min by classes", "seed, prod alone",
+        "classes, batch known",
+    ]  # fmt: skip
+    assert [one.evictor.every_minutes if one.evictor else 0 for one in found] == [0, 0, 5, 1, 0, 0]

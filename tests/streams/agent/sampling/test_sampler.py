@@ -1,17 +1,22 @@
-"""From readings to samples, on a clock that the test turns."""
+"""From readings to samples, on a clock that the test turns; moments, ticks and phases; the backlog."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from schemas.messages.sample import MachineFacts, Message, Moments, Sample, decode, encode
 from streams.agent.collectors.base import Collector, Reading
 from streams.agent.collectors.nic import Nic
 from streams.agent.loop import run
 from streams.agent.rises import ImpossibleRiseError
+from streams.agent.sampling.backlog import Backlog, Record
+from streams.agent.sampling.readings import Readings
 from streams.agent.sampling.sampler import Sampler
-from streams.agent.sampling.schedule import Schedule
+from streams.agent.sampling.schedule import Schedule, phase_s
 from tests.streams.agent.conftest import Sysfs
 
 BOOT = 1_790_000_000
@@ -264,3 +269,136 @@ def test_the_loop_ends_when_nobody_wants_more():
 
     run(sampler_of(Gauge()), FakeClock(BOOT + 3.5, ticks=1000), emit, 1e9)
     assert [type(message) for message in messages] == [MachineFacts, Sample]
+
+
+@given(
+    st.lists(st.floats(0, 1e3), min_size=1, max_size=60),
+    st.sampled_from([0.0, 1.0, 1e6, 1e9]),
+)
+def test_moments_are_numpys(values: list[float], offset: float):
+    """n, mean, m2 and max equal numpy's on the same values, also far from zero."""
+    readings = Readings()
+    shifted = np.array(values) + offset
+    for value in shifted.tolist():
+        readings.add(value, capacity=5e9)
+    moments = readings.moments()
+    assert moments is not None
+    assert (moments.n, moments.max, moments.capacity) == (len(values), shifted.max(), 5e9)
+    assert moments.mean == pytest.approx(shifted.mean(), rel=1e-12, abs=1e-9)
+    exact = float(((shifted - offset - (shifted - offset).mean()) ** 2).sum())
+    assert moments.m2 == pytest.approx(exact, rel=1e-6, abs=1e-4)
+    assert moments.m2 >= 0
+
+
+def test_nothing_read_is_no_moments():
+    """An interval without a reading has no moments; it is not idle."""
+    assert Readings().moments() is None
+
+
+def test_readings_of_a_larger_machine_are_dropped():
+    """Four busy cores, of which two are switched off: no mean above what there is."""
+    readings = Readings()
+    readings.add(4.0, capacity=4.0)
+    readings.add(1.5, capacity=2.0)
+    assert readings.moments() == Moments(n=1, mean=1.5, m2=0.0, max=1.5, capacity=2.0)
+
+
+MACHINES = st.text("abcdefghijklmnopqrstuvwxyz0123456789.-", min_size=1, max_size=40)
+SCHEDULES = st.builds(
+    lambda reading_s, readings, machine: Schedule(
+        reading_s * readings, reading_s, phase_s(machine, reading_s * readings)
+    ),
+    st.sampled_from([0.5, 1.0, 2.0, 5.0]),
+    st.sampled_from([10, 12, 30, 60]),
+    MACHINES,
+)
+TIMES = st.floats(1.6e9, 2.0e9)
+
+
+@given(MACHINES, st.sampled_from([10.0, 15.0, 60.0, 3600.0]))
+def test_phase_lies_inside_the_interval(machine: str, interval_s: float):
+    """Never on an end, where rounding could move a sample to the next slot."""
+    assert 0.0004 * interval_s < phase_s(machine, interval_s) < 0.9996 * interval_s
+
+
+def test_phases_spread_a_fleet():
+    """A thousand machines do not fire together: no tenth of the interval has more than twice its share."""
+    tenths = [int(phase_s(f"db-{number:04d}.example", 10)) for number in range(1000)]
+    assert max(tenths.count(tenth) for tenth in range(10)) < 200
+
+
+@given(SCHEDULES, TIMES)
+def test_the_next_tick_is_at_least_half_a_reading_away(schedule: Schedule, epoch_s: float):
+    """A wake-up a little early never makes a second reading of the same tick."""
+    wait_s = schedule.until_next_tick_s(epoch_s)
+    assert schedule.reading_s * 0.499 < wait_s <= schedule.reading_s * 1.501
+    assert schedule.tick(epoch_s + wait_s) == schedule.tick(epoch_s) + 1
+
+
+@given(SCHEDULES, TIMES)
+def test_an_interval_holds_its_ticks_up_to_its_end(schedule: Schedule, epoch_s: float):
+    """Of any stretch of ticks as long as an interval one ends it, at its nominal end; the next opens the following."""
+    first = schedule.tick(epoch_s)
+    last = [tick for tick in range(first, first + schedule.readings) if schedule.ends(tick)]
+    assert len(last) == 1
+    interval = schedule.interval(last[0])
+    assert schedule.end_of(interval) == pytest.approx(schedule.tick_at(last[0]), abs=1e-5)
+    assert schedule.interval(last[0] + 1) == interval + 1
+    assert schedule.interval(last[0] - schedule.readings + 1) == interval
+
+
+def test_a_reading_that_does_not_divide_the_interval_is_refused():
+    """Seven seconds do not fill ten."""
+    with pytest.raises(ValueError, match="reading_s"):
+        Schedule(10, 7, 0.5)
+
+
+def records(*numbers: int) -> list[Record]:
+    """Return records named by numbers."""
+    return [Record(b"m", str(number).encode()) for number in numbers]
+
+
+@pytest.mark.parametrize(
+    ("limit", "pushed", "kept", "dropped"),
+    [
+        pytest.param(3, [1], [1], 0, id="room"),
+        pytest.param(3, [1, 2, 3], [1, 2, 3], 0, id="just full"),
+        pytest.param(3, [1, 2, 3, 4, 5], [3, 4, 5], 2, id="the two oldest give way"),
+        pytest.param(1, [1, 2, 3], [3], 2, id="room for one"),
+    ],
+)
+def test_push(limit: int, pushed: list[int], kept: list[int], dropped: int):
+    """What does not fit pushes out the oldest, and is counted."""
+    backlog = Backlog(limit)
+    assert sum(backlog.push(records(number)) for number in pushed) == dropped
+    assert backlog.take(10) == records(*kept)
+
+
+def test_what_was_not_delivered_goes_back_to_its_place():
+    """Older than all that came meanwhile, so it is first again, and the first to go when there is no room."""
+    backlog = Backlog(4)
+    backlog.push(records(1, 2, 3))
+    taken = backlog.take(3)
+    backlog.push(records(4, 5))
+    assert backlog.put_back(taken) == 1
+    assert backlog.take(10) == records(2, 3, 4, 5)
+
+
+@given(st.integers(1, 8), st.lists(st.one_of(st.integers(0, 5), st.just("back"), st.just("lost")), max_size=40))
+def test_whatever_happens_the_newest_are_kept_in_order(limit: int, steps: list[int | str]):
+    """Pushing, taking and putting back never reorders, never exceeds the limit, and loses none uncounted."""
+    backlog, number, dropped, gone = Backlog(limit), 0, 0, 0
+    for step in steps:
+        if isinstance(step, int):
+            dropped += backlog.push(records(*range(number, number + step)))
+            number += step
+        else:
+            taken = backlog.take(2)
+            if step == "back":
+                dropped += backlog.put_back(taken)
+            else:
+                gone += len(taken)
+        assert len(backlog) <= limit
+        assert len(backlog) + dropped + gone == number
+    left = [int(record.value) for record in backlog.take(limit)]
+    assert left == list(range(number - len(left), number))

@@ -1,11 +1,19 @@
-"""The simulated fleet looks like one: sizes, rhythm, bursts, memory that follows the CPU."""
+"""The simulated fleet looks like one; its noise, its instances, its progress on a terminal."""
+
+import io
+import logging
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from schemas.resources import CPU, MEMORY, NIC
-from streams.load_generator.source.generator import DAY_S, Generator
-from streams.load_generator.source.source import Float, reduce_readings
+from schemas.messages.instance_report import InstanceReport
+from schemas.resources import CPU, MEMORY, NIC, RESOURCES
+from streams.load_generator.loop import Progress
+from streams.load_generator.source.generator import DAY_S, Generator, Noise
+from streams.load_generator.source.instances import PART_LEAST, PART_MOST, SWING, Instances, Reports, Running
+from streams.load_generator.source.source import Columns, Float, Machines, reduce_readings
 
 MIDNIGHT_S = 1_790_035_200.0
 ROWS = np.arange(200)
@@ -87,3 +95,150 @@ def test_bursts_are_hidden_by_means_and_shown_by_maxima(fleet: Generator):
         excess.append((columns.max - columns.mean)[CPU] / fleet.machines.capacity[CPU])
     assert np.max(excess) > 0.3
     assert np.median(excess) < 0.05
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        """Say so."""
+        return True
+
+
+def test_a_terminal_gets_one_line_that_is_redrawn():
+    """At most ten times a second, and a full bar with a line end when done."""
+    stream = Terminal()
+    progress = Progress(100, stream, started_s=0)
+    for done in range(100):
+        progress.update(done, now_s=done / 100)
+    progress.finish(100, now_s=1.0)
+    drawn = stream.getvalue().split("\r")
+    assert 8 <= len(drawn) <= 13
+    assert " 10%  10/100  100/s" in stream.getvalue()
+    assert drawn[-1].endswith("100%  100/100  100/s\n")
+
+
+def test_elsewhere_it_is_a_log_line_now_and_then(caplog: pytest.LogCaptureFixture):
+    """Every five seconds and at the end, nothing on the stream."""
+    stream = io.StringIO()
+    with caplog.at_level(logging.INFO, "windward.fleet"):
+        progress = Progress(100, stream, started_s=0)
+        for second in range(13):
+            progress.update(second * 8, now_s=second)
+        progress.finish(100, now_s=12.5)
+    assert [record.getMessage() for record in caplog.records] == [
+        "fleet.backfill.progress",
+        "fleet.backfill.progress",
+        "fleet.backfill.done",
+    ]
+    assert stream.getvalue() == ""
+
+
+NOISE_ROWS = np.arange(50)
+
+
+@given(st.integers(0, 2**63), st.integers(0, 30), st.integers(-(10**9), 10**10))
+def test_the_same_arguments_give_the_same_noise(seed: int, stream: int, count: int):
+    """Whichever other machines are asked for, in whatever order."""
+    whole = Noise(seed, NOISE_ROWS).uniform(stream, count)
+    some = Noise(seed, NOISE_ROWS[[7, 3]]).uniform(stream, count)
+    assert ((whole >= 0) & (whole < 1)).all()
+    assert (some == whole[[7, 3]]).all()
+
+
+@pytest.mark.parametrize("changed", ["seed", "stream", "count"])
+def test_another_argument_gives_other_noise(changed: str):
+    """Seed, stream and time all matter."""
+    arguments = {"seed": 1, "stream": 2, "count": 3}
+    first = Noise(arguments["seed"], NOISE_ROWS).uniform(arguments["stream"], arguments["count"])
+    arguments[changed] += 1
+    second = Noise(arguments["seed"], NOISE_ROWS).uniform(arguments["stream"], arguments["count"])
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.4
+    assert (first != second).all()
+
+
+def test_normal_noise_is_normal_enough():
+    """Mean 0, standard deviation 1, never beyond 3.5, and no memory from one second to the next."""
+    seconds = np.arange(20_000)[:, None]
+    values = Noise(5, NOISE_ROWS[:5]).normal(1, seconds)
+    assert abs(values.mean()) < 0.01
+    assert values.std() == pytest.approx(1, abs=0.01)
+    assert abs(values).max() < 3.5
+    assert abs(np.corrcoef(values[:-1, 0], values[1:, 0])[0, 1]) < 0.03
+
+
+def test_smooth_noise_changes_slowly():
+    """Standard deviation about 1; in a hundredth of its period it moves a little."""
+    times_s = np.arange(0, 400_000.0, 3.0)[:, None]
+    values = Noise(5, NOISE_ROWS[:5]).smooth(1, times_s, 300.0)
+    assert abs(values.mean()) < 0.1
+    assert values.std() == pytest.approx(1, abs=0.1)
+    assert abs(np.diff(values, axis=0)).max() < 0.2
+
+
+NAMES = ["m1", "m2", "m3"]
+CAPACITY = np.full((len(RESOURCES), 3), 10.0)
+MACHINES = Machines(names=NAMES, labels=[{}] * 3, capacity=CAPACITY)
+FLEET_ROWS = np.array([2, 0])
+"""The places of the block: m3, then m1."""
+AT = np.array([1000.0, 1003.0])
+
+
+def running(name: str, machine: str = "m1", cpu: float = 4.0, started_at: float = 0.0) -> Running:
+    """An instance that asked for cores."""
+    return Running(name, machine, started_at, {"cpu": cpu})
+
+
+def added(
+    reports: Reports, number: int, *found: Running, mean: float = 1.0
+) -> tuple[Columns, dict[int, InstanceReport]]:
+    """What comes out of an interval in which each machine used ``mean`` of everything, and 2 at most."""
+    shape = (len(RESOURCES), 2)
+    plain = Columns(np.full(shape, 10), np.full(shape, mean), np.full(shape, 0.5), np.full(shape, max(mean, 2.0)))
+    return reports.added(Instances(MACHINES, found), CAPACITY, number, FLEET_ROWS, AT, plain)
+
+
+def test_an_instance_uses_a_part_of_what_it_asked_where_it_is() -> None:
+    """Added to the mean and the maximum of its machine alone; the report has it and, as the system, the rest."""
+    columns, reports = added(Reports(6, 10.0), 12, running("a"), running("elsewhere", "m9"))
+    used = columns.mean[CPU] - 1.0
+    assert used[0] == 0.0
+    assert 4 * PART_LEAST * (1 - SWING) <= used[1] <= 4 * PART_MOST * (1 + SWING)
+    assert columns.max[CPU].tolist() == [2.0, pytest.approx(2.0 + used[1])]
+    assert (columns.mean[1:] == 1.0).all()
+    assert columns.m2.tolist() == np.full(columns.m2.shape, 0.5).tolist()
+    assert list(reports) == [1]
+    report = reports[1]
+    assert (report.at, report.interval_s, list(report.entries)) == (1003.0, 60.0, ["a"])
+    assert report.entries["a"].cpu == pytest.approx(used[1])
+    assert report.system is not None
+    assert report.system.cpu == 1.0
+
+
+def test_a_machine_uses_no_more_than_it_has() -> None:
+    """Each of its instances gets less, and what is reported adds up to the machine's load."""
+    columns, reports = added(Reports(1, 10.0), 1, *(running(name, cpu=9.0) for name in "abcd"), mean=3.0)
+    assert columns.mean[CPU].tolist() == [3.0, pytest.approx(10.0)]
+    assert columns.max[CPU, 1] == pytest.approx(10.0)
+    assert sum(one.cpu for one in reports[1].entries.values()) == pytest.approx(7.0)
+
+
+def test_it_runs_from_its_start_and_is_reported_at_the_pace_of_reports() -> None:
+    """Not before, and nothing of a machine without any; every sixth interval."""
+    assert (added(Reports(6, 10.0), 12, running("later", started_at=1003.5))[0].mean == 1.0).all()
+    paced = Reports(6, 10.0)
+    assert [bool(added(paced, number, running("a"))[1]) for number in range(6, 13)] == [True] + [False] * 5 + [True]
+    assert not added(Reports(6, 10.0), 6)[1]
+
+
+def test_many_instances_are_reported_in_parts() -> None:
+    """One part a sample; together they have each instance once."""
+    found = [running(f"instance-{number}", cpu=0.01) for number in range(400)]
+    paced, parts = Reports(6, 10.0), list[InstanceReport]()
+    for number in range(6, 12):
+        parts += added(paced, number, *found)[1].values()
+    assert len(parts) > 1
+    assert [one.part for one in parts] == list(range(1, len(parts) + 1))
+    assert {one.parts for one in parts} == {len(parts)}
+    names = [name for one in parts for name in one.entries]
+    assert sorted(names) == sorted(one.id for one in found)
