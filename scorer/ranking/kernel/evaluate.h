@@ -41,6 +41,7 @@ typedef int64_t (*FilterOf)(const Row *, const More *, const Query *, const void
 typedef double (*ScoreOf)(const Row *, const More *, const Query *, const void *, const double *, double *);
 typedef void (*FilterLoop)(const Use *, int64_t, int64_t, int32_t *);
 typedef void (*ScoreLoop)(const Use *, int64_t, int64_t, const int32_t *);
+typedef void (*SlopeLoop)(const Use *, int64_t, const Patches *, int, double *);
 
 #define COLUMNS_OF(u, i) ((u)->columns ? (u)->columns + (i) * (u)->width : NULL)
 
@@ -71,6 +72,16 @@ typedef void (*ScoreLoop)(const Use *, int64_t, int64_t, const int32_t *);
                     name(u->rows + i, u->more + i, u->query, (const Settings *)u->settings, COLUMNS_OF(u, i), NULL); \
     }
 
+/* Of a score of the fleet's means: name_slope says by how much it falls where the mean of a resource rises by one. */
+#define SCORE_OF_MEANS(name, Settings)                                                                       \
+    SCORE(name, Settings)                                                                                    \
+    static void slope_##name(const Use *u, int64_t machines, const Patches *patches, int r, double *slope) { \
+        const Settings *p = (const Settings *)u->settings;                                                   \
+        for (int64_t i = 0; i < machines; i++) slope[i] = name##_slope(u->rows + i, u->query, p, r);         \
+        for (int64_t k = 0; k < patches->count; k++)                                                         \
+            slope[patches->index[k]] = name##_slope(u->patched_rows + k, u->query, p, r);                    \
+    }
+
 typedef struct {
     const char *name;
     FilterLoop loop;
@@ -83,10 +94,12 @@ typedef struct {
     ScoreLoop loop;
     ScoreOf one;
     size_t settings;
+    SlopeLoop slope; /* of a score of the fleet's means */
 } ScoreEntry;
 
 #define FILTER_ENTRY(name, Settings) {#name, loop_##name, one_##name, sizeof(Settings)}
-#define SCORE_ENTRY(name, Settings) {#name, loop_##name, one_##name, sizeof(Settings)}
+#define SCORE_ENTRY(name, Settings) {#name, loop_##name, one_##name, sizeof(Settings), NULL}
+#define MEANS_ENTRY(name, Settings) {#name, loop_##name, one_##name, sizeof(Settings), slope_##name}
 
 /* Settings of a plugin that has none. */
 typedef struct {
@@ -243,26 +256,29 @@ static int64_t insert(const double *total, const uint64_t *order, int64_t *best,
     return found;
 }
 
+/* Return the best rows among some machines, of totals that are there. */
+int64_t best_among(int64_t machines, const int32_t *refused, const double *total, const uint64_t *order,
+                   const uint8_t *only, int64_t *best, int64_t most) {
+    int64_t found = 0;
+    for (int64_t i = 0; i < machines && most; i++)
+        if (!refused[i] && (!only || only[i])) found = insert(total, order, best, found, most, i);
+    return found;
+}
+
 /* Put into total [M] the weighted mean of the scores' values, into best the rows of the ``most`` best machines; return
-   how many. ``only``: null, or [M] which machines may be among them. */
+   how many. The totals of refused machines are without meaning. */
 static int64_t choose(int64_t machines, const int32_t *refused, const Use *scores, const double *const *values,
-                      int64_t score_count, const uint64_t *order, const uint8_t *only, double *total, int64_t *best,
-                      int64_t most) {
+                      int64_t score_count, const uint64_t *order, double *total, int64_t *best, int64_t most) {
     double whole = 0.0, constant = 0.0, factor[SCORES_MAX];
     for (int64_t s = 0; s < score_count; s++) whole += scores[s].weight;
     for (int64_t s = 0; s < score_count; s++) {
         factor[s] = scores[s].slope * (scores[s].weight / whole);
         constant += scores[s].start * (scores[s].weight / whole);
     }
-    int64_t found = 0;
-    for (int64_t i = 0; i < machines; i++) {
-        if (refused[i]) continue;
-        double value = constant;
-        for (int64_t s = 0; s < score_count; s++) value += values[s][i] * factor[s];
-        total[i] = value;
-        if (most && (!only || only[i])) found = insert(total, order, best, found, most, i);
-    }
-    return found;
+    for (int64_t i = 0; i < machines; i++) total[i] = constant;
+    for (int64_t s = 0; s < score_count; s++)
+        for (int64_t i = 0; i < machines; i++) total[i] += values[s][i] * factor[s];
+    return best_among(machines, refused, total, order, NULL, best, most);
 }
 
 /* Spread the values, add them up, find the best; put into counts how many machines each refusal has. */
@@ -273,17 +289,11 @@ int64_t finish(int64_t machines, const int32_t *refused, Use *scores, int64_t sc
         values[s] = scores[s].raw;
         slopes(machines, refused, scores + s, scores[s].raw);
     }
-    if (counts)
-        for (int64_t i = 0; i < machines; i++) counts[refused[i]]++;
-    return choose(machines, refused, scores, values, score_count, order, NULL, total, best, most);
-}
-
-/* Return the best rows among some machines, of totals that are there. */
-int64_t best_among(int64_t machines, const int32_t *refused, const double *total, const uint64_t *order,
-                   const uint8_t *only, int64_t *best, int64_t most) {
-    int64_t found = 0;
-    for (int64_t i = 0; i < machines && most; i++)
-        if (!refused[i] && (!only || only[i])) found = insert(total, order, best, found, most, i);
+    int64_t found = choose(machines, refused, scores, values, score_count, order, total, best, most);
+    for (int64_t i = 0; i < machines; i++) {
+        if (refused[i]) total[i] = 0.0;
+        if (counts) counts[refused[i]]++;
+    }
     return found;
 }
 
@@ -297,21 +307,12 @@ typedef struct {
     Query *query;
 } Model;
 
-/* Put into slope [R][M] by how much a score falls where the fleet's mean of each resource rises by one: it is linear. */
-static void slopes_of_means(int64_t machines, const Use *u, const Query *changed, const Patches *patches,
-                            const int32_t *refused, double *slope) {
-    Use moved = *u;
-    moved.query = changed;
-    moved.raw = slope;
-    SCORES[u->plugin].loop(&moved, 0, machines, refused);
-    for (int64_t k = 0; k < patches->count; k++) {
-        int64_t i = patches->index[k];
-        if (!refused[i])
-            slope[i] = SCORES[u->plugin].one(u->patched_rows + k, u->patched_more + k, changed, u->settings,
-                                             COLUMNS_OF(u, i), NULL);
-    }
-    for (int64_t i = 0; i < machines; i++)
-        if (!refused[i]) slope[i] = u->raw[i] - slope[i];
+/* Put into out [M] the values of a score of the fleet's means after those of the resources have moved. */
+static void after_moves(int64_t machines, const double *raw, double *const *slope, const double *moved, double *out) {
+    for (int64_t i = 0; i < machines; i++) out[i] = raw[i];
+    for (int64_t r = 0; r < R; r++)
+        for (int64_t i = 0; slope[r] && i < machines; i++) out[i] -= slope[r][i] * moved[r];
+    for (int64_t i = 0; i < machines; i++) out[i] = clip(out[i], 0.0, 100.0);
 }
 
 /* Place ``count`` copies of the request, each on the machine that one-by-one chooses: evaluate all, take the best, add
@@ -331,29 +332,21 @@ int64_t place_copies(int64_t machines, const Use *filters, int64_t filter_count,
         if (scores[s].inner != OF_MEANS) continue;
         for (int64_t r = 0; r < R; r++) {
             if (!(scores[s].query->expected[r] > 0)) continue;
-            Query changed = *scores[s].query;
-            changed.fleet_mean[r] += 1.0;
             slope[s][r] = next;
             next += machines;
-            slopes_of_means(machines, scores + s, &changed, &patches, refused, slope[s][r]);
+            SCORES[scores[s].plugin].slope(scores + s, machines, &patches, (int)r, slope[s][r]);
         }
     }
     for (int64_t j = 0; j < count; j++) {
         for (int64_t s = 0; s < score_count; s++) {
             double *out = (double *)values[s];
-            if (scores[s].inner == OF_MEANS) {
-                for (int64_t i = 0; i < machines; i++) {
-                    double value = scores[s].raw[i];
-                    for (int64_t r = 0; r < R; r++)
-                        if (slope[s][r]) value -= slope[s][r][i] * moved[r];
-                    out[i] = clip(value, 0.0, 100.0);
-                }
-            } else if (scores[s].inner != PLAIN) {
+            if (scores[s].inner == OF_MEANS)
+                after_moves(machines, scores[s].raw, slope[s], moved, out);
+            else if (scores[s].inner != PLAIN)
                 compared(machines, refused, scores[s].inner, scores[s].raw, out);
-            }
             slopes(machines, refused, scores + s, values[s]);
         }
-        if (!choose(machines, refused, scores, values, score_count, order, NULL, total, chosen + j, 1)) return j;
+        if (!choose(machines, refused, scores, values, score_count, order, total, chosen + j, 1)) return j;
         int64_t i = chosen[j], k = place_of[i];
         if (k < 0) {
             k = place_of[i] = patches.count++;

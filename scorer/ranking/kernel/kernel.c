@@ -59,8 +59,8 @@ const FilterEntry FILTERS[] = {
 };
 
 const ScoreEntry SCORES[] = {
-    SCORE_ENTRY(global_variance, GlobalVariance),
-    SCORE_ENTRY(expected_overload, ExpectedOverload),
+    MEANS_ENTRY(global_variance, GlobalVariance),
+    MEANS_ENTRY(expected_overload, ExpectedOverload),
     SCORE_ENTRY(load_variation_risk, LoadVariationRisk),
     SCORE_ENTRY(target_load_packing, TargetLoadPacking),
     SCORE_ENTRY(low_risk_overcommitment, LowRiskOvercommitment),
@@ -76,7 +76,7 @@ const ScoreEntry SCORES[] = {
     SCORE_ENTRY(spread, None),
     SCORE_ENTRY(apart, None),
     SCORE_ENTRY(failed_starts, None),
-    {NULL, NULL, NULL, 0},
+    {NULL, NULL, NULL, 0, NULL},
 };
 
 #ifndef SOURCES
@@ -90,7 +90,7 @@ const char *sources(void) { return SOURCES; }
 void begin(int64_t *sizes) {
     make_excess_table();
     const size_t all[] = {sizeof(Row),    sizeof(More), sizeof(ByClass), sizeof(Instance), sizeof(Query),
-                          sizeof(Making), sizeof(Load), sizeof(Use),  sizeof(Patches), sizeof(Model)};
+                          sizeof(Making), sizeof(Load), sizeof(Use),     sizeof(Patches),  sizeof(Model)};
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) sizes[k] = (int64_t)all[k];
 }
 

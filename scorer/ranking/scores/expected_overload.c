@@ -44,4 +44,9 @@ static inline double expected_overload(const Row *m, const More *c, const Query 
     }
     return score;
 }
-SCORE(expected_overload, ExpectedOverload)
+
+static inline double expected_overload_slope(const Row *m, const Query *q, const ExpectedOverload *p, int r) {
+    if (p->factor[r] == 0 || !m->known[r] || !m->has_load) return 0.0;
+    return 2.0 * p->factor[r] * p->evenness * m->inverse[r] * q->expected[r];
+}
+SCORE_OF_MEANS(expected_overload, ExpectedOverload)

@@ -18,4 +18,8 @@ static inline double global_variance(const Row *m, const More *c, const Query *q
     if (said) said[0] = (75.0 - score) / 25.0 / most;
     return score;
 }
-SCORE(global_variance, GlobalVariance)
+
+static inline double global_variance_slope(const Row *m, const Query *q, const GlobalVariance *p, int r) {
+    return m->has_load && !isnan(m->utilization[r]) ? 2.0 * p->factor[r] * m->inverse[r] * q->expected[r] : 0.0;
+}
+SCORE_OF_MEANS(global_variance, GlobalVariance)
