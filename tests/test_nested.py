@@ -12,16 +12,17 @@ import pytest
 
 from ops.doctor.bundle import events_of
 from ops.top.command import _in_words
-from schemas.messages.operator import InvalidOperatorFacts, known_operator_facts
+from schemas.messages.operator import InvalidOperatorFacts, drained, known_operator_facts
 from schemas.messages.process import read_processes, read_worker
 from schemas.messages.proposal import read_proposal
-from schemas.messages.sample import Rejected, decode
+from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import RPC
 from schemas.rpc.request import InvalidRequest, read_request
-from schemas.tables.learned import read_learned
+from schemas.tables.learned import Learned, read_learned
 from schemas.tables.window_table import TableError, decode_table
-from schemas.values.read_json import read_json
+from schemas.values.read_json import DEPTH_MAX, read_as, read_json
+from scorer.background.checker import LastCheck
 from scorer.client import WindwardError
 from scorer.client.call import read
 from scorer.client.log import _Entry
@@ -33,6 +34,7 @@ from scorer.kubernetes.pods_api import _read_bookmark, _read_event
 from scorer.kubernetes.pods_body import UNREADABLE, read_list, read_pod
 from scorer.ledger.store.reconcile import InventoryError, read_inventory
 from scorer.ledger.store.scripts import _is_record
+from scorer.live.loader import Loader
 from scorer.planning.balance.rounds import rounds_of
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.rpc.methods.parameters import read_object, read_params
@@ -65,6 +67,22 @@ def rpc(method: str) -> Callable[[bytes], object]:
     )
 
 
+class _Wire:
+    """Answers everything with the same bytes."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+
+    def one(self, *_: object) -> bytes:
+        return self._raw
+
+
+def _last_check(raw: bytes) -> object:
+    found = object.__new__(LastCheck)
+    found._wire, found._key = _Wire(raw), "checked"  # type: ignore[assignment]
+    return found.read()
+
+
 READERS: dict[str, tuple[Callable[[bytes], object], tuple[type[Exception], ...]]] = {
     "any value": (read_json, (msgspec.DecodeError,)),
     "a sample": (decode, (Rejected,)),
@@ -80,7 +98,10 @@ READERS: dict[str, tuple[Callable[[bytes], object], tuple[type[Exception], ...]]
     "an operator's rule": (
         lambda raw: known_operator_facts(read_json(raw)), (msgspec.DecodeError, InvalidOperatorFacts),
     ),
-    "heartbeats": (lambda raw: read_processes({b"p": raw}), ()),
+    "rules of operators": (lambda raw: Loader._rules_in([b"m", raw]), ()),
+    "what is drained": (lambda raw: drained(raw, raw), ()),
+    "the last check": (_last_check, ()),
+    "heartbeats": (lambda raw: read_processes({b"\xff": raw}), ()),
     "a worker": (read_worker, ()),
     "a proposal": (read_proposal, ()),
     "learned": (read_learned, ()),
@@ -157,3 +178,44 @@ def test_json_is_read_nowhere_else() -> None:
         if any(word in path.read_text() for word in READS_JSON)
     }
     assert found - known == set()
+    assert not [name for name in found if "msgspec.json.decode(" in (root / name).read_text()], (
+        "the one error is missing"
+    )
+
+
+DEEP = b"[" * 2_000 + b"]" * 2_000
+LEFT_OUT = ("rules of operators", "what is drained", "the last check", "heartbeats", "a worker", "learned")
+WRONG = {
+    "deep": DEEP,
+    "deep in a field": b'{"labels":' + DEEP + b"}",
+    "deep in an unknown field": b'{"x":' + DEEP + b"}",
+    "not UTF-8": b'"\xff"',
+    "torn": b'{"a":',
+    "empty": b"",
+}
+
+
+@each_row("raw", WRONG.values(), WRONG)
+@each_row("name", LEFT_OUT)
+def test_no_entry_of_another_ends_a_reader(name: str, raw: bytes) -> None:
+    """An entry that nests 2,000 deep is left out as one that is torn, or only its unknown field is (Python 3.13)."""
+    found = READERS[name][0](raw)
+    assert not found or found == Learned()
+
+
+@each_row("raw", WRONG.values(), WRONG)
+def test_there_is_one_error(raw: bytes) -> None:
+    for reads in (read_json, lambda given: read_as(given, MachineFacts)):
+        with pytest.raises(msgspec.DecodeError):
+            reads(raw)
+
+
+@each_row("depth, good", [(DEPTH_MAX, True), (DEPTH_MAX + 1, False), (900, False)])
+def test_depth_without_a_type_is_bounded(depth: int, good: bool) -> None:
+    """What the parser can read but others could not walk through is refused, in lists and in objects."""
+    for raw in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
+        if good:
+            assert read_json(raw)
+        else:
+            with pytest.raises(msgspec.DecodeError, match="deep"):
+                read_json(raw)

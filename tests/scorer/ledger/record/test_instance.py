@@ -89,19 +89,6 @@ def test_a_record_is_put_together_again(record: Instance) -> None:
     assert b"\n" not in record_tail(record)
 
 
-def test_amounts_are_by_name_and_not_given_is_not_zero() -> None:
-    """A record names whole units; an amount that was not given stands nowhere, is None again and counts 0."""
-    record = Instance(
-        id="a", machine="m", state="reserved", amounts=(0.5, None, *[0.0] * (len(RESOURCES) - 2)), maxmemory=8e9
-    )
-    tail = msgspec.json.decode(b"{" + record_tail(record) + b"}")
-    assert tail["amounts"] == {
-        name: n for name, n in zip(RESOURCES, [500_000, None, *[0] * 9], strict=False) if n is not None
-    }
-    assert tail["maxmemory"] == 8_000_000_000
-    assert in_units("memory", None) == 0
-
-
 # ---- a moving instance
 
 ONE = Instance(

@@ -261,15 +261,6 @@ def test_releases_come_last_where_that_is_asked_for() -> None:
         assert [one.action for one in plan.steps] == order
 
 
-def test_the_parameters_of_an_update() -> None:
-    """Amounts in base units, 0 for one that is no longer requested."""
-    plan = found(two(), {"id": "i", "memory": 50, "ports": [7000], "expected": {"cpu": 1}})
-    (step,) = plan.steps
-    assert step.changes == {
-        "cpu": 0.0, "memory": 50.0, "ports": (7000,), "role": "", "labels": {}, "expected": {"cpu": 1.0},
-    }  # fmt: skip
-
-
 @settings(max_examples=examples(40, 40), deadline=None)
 @given(st.data())
 def test_a_plan_breaks_no_rule_and_leaves_nothing_to_do(data: st.DataObject) -> None:

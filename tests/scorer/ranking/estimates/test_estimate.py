@@ -35,13 +35,6 @@ def test_what_an_instance_is_expected_to_use(estimate: Estimate, asked: dict[str
     assert see(offline, None, LoadModel(estimate=estimate)).mean[0, 0] == pytest.approx(cpu)
 
 
-@pytest.mark.parametrize("settings", [{"factor": {"cpu": -1}}, {"default": {"gpu": 1}}])
-def test_an_estimate_out_of_range_is_refused(settings: dict[str, Any]) -> None:
-    """A negative factor or unknown resource is an error that names it."""
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        Estimate(**settings)
-
-
 LEARNED = {"learned": {"cpu": 0.5}}
 MODEL = LoadModel(learned=True)
 

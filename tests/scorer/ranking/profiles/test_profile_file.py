@@ -7,10 +7,25 @@ from typing import Any
 import pytest
 
 from scorer.commands.placing.profiles import _shown
+from scorer.ranking.estimates.estimate import Estimate
+from scorer.ranking.filters.daily_peak import DailyPeak
+from scorer.ranking.filters.fits import Fits
+from scorer.ranking.filters.fresh import Fresh
+from scorer.ranking.filters.masters import Masters
+from scorer.ranking.filters.maxmemory import Maxmemory
+from scorer.ranking.filters.memory_pressure import MemoryPressure
+from scorer.ranking.filters.usage_threshold import UsageThreshold
+from scorer.ranking.filters.warming import Warming
 from scorer.ranking.profiles.catalogue import built_in_profiles
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.ranking.profiles.profile_file import locate, parse_profile
 from scorer.ranking.profiles.rebalance_section import Rebalancing
+from scorer.ranking.scores.expected_overload import ExpectedOverload
+from scorer.ranking.scores.least_allocated import LeastAllocated
+from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
+from scorer.ranking.scores.low_risk_overcommitment import LowRiskOvercommitment
+from scorer.ranking.scores.requested_to_capacity_ratio import RequestedToCapacityRatio
+from scorer.ranking.scores.target_load_packing import TargetLoadPacking
 from tests.rows import each_row
 
 
@@ -198,3 +213,50 @@ def test_the_limit_of_an_hour() -> None:
     assert Rebalancing().in_hour(100_000) == 500
     assert Rebalancing().in_hour(20) == 10
     assert Rebalancing(hour_max=0).in_hour(20) is None
+
+
+@each_row(
+    ("kind", "settings"),
+    [
+        (UsageThreshold, {"thresholds": {"cpu": 1.1}}),
+        (UsageThreshold, {"thresholds": {"gpu": 0.5}}),
+        (UsageThreshold, {"expiration_s": -1}),
+        (DailyPeak, {"time_zone": "Mars/Base"}),
+        (Fresh, {"age_s_max": 0}),
+        (Warming, {"coverage_min": 2}),
+        (Maxmemory, {"share": 0}),
+        (Masters, {"share": -0.1}),
+        (MemoryPressure, {"available_min": 1.5}),
+        (Fits, {"default_cpu": -1}),
+        (ExpectedOverload, {"limit": 0}),
+        (ExpectedOverload, {"limit": 1e300}),
+        (ExpectedOverload, {"floor": 0}),
+        (ExpectedOverload, {"floor": 1e-30}),
+        (ExpectedOverload, {"floor": 1e30}),
+        (ExpectedOverload, {"variation": -1}),
+        (ExpectedOverload, {"variation_of": "asked"}),
+        (ExpectedOverload, {"evenness": float("inf")}),
+        (ExpectedOverload, {"weights": {"gpu": 1.0}}),
+        (LeastAllocated, {"weights": {"cpu": -1}}),
+        (LeastAllocated, {"weights": {"gpu": 1}}),
+        (LeastAllocated, {"weights": {}}),
+        (LeastAllocated, {"weights": {"cpu": float("nan")}}),
+        (LoadVariationRisk, {"margin": -1}),
+        (LoadVariationRisk, {"sensitivity": -0.1}),
+        (LoadVariationRisk, {"resources": ()}),
+        (LowRiskOvercommitment, {"smoothing_window": 0}),
+        (LowRiskOvercommitment, {"limit_weights": {"cpu": 2}}),
+        (LowRiskOvercommitment, {"limit_weights": {"gpu": 0.5}}),
+        (TargetLoadPacking, {"target": 0}),
+        (TargetLoadPacking, {"target": 1.1}),
+        (RequestedToCapacityRatio, {"shape": ()}),
+        (RequestedToCapacityRatio, {"shape": ((50, 1), (20, 2))}),
+        (RequestedToCapacityRatio, {"shape": ((0, 11),)}),
+        (RequestedToCapacityRatio, {"shape": ((0, 1), (101, 2))}),
+        (Estimate, {"factor": {"cpu": -1}}),
+        (Estimate, {"default": {"gpu": 1}}),
+    ],
+)
+def test_settings_out_of_range_are_refused(kind: type, settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        kind(**settings)

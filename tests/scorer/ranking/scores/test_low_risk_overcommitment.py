@@ -153,11 +153,3 @@ def test_low_risk_on_narrow_fleets_is_that_of_the_exact_beta_distribution() -> N
     found = 1 - np.array(list(said.values())) / 100
     assert told.sum() > 19_000
     assert np.abs(found - exact)[told].max() < 1e-3
-
-
-@pytest.mark.parametrize(
-    "settings", [{"smoothing_window": 0}, {"limit_weights": {"cpu": 2}}, {"limit_weights": {"gpu": 0.5}}]
-)
-def test_settings_of_low_risk_out_of_range_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(settings))):
-        LowRiskOvercommitment(**settings)

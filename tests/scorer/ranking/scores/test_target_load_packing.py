@@ -118,12 +118,6 @@ def test_any_resource_may_be_the_target() -> None:
     assert found == {"half": pytest.approx(100), "empty": pytest.approx(50)}
 
 
-@pytest.mark.parametrize("target", [0, 1.1])
-def test_a_target_out_of_range_is_refused(target: float) -> None:
-    with pytest.raises(ValueError, match="target"):
-        TargetLoadPacking(target=target)
-
-
 @pytest.mark.parametrize("row", cases("trimaran_peaks", "score"), ids=by_name)
 def test_power_increase_as_trimaran(row: dict[str, Any]) -> None:
     """The increase of power equals the peer's whole number, up to the last bits of exp."""
