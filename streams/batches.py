@@ -129,7 +129,6 @@ class _Records:
         self._torn = False
 
     def has_next(self) -> bool:
-        """Return whether there is one more."""
         return not self._torn and bool(self._records.has_next())
 
     def next_batch(self) -> _Batch | None:

@@ -55,7 +55,6 @@ class Exporter:
         return True, {}
 
     def render(self, *, open_metrics: bool = False) -> bytes:
-        """Return the page as of now."""
         with self._one_at_a_time:
             begin = time.perf_counter()
             try:

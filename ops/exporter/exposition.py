@@ -161,7 +161,6 @@ class Family:
 
     @property
     def empty(self) -> bool:
-        """Whether there is no line."""
         return not (self.single or self.columns)
 
     def add(self, value: float, **labels: str) -> None:

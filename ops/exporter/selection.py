@@ -37,7 +37,6 @@ class Selection:
 
     @property
     def shared(self) -> Mapping[str, str]:
-        """The labels of every line."""
         return {"fleet": self.fleet} if self.fleet else {}
 
     def windows(self, snapshot: Snapshot) -> tuple[int, ...]:

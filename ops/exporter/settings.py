@@ -88,7 +88,6 @@ class ExporterSettings(LedgerSettings):
 
     @property
     def probe_request(self) -> Request:
-        """The probe."""
         try:
             return read_request(dict(self.probe))
         except InvalidRequest as error:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from ops.record.entry import Position
+from ops.record.entry import Position, RecordingError
 from ops.record.folder import Folder
-from ops.record.frames import RecordingError
 from ops.record.gathering import Gathering
 from ops.record.ledger_log import LedgerLog
 from ops.record.metrics import Metrics

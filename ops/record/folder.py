@@ -19,8 +19,7 @@ from io import FileIO
 from pathlib import Path
 from typing import IO
 
-from ops.record.entry import Entry
-from ops.record.frames import HEADER, RecordingError, frame, read_frames
+from ops.record.entry import HEADER, Entry, RecordingError, frame, read_frames
 
 SUFFIX, OPEN = ".record", ".record.open"
 HOUR_S = 3_600
@@ -124,7 +123,6 @@ class Folder:
         return len(data)
 
     def size(self) -> int:
-        """Return the bytes of all files."""
         return sum(path.stat().st_size for path in files(self.path))
 
     def close(self) -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ops.record.entry import Entry
+from ops.record.entry import Entry, RecordingError, read_frames
 from ops.record.figures import Figures, Packed, unpack
 from ops.record.folder import files, hour_of
-from ops.record.frames import RecordingError, read_frames
 from schemas.resources import RESOURCES
 
 LATE_S = 4 * 3_600.0

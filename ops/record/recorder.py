@@ -15,10 +15,9 @@ import msgspec
 import redis
 from kafka.errors import KafkaError
 
-from ops.record.entry import Decision, Entry, Facts, Gap, Position
+from ops.record.entry import Decision, Entry, Facts, Gap, Position, RecordingError
 from ops.record.figures import pack
 from ops.record.folder import Folder, files, hour_of
-from ops.record.frames import RecordingError
 from ops.record.gathering import Gathering, Names
 from ops.record.ledger_log import LedgerLog, News
 from ops.record.metrics import Metrics

@@ -84,5 +84,4 @@ class Samples:
         return gaps
 
     def close(self) -> None:
-        """Close the connection."""
         self._consumer.close()

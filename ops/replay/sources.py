@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ops.record.entry import RecordingError
 from ops.record.folder import is_recording
-from ops.record.frames import RecordingError
 from ops.record.reading import extent
 from ops.replay.recorded.recorded import read_recorded
 from ops.replay.settings import ReplaySettings

@@ -157,7 +157,6 @@ class Workload:
         return found
 
     def request(self, instance: int) -> Request:
-        """Return the request of one instance."""
         if self.requests:
             return self.requests[instance]
         given: dict[str, Any] = {

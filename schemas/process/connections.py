@@ -103,7 +103,6 @@ class KafkaSettings(CommonSettings):
 
     @property
     def kafka_brokers(self) -> list[str]:
-        """The bootstrap list."""
         return [broker.strip() for broker in self.kafka.split(",")]
 
     def kafka_ssl_context(self) -> ssl.SSLContext | None:
@@ -279,7 +278,6 @@ class _Timed(io.RawIOBase):
         self._raw, self._connection, self._until_s = raw, connection, until_s
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def readinto(self, buffer: Any) -> int:

@@ -62,7 +62,6 @@ class OncePerMinute(logging.Filter):
         self._last_s: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the record is shown."""
         if record.name.partition(".")[0] != self._library:
             return True
         record.exc_info = None

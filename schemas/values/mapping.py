@@ -30,7 +30,6 @@ class Result(msgspec.Struct, kw_only=True):
         return getattr(self, name) if name in self.__struct_fields__ else default
 
     def keys(self) -> tuple[str, ...]:
-        """Return the names of the fields."""
         return self.__struct_fields__
 
     def values(self) -> list[Any]:

@@ -28,6 +28,7 @@ import msgspec
 
 from schemas.values.hosts import host_id
 from schemas.values.read_json import read_as
+from streams.agent.collectors.base import text_of
 from streams.agent.container import has_random_name
 
 MACHINE_ID_FILE = Path("/etc/machine-id")
@@ -81,7 +82,7 @@ def choose(full_name: str, machine_id_text: str, kept: Kept | None) -> tuple[str
 
 def read_identity(environ: Mapping[str, str]) -> Identity:
     """Return the identity of this machine without the setting, and keep the name in the state file."""
-    machine_id_text = _text(MACHINE_ID_FILE)
+    machine_id_text = text_of(MACHINE_ID_FILE)
     host = host_id(machine_id_text)
     state = Path(path) if (path := environ.get("STATE_DIRECTORY", "").partition(":")[0]) else None
     kept = _kept(state / STATE_FILE) if state else None
@@ -99,7 +100,7 @@ def read_identity(environ: Mapping[str, str]) -> Identity:
 
 def _is_random(name: str) -> bool:
     physical = any((link / "device").exists() for link in SYSFS.iterdir()) if SYSFS.is_dir() else False
-    return has_random_name(name, _text(PROC / "mountinfo"), _text(PROC / "cgroup"), physical=physical)
+    return has_random_name(name, text_of(PROC / "mountinfo"), text_of(PROC / "cgroup"), physical=physical)
 
 
 def _kept(path: Path) -> Kept | None:
@@ -115,10 +116,3 @@ def _keep(path: Path, kept: Kept) -> None:
     with contextlib.suppress(OSError):
         written.write_bytes(msgspec.json.encode(kept))
         written.replace(path)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

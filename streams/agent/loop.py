@@ -18,11 +18,9 @@ class Clock:
         self._stop = stop
 
     def epoch_s(self) -> float:
-        """Return the time of day."""
         return time.time()
 
     def monotonic_s(self) -> float:
-        """Return a time that only goes forward."""
         return time.monotonic()
 
     def wait(self, seconds: float) -> bool:

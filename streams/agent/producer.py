@@ -57,7 +57,6 @@ class CachingPartitioner(DefaultPartitioner):  # type: ignore[misc]
         self._count = 0
 
     def partition(self, topic: str, key: Any, serialized_key: bytes, value: Any, raw: bytes, cluster: Any) -> int:
-        """Return the partition of a key."""
         count = len(cluster.partitions_for_topic(topic) or ())
         if count != self._count:
             self._partitions.clear()

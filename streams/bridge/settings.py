@@ -138,5 +138,4 @@ class BridgeSettings(PublishSettings):
         return None if self.nic_speed is None else amount_of("nic_speed", self.nic_speed) / 8
 
     def source(self, agent: Literal["telegraf", "otel"]) -> str:
-        """The topic to read."""
         return self.topic or {"telegraf": "telegraf", "otel": "otlp_metrics"}[agent]

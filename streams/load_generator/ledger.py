@@ -51,7 +51,6 @@ class LedgerWatch(threading.Thread):
             self.latest = Instances(self._machines, found)
 
     def stop(self) -> None:
-        """End the thread."""
         self._stop_event.set()
         self.join(timeout=0.1)  # it may wait for an answer; it holds nothing
 

@@ -54,7 +54,6 @@ class Holdings:
 
     @property
     def complete(self) -> bool:
-        """Whether every assigned partition is loaded."""
         return self.owned <= self.loaded.keys()
 
     def assign(self, numbers: Iterable[int]) -> None:

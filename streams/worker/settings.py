@@ -60,7 +60,6 @@ class StreamSettings(TopicSettings, WindowsSettings):
 
     @property
     def admission(self) -> Admission:
-        """The limits of messages."""
         return Admission(
             readings_hz_max=self.readings_hz_max, machines_max=self.machines_max, instances_max=self.instances_max
         )

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -91,6 +92,15 @@ class TopicSettings(KafkaSettings):
             raise ValueError(f"min_insync: {self.min_insync} is more than replication, which is {self.replication}")
 
 
+@contextmanager
+def _admin(settings: KafkaSettings) -> Iterator[KafkaAdminClient]:
+    admin = KafkaAdminClient(**settings.kafka_python_arguments(), bootstrap_timeout_ms=BOOTSTRAP_MS)
+    try:
+        yield admin
+    finally:
+        admin.close()
+
+
 def ensure_topics(settings: TopicSettings, partitions: int | None = None) -> int:
     """Create the samples and rejects topics where they are missing; return the samples topic's partitions.
 
@@ -98,8 +108,7 @@ def ensure_topics(settings: TopicSettings, partitions: int | None = None) -> int
     broker that ignores that leaves the producer's. Raises KafkaError when the broker cannot be reached.
     """
     names = settings.names
-    admin = KafkaAdminClient(**settings.kafka_python_arguments(), bootstrap_timeout_ms=BOOTSTRAP_MS)
-    try:
+    with _admin(settings) as admin:
         existing = set(admin.list_topics())
         common = {"min.insync.replicas": str(settings.min_insync)}
         wanted = {
@@ -122,8 +131,6 @@ def ensure_topics(settings: TopicSettings, partitions: int | None = None) -> int
             except TopicAlreadyExistsError:
                 log.info("topics.already_created", extra={"values": {"topics": ",".join(missing)}})
         return _await_leaders(admin, names.samples_topic)
-    finally:
-        admin.close()
 
 
 def _await_leaders(admin: KafkaAdminClient, topic: str) -> int:
@@ -144,14 +151,11 @@ def topic_id(settings: KafkaSettings) -> str:
 
     Raises KafkaError when the broker cannot be reached or does not have the topic.
     """
-    admin = KafkaAdminClient(**settings.kafka_python_arguments(), bootstrap_timeout_ms=BOOTSTRAP_MS)
-    try:
+    with _admin(settings) as admin:
         topic = admin.describe_topics([settings.names.samples_topic])[0]
         if topic.get("error_code"):
             raise KafkaError(f"topic {settings.names.samples_topic}: error {topic['error_code']}")
         return str(topic.get("topic_id") or "")
-    finally:
-        admin.close()
 
 
 def check_topics(settings: KafkaSettings) -> list[str]:
@@ -160,14 +164,11 @@ def check_topics(settings: KafkaSettings) -> list[str]:
     Raises KafkaError when the broker cannot be reached or does not return them.
     """
     names = settings.names
-    admin = KafkaAdminClient(**settings.kafka_python_arguments(), bootstrap_timeout_ms=BOOTSTRAP_MS)
-    try:
+    with _admin(settings) as admin:
         told = admin.describe_configs(
             [ConfigResource("TOPIC", topic) for topic in (names.samples_topic, names.rejects_topic)],
             config_filter="all",
         ).get("topic", {})
-    finally:
-        admin.close()
     problems = []
     for topic, values in told.items():
         found = {name: str(each["value"]) for name, each in values.items() if each.get("value") is not None}

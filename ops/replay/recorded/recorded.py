@@ -19,8 +19,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from ops.record.entry import Decision, Entry, Facts, Gap
-from ops.record.frames import RecordingError
+from ops.record.entry import Decision, Entry, Facts, Gap, RecordingError
 from ops.record.reading import steps
 from ops.replay.recorded.lives import Life, Lives, named
 from ops.replay.recorded.usage import Filled, Stretch, Used, fill

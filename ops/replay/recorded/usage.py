@@ -49,7 +49,6 @@ class Stretch:
 
     @property
     def cells(self) -> int:
-        """Minutes of all lives."""
         return int(self.length.sum())
 
 

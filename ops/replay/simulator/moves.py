@@ -63,7 +63,6 @@ class Rebalancer:
         self._tables = Tables()
 
     def moves(self, moment: Moment) -> list[Move]:
-        """Return the moves of this round."""
         hourly = self._moving.share * len(moment.ledger.instances)
         self._left = min(self._left + hourly * ROUND_MINUTES / 60, max(hourly, 1.0))
         if self._left < 1.0:
@@ -112,7 +111,6 @@ class ByAdvice:
         self._number = {name: number for number, name in enumerate(workload.instances)}
 
     def evictions(self, moment: Moment) -> list[int]:
-        """Return all advised evictions."""
         most = max(len(moment.ledger.instances), 1)
         advice = evicting(moment.inputs(self._profile, Tables()), evictions_max=most)
         return [] if advice is None else [self._number[one.instance.id] for one in advice.evicted]

@@ -51,7 +51,6 @@ class Fleet:
 
     @property
     def cpu(self) -> int:
-        """The place of CPU among the measured resources."""
         return int(np.flatnonzero(self.measured == CPU)[0])
 
     def demand(self, instance: int, first: int, last: int) -> Floats:

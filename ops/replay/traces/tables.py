@@ -25,7 +25,6 @@ class Table(NamedTuple):
     lines: list[list[str]]
 
     def texts(self, column: str) -> list[str]:
-        """Return a column as it is written."""
         at = self.header.index(column)
         return [line[at] for line in self.lines]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 
@@ -62,3 +63,11 @@ class Collector(Protocol):
 
         ``before`` is None at the first read and after a gap: a gauge can still be read then, a rate cannot.
         """
+
+
+def text_of(path: Path) -> str:
+    """Return a file's text; "" where it is not there, may not be read, or the kernel knows no value."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

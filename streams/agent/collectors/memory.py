@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import psutil
 
-from streams.agent.collectors.base import Collector, CollectorSettings, Reading
+from streams.agent.collectors.base import Collector, CollectorSettings, Reading, text_of
 from streams.agent.container import in_container
 from streams.agent.rises import NoReadingError
 
@@ -42,14 +42,14 @@ class Memory(Collector):
             share = 0.0
         if share is None:
             process = Path(psutil.PROCFS_PATH, "self")
-            mounts, group = (_text(process / name) for name in ("mountinfo", "cgroup"))
+            mounts, group = (text_of(process / name) for name in ("mountinfo", "cgroup"))
             share = 0.0 if in_container(mounts, group) or " fuse.lxcfs " in mounts else 1.0
         return cls(share)
 
     def read(self) -> MemoryBytes:
         """Return the kernel's own estimate, and what ZFS can free."""
         memory = psutil.virtual_memory()
-        freed = self.arc_share * arc_bytes(_text(Path(psutil.PROCFS_PATH, ARC))) if self.arc_share else 0.0
+        freed = self.arc_share * arc_bytes(text_of(Path(psutil.PROCFS_PATH, ARC))) if self.arc_share else 0.0
         return MemoryBytes(float(memory.total), memory.available + freed)
 
     def parse(self, before: MemoryBytes | None, now: MemoryBytes, elapsed_s: float) -> Reading | None:
@@ -69,11 +69,3 @@ def arc_bytes(text: str) -> float:
     values = {fields[0]: fields[2] for fields in lines if len(fields) == 3}
     size, least = values.get("size", ""), values.get("c_min", "")
     return max(float(size) - float(least), 0.0) if size.isdecimal() and least.isdecimal() else 0.0
-
-
-def _text(path: Path) -> str:
-    """Return a file's text; "" where it is not there, or may not be read."""
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

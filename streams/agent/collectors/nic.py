@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple, Self
 import psutil
 
 from schemas.messages.sample import interfaces_said
-from streams.agent.collectors.base import Collector, CollectorSettings, Reading
+from streams.agent.collectors.base import Collector, CollectorSettings, Reading, text_of
 from streams.agent.rises import BITS_32, LINK_MAX, ImpossibleRiseError, NoReadingError, allowed_s, rise_of
 
 SYSFS = Path("/sys/class/net")
@@ -155,13 +155,13 @@ def is_physical(path: Path) -> bool:
     Xen guest; a port of a switch behind another interface, and a child of InfiniBand (``iflink`` is that interface).
     """
     device = path / "device"
-    if not device.exists() or (device / "sfnum").exists() or _text(path / "iflink") != _text(path / "ifindex"):
+    if not device.exists() or (device / "sfnum").exists() or text_of(path / "iflink") != text_of(path / "ifindex"):
         return False
     parent = device / "physfn"
     if parent.exists() and (not (parent / "net").is_dir() or any((parent / "net").iterdir())):
         return False
     of_xen_guest = (device / "subsystem").resolve().name == "xen-backend"
-    return not of_xen_guest and not _OF_GUEST.fullmatch(_text(path / "phys_port_name"))
+    return not of_xen_guest and not _OF_GUEST.fullmatch(text_of(path / "phys_port_name"))
 
 
 def read_link(path: Path) -> Link:
@@ -171,8 +171,8 @@ def read_link(path: Path) -> Link:
         physical=is_physical(path),
         bond=(path / "bonding").exists(),
         master=(path / "master").resolve().name if (path / "master").exists() else None,
-        up=_text(path / "operstate") not in ("down", "lowerlayerdown", "notpresent"),
-        speed=parse_speed(_text(path / "speed")),
+        up=text_of(path / "operstate") not in ("down", "lowerlayerdown", "notpresent"),
+        speed=parse_speed(text_of(path / "speed")),
     )
 
 
@@ -184,11 +184,3 @@ def parse_speed(text: str) -> float | None:
     """
     megabits = int(text) if text.lstrip("-").isdigit() else -1
     return megabits * 1e6 / 8 if 0 < megabits < 2**32 - 1 else None
-
-
-def _text(path: Path) -> str:
-    """Return the file's text; the kernel fails the read of a speed it does not know."""
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from schemas.messages.instance_report import InstanceMeans
+from streams.agent.collectors.disk import DiskLine
 
 NO_PROCESS: tuple[int, int] = (0, 0)
 """Stands for a process in the counter of a whole control group."""
@@ -27,21 +28,13 @@ class Counters:
 
 
 @dataclass(frozen=True)
-class DiskTraffic:
-    """Traffic and busy time of one physical disk since boot."""
-
-    bytes: int
-    busy_ms: int
-
-
-@dataclass(frozen=True)
 class Totals:
     """The totals of the whole machine."""
 
     cpu: float | None = None
     """Cores busy since the moment before, mean; None: not known."""
     memory: float | None = None
-    disks: Mapping[str, DiskTraffic] = field(default_factory=dict)
+    disks: Mapping[str, DiskLine] = field(default_factory=dict)
     """By ``major:minor``."""
 
 
@@ -86,9 +79,7 @@ class BusiestDisk:
     """Bytes read and written in the interval by all processes."""
 
 
-def busiest_disk(
-    before: Mapping[str, DiskTraffic], now: Mapping[str, DiskTraffic], elapsed_s: float
-) -> BusiestDisk | None:
+def busiest_disk(before: Mapping[str, DiskLine], now: Mapping[str, DiskLine], elapsed_s: float) -> BusiestDisk | None:
     """Return the busiest of the disks seen both times; None when there is none, or a counter went back."""
     seen = [
         BusiestDisk(

@@ -45,7 +45,6 @@ class Command:
     pattern: re.Pattern[str]
 
     def find(self, root: Path, processes: Iterable[Process]) -> Iterator[tuple[int, str]]:
-        """Yield process and instance."""
         for process in processes:
             raw = _read(root, process, "cmdline")
             line = raw.replace(b"\0", b" ").decode(errors="replace").strip()

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schemas.messages.instance_report import InstanceMeans
-from streams.agent.collectors.disk import is_physical, parse_disks
+from streams.agent.collectors.disk import DiskLine, is_physical, parse_disks
 from streams.agent.instances.cgroup import find_root, pids, read_cgroup
-from streams.agent.instances.counters import Counters, DiskTraffic, Totals, busiest_disk, means_of, rest, together
+from streams.agent.instances.counters import Counters, Totals, busiest_disk, means_of, rest, together
 from streams.agent.instances.finders import Command, Environment, PidFile, Port, main_processes
 from streams.agent.instances.processes import counters_of, groups_of, read_processes, with_children
 from streams.agent.instances.units import find_instances, vendor_units
@@ -53,17 +53,13 @@ def parse_traffic(text: str) -> tuple[int, int]:
     return received, sent
 
 
-def read_disks(root: Path) -> dict[str, DiskTraffic]:
+def read_disks(root: Path) -> dict[str, DiskLine]:
     """Return the physical disks below a file system's root; none where they cannot be read."""
     try:
         text = (root / "proc/diskstats").read_text()
     except OSError:
         return {}
-    return {
-        disk.device: DiskTraffic(disk.bytes, disk.busy_ms)
-        for disk in parse_disks(text)
-        if is_physical(root / "sys/block", disk.name)
-    }
+    return {disk.device: disk for disk in parse_disks(text) if is_physical(root / "sys/block", disk.name)}
 
 
 TROUBLES = ("vanished", "reset", "unreadable", "left-out")

@@ -49,7 +49,6 @@ class Schedule:
 
     @property
     def readings(self) -> int:
-        """Readings in an interval."""
         return max(round(self.interval_s / self.reading_s), 1)
 
     def tick(self, epoch_s: float) -> int:

@@ -52,7 +52,6 @@ class Noise:
         return _mix(_mix(self._keys + stream_key) + count.astype(np.int64).astype(np.uint64) * _GOLDEN)
 
     def uniform(self, stream: int, count: NDArray[Any] | int = 0) -> Float:
-        """Return uniform values in [0, 1)."""
         return (self._hash(stream, np.asarray(count)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def normal(self, stream: int, count: NDArray[Any]) -> Float:

@@ -63,7 +63,6 @@ class Messages:
         ]
 
     def facts(self, rows: Iterable[int], at_s: float) -> list[Record]:
-        """Return the facts of some machines."""
         return [
             Record(
                 self._keys[row],

@@ -70,7 +70,6 @@ class Trace:
 
     @property
     def length_s(self) -> float:
-        """How long the trace is."""
         return float(self.utilization.shape[-1] * self.cell_s)
 
 

@@ -9,10 +9,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from ops.record.entry import Entry, Position
+from ops.record.entry import HEADER, Entry, Position, RecordingError, frame, read_frames
 from ops.record.figures import pack
 from ops.record.folder import HOUR_S, OPEN, Folder, files, hour_of, is_recording
-from ops.record.frames import HEADER, RecordingError, frame, read_frames
 from ops.record.reading import LATE_S, extent, steps
 from schemas.resources import RESOURCES
 from tests.ops.record.entries import figures, first, later

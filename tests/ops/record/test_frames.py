@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ops.record.entry import Entry, decode, encode
+from ops.record.entry import HEADER, Entry, RecordingError, decode, encode, frame, read_frames
 from ops.record.figures import Figures, pack, rounded, unpack
-from ops.record.frames import HEADER, RecordingError, frame, read_frames
 from tests.ops.record.entries import figures, later, rich
 
 ENTRIES = [rich(1e9), later(1e9 + 60), Entry(at=1e9 + 120)]

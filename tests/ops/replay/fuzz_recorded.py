@@ -17,9 +17,8 @@ from typing import Any
 
 import msgspec
 
-from ops.record.entry import Decision, Gap, encode
+from ops.record.entry import HEADER, Decision, Gap, encode
 from ops.record.figures import pack
-from ops.record.frames import HEADER
 from ops.replay.recorded.recorded import read_recorded
 from ops.replay.simulator.policies import AsRecorded
 from ops.replay.simulator.simulation import simulate

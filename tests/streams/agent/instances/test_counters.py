@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from schemas.messages.instance_report import InstanceMeans
+from streams.agent.collectors.disk import DiskLine
 from streams.agent.instances.counters import (
     NO_PROCESS,
     BusiestDisk,
     Counters,
-    DiskTraffic,
     busiest_disk,
     means_of,
 )
@@ -59,6 +59,10 @@ def test_a_counter_that_went_back_is_said(name: str, before: dict[str, Any], now
     assert (found, went_back) == (InstanceMeans(), True)
 
 
+def _disk(moved: int, busy_ms: int) -> DiskLine:
+    return DiskLine("sda", "8:0", moved, busy_ms)
+
+
 def test_a_counter_that_went_back_costs_its_own_figure() -> None:
     """The CPU of an instance is known, though its traffic was reset."""
     before, now = Counters({NO_PROCESS: 1.0}, 7.0, {"8:0": 0}, (9, 9)), Counters({NO_PROCESS: 3.0}, 7.0, {}, (9, 1))
@@ -75,8 +79,12 @@ def test_an_instance_seen_first_has_memory_alone() -> None:
 
 def test_the_busiest_disk() -> None:
     """By its share of time, at most 1; a disk seen once, or counters that went back, are none."""
-    before = {"8:0": DiskTraffic(0, 0), "8:16": DiskTraffic(50, 1000)}
-    now = {"8:0": DiskTraffic(500, 2000), "8:16": DiskTraffic(60, 9000), "8:32": DiskTraffic(0, 99_000)}
+    before = {"8:0": _disk(0, 0), "8:16": _disk(50, 1000)}
+    now = {
+        "8:0": _disk(500, 2000),
+        "8:16": _disk(60, 9000),
+        "8:32": _disk(0, 99_000),
+    }
     assert busiest_disk(before, now, 10.0) == BusiestDisk("8:16", 0.8, 10)
     assert busiest_disk(before, now, 4.0) == BusiestDisk("8:16", 1.0, 10)
     assert busiest_disk({}, now, 10.0) is None

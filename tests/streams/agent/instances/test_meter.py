@@ -9,7 +9,7 @@ import pytest
 
 from schemas.messages.instance_report import InstanceMeans
 from streams.agent.__main__ import MachineTotals
-from streams.agent.instances.counters import DiskTraffic
+from streams.agent.collectors.disk import DiskLine
 from streams.agent.instances.finders import Command
 from streams.agent.instances.meter import Found, Measured, Meter, own_network, parse_disks, read_disks
 from streams.agent.instances.processes import PAGE_BYTES, TICKS_HZ
@@ -160,7 +160,7 @@ def test_only_physical_disks_count(tree: Tree) -> None:
     tree.disk("sr0", "11:0", 9, 9)
     path = tree.root / "proc/diskstats"
     path.write_text(path.read_text() + "   8       1 sda1 1 0 8 1 1 0 0 1 0 1500 1\n")
-    assert read_disks(tree.root) == {"8:0": DiskTraffic(8 * 512, 1500)}
+    assert read_disks(tree.root) == {"8:0": DiskLine("sda", "8:0", 8 * 512, 1500)}
 
 
 def test_a_machine_without_disks_has_none(tmp_path: Path) -> None:
