@@ -38,7 +38,7 @@ from scorer.live.loader import Loader
 from scorer.planning.balance.rounds import rounds_of
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.rpc.methods.parameters import read_object, read_params
-from scorer.rpc.query import read_query
+from scorer.rpc.replies import read_query
 from streams.bridge.formats import node_exporter, otel, telegraf
 from streams.bridge.formats.points import UnreadableError
 from tests.rows import each_row
@@ -164,7 +164,7 @@ def test_json_is_read_nowhere_else() -> None:
         "scorer/kubernetes/evictor/rules.py", "scorer/kubernetes/extender/protocol.py",
         "scorer/kubernetes/nodes_body.py", "scorer/kubernetes/pods_api.py", "scorer/kubernetes/pods_body.py",
         "scorer/ledger/record/instance.py", "scorer/ledger/store/reconcile.py", "scorer/rpc/methods/decisions.py",
-        "scorer/rpc/methods/parameters.py", "scorer/rpc/operators/cordon.py", "scorer/rpc/query.py",
+        "scorer/rpc/methods/parameters.py", "scorer/rpc/operators/cordon.py", "scorer/rpc/replies.py",
         "streams/bridge/formats/node_exporter.py", "streams/bridge/formats/otel.py",
         "streams/bridge/formats/telegraf.py", "ops/cli/known.py", "ops/demo/rebalance.py",
         "ops/docs/rpc_page.py", "ops/doctor/bundle.py",

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from types import ModuleType
 
 from ops.cli.commands import COMMANDS, GROUPS
-
-__all__ = ["COMMANDS", "EXIT_CODES", "main"]
+from schemas.values.near import did_you_mean
 
 EXIT_CODES = (
     "exit codes: 0 done; 1 failed; 2 wrong usage or setting; 3 no machine fits; 4 no answer before the deadline;\n"
@@ -72,8 +72,6 @@ def _run(arguments: list[str]) -> int:  # noqa: PLR0911 - one for each way to en
         arguments = [*arguments[1:], "--help"]
     command, *rest = arguments
     if command not in COMMANDS:
-        from ops.cli.unknown import no_command
-
         print(f"windward: {no_command(command)}", file=sys.stderr)  # noqa: T201
         return 2
     from schemas.process.failures import Failure, print_failure
@@ -138,6 +136,50 @@ def _usage() -> str:
     for group, names in GROUPS.items():
         lines += ["", f"{group}:", *(f"  {name.ljust(width)}  {COMMANDS[name][1]}" for name in names)]
     return "\n".join([*lines, "", EXIT_CODES])
+
+
+OTHER_WORDS = {
+    ("create", "schedule", "reserve", "allocate"): ("place",),
+    ("delete", "remove", "rm", "stop", "free"): ("release",),
+    ("move", "migrate", "resize"): ("update",),
+    ("explain", "score"): ("rank --explain", "why"),
+    ("list", "ls", "get"): ("instances", "machines"),
+    ("describe", "inspect"): ("instances show", "machines show"),
+    ("ps", "pod"): ("instances",),
+    ("node", "nodes", "host", "hosts", "inventory"): ("machines",),
+    ("status", "check", "ping"): ("doctor", "health"),
+    ("watch", "stats", "dashboard"): ("top",),
+    ("start", "run", "serve", "server"): ("up",),
+    ("simulate", "simulation", "backtest"): ("replay",),
+    ("metrics", "prometheus"): ("exporter",),
+    ("log", "logs", "history", "audit"): ("events --follow",),
+    ("evict", "evacuate", "empty"): ("drain",),
+    ("balance",): ("rebalance",),
+    ("version",): ("--version",),
+    ("settings",): ("config show",),
+}
+"""Words of other programs, and the commands that do this here."""
+
+
+def no_command(word: str) -> str:
+    """Return the error for a word that is no command, with similar ones, or those that do it, or where they are listed.
+
+    >>> no_command("plcae"), no_command("cordon")
+    ("no command 'plcae'; did you mean place?", "no command 'cordon'; did you mean machines cordon?")
+    """
+    what = word.partition("=")[0] if word.startswith("-") else word
+    meant = next((commands for words, commands in OTHER_WORDS.items() if what in words), ()) or _with_verb(what)
+    hint = f"; did you mean {' or '.join(meant)}?" if meant else did_you_mean(what, COMMANDS)
+    return f"no command {what!r}{hint or '; `windward --help` lists them'}"
+
+
+def _with_verb(word: str) -> tuple[str, ...]:
+    """Return the commands that have a subcommand of this name."""
+    found = []
+    for command in ("machines", "instances", "profiles", "ledger"):
+        verbs = import_module(COMMANDS[command][0]).SETTINGS
+        found += [f"{command} {word}"] if word in verbs else []
+    return tuple(found)
 
 
 if __name__ == "__main__":

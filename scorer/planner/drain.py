@@ -18,15 +18,18 @@ import msgspec
 
 from schemas.messages.operator import DEFAULT
 from schemas.messages.proposal import MoveProposal, begun_move
+from schemas.resources import RESOURCES
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Drain
 from schemas.rpc.request import Draining, InvalidRequest
-from schemas.rpc.results import DrainLine, DrainResult, UpdateResult
+from schemas.rpc.results import DrainLine, DrainResult, Emptied, Emptying, UpdateResult
 from schemas.values.read_json import read_as
+from scorer.ledger.record.instance import Instance
 from scorer.placement.offers.placement import Conflict
 from scorer.planner.queries import InputsOf
-from scorer.planning.drain.as_result import consolidate_result, drain_result
-from scorer.planning.drain.consolidate import consolidate
+from scorer.planning.anew import Anew
+from scorer.planning.drain.consolidate import Consolidated, consolidate
+from scorer.planning.drain.drain import Drained
 from scorer.planning.drain.drain import drain as plan_of
 from scorer.ranking.inputs import RankingInputs
 from scorer.rpc.methods.errors import CallError
@@ -125,3 +128,38 @@ def _message(line: DrainLine, now_s: float) -> MoveProposal:
 
 def _staying(planned: DrainLine, why: str) -> DrainLine:
     return msgspec.structs.replace(planned, target=None, reason=why)
+
+
+def drain_result(drained: Drained, inputs: RankingInputs, emptying: Emptying | None = None) -> DrainResult:
+    """Return the plan: the moves in their order, the instances that leave already, and those that stay."""
+    return DrainResult(
+        drained=list(drained.machines),
+        cordoned=False,
+        profile=inputs.profile.name,
+        machines=len(inputs.snapshot),
+        instances=len(inputs.ledger),
+        moves=[_planned(one) for one in drained.moves],
+        moving=[
+            msgspec.structs.replace(_line(one), target=one.moving.to, until=one.moving.until, move=one.moving.number)
+            for one in drained.leaving
+            if one.moving
+        ],
+        blocked=[_planned(one) for one in drained.blocked],
+        emptying=emptying,
+    )
+
+
+def consolidate_result(found: Consolidated, wanted: int, inputs: RankingInputs) -> DrainResult:
+    """Return the plan that empties machines: each that would be empty, with the cost of its moves."""
+    emptied = [Emptied(machine=one.machine, memory=one.memory_bytes, instances=one.instances) for one in found.machines]
+    emptying = Emptying(wanted=wanted, tried=found.tried, left=dict(found.left), machines=emptied)
+    return drain_result(found.drained, inputs, emptying)
+
+
+def _planned(one: Anew) -> DrainLine:
+    return msgspec.structs.replace(_line(one.instance), target=one.target, reason=one.why)
+
+
+def _line(one: Instance) -> DrainLine:
+    amounts = {name: amount for name, amount in zip(RESOURCES, one.amounts, strict=True) if amount is not None}
+    return DrainLine(id=one.id, generation=one.generation, source=one.machine, amounts=amounts)

@@ -37,7 +37,7 @@ POD_BYTES = 5_700
 """A pod as a cluster has it, mostly managed fields."""
 _BARE = """
 import sys
-from scorer.kubernetes.extender.server import BODY_BYTES_MAX
+from scorer.kubernetes.extender.__main__ import BODY_BYTES_MAX
 from schemas.process.page_server import PageServer
 answer = b"x" * int(sys.argv[2])
 def echo(environ, start):

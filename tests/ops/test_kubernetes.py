@@ -12,10 +12,10 @@ from ops.cli.main import COMMANDS
 from ops.exporter.settings import ExporterSettings
 from ops.record.settings import RecordSettings
 from schemas.process.settings import load_settings
-from scorer.kubernetes.evictor.settings import EvictorSettings
+from scorer.kubernetes.evictor.__main__ import EvictorSettings
 from scorer.kubernetes.extender.settings import ExtenderSettings
-from scorer.kubernetes.load_watcher.settings import LoadWatcherSettings
-from scorer.kubernetes.pods.settings import PodsSettings
+from scorer.kubernetes.load_watcher.__main__ import LoadWatcherSettings
+from scorer.kubernetes.pods.__main__ import PodsSettings
 from scorer.planner.settings import PlannerSettings
 from scorer.settings import ScorerSettings
 from streams.agent.settings import AgentSettings

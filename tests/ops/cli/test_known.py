@@ -10,7 +10,7 @@ import pytest
 from ops.cli import known
 from ops.cli import main as cli
 from ops.cli.commands import COMMANDS, GROUPS
-from ops.cli.unknown import OTHER_WORDS
+from ops.cli.main import OTHER_WORDS
 from schemas.process.settings import SettingsError
 from tests.rows import each_row
 

@@ -16,7 +16,7 @@ import pytest
 from schemas.process.settings import SettingsError, load_settings
 from scorer.kubernetes import api_calls, pods_api
 from scorer.kubernetes import kubernetes_settings as module
-from scorer.kubernetes.pods.settings import PodsSettings
+from scorer.kubernetes.pods.__main__ import PodsSettings
 from scorer.kubernetes.pods_api import PODS, SELECTED, ApiError, ApiServer
 from scorer.kubernetes.pods_body import Bookmark, OnePod
 from tests.dripping import dripping

@@ -27,7 +27,7 @@ from schemas.rpc.envelope import Query, Reply
 from schemas.rpc.parameters import RPC
 from schemas.rpc.request import InvalidRequest
 from scorer.rpc.methods.errors import CallError
-from scorer.rpc.query import read_query, refusal
+from scorer.rpc.replies import read_query, refusal
 from tests.scorer.rpc.test_results import Scorer
 
 MESSAGE_MAX = 1_200

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from schemas.rpc.envelope import Query, Reply
 from schemas.rpc.request import InvalidRequest
 from scorer.rpc.methods.parameters import read_object
-from scorer.rpc.query import read_query, refusal
+from scorer.rpc.replies import read_query, refusal
 
 
 @given(st.binary(max_size=300))

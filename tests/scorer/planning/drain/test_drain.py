@@ -15,8 +15,8 @@ from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.instance import Moving, copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.placement.choosing.trial import Trial, moved_to
+from scorer.planner.drain import drain_result
 from scorer.planning.anew import place_anew
-from scorer.planning.drain.as_result import drain_result
 from scorer.planning.drain.drain import Drained, drain, with_cordon
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
