@@ -95,7 +95,7 @@ test-kubernetes: setup $(if $(WINDWARD_TEST_CONTROL_PLANE),,$(CONTROL_PLANE))
 test-kafka: setup
 	@$(BIN)/python -c 'from tests.kafka.archives import fetch_archives; fetch_archives()'
 	WINDWARD_TEST_KAFKA=apache $(PYTEST) -n 2 $(SPREAD) -m broker \
-		tests/integration/stream/test_recovery.py tests/integration/stack/test_stack_broker_lost.py tests/integration/stack/test_stack_broker_lost.py \
+		tests/integration/stream/test_recovery.py tests/integration/stack/test_stack_broker_lost.py \
 		tests/integration/stack/test_stack_up_apache.py tests/integration/security/test_kafka_users.py $(TOLD)
 
 # A fault of the compiled part ends it with a report of the sanitizer.

@@ -48,8 +48,7 @@ TOGETHER = {FIRST, "tests/integration/observe/test_dashboards.py"}
 """Files whose tests share a stack that takes long to start: on one worker in the long run, too."""
 
 ALONE = (
-    "agent", "blind_worker", "fleet", "instance_usage", "junk", "lost_state", "pages", "planner", "record",
-    "recovery", "scorers", "stack_broker", "stack_broker_lost", "stack_up",
+    "agent", "fleet", "junk", "pages", "planner", "record", "recovery", "scorers", "stack_broker_lost", "stack_up",
 )  # fmt: skip
 """Files of tests/integration whose tests start all they need, and wait more than they work: they run side by side."""
 

@@ -1,28 +1,16 @@
 """No record ends a worker: whatever its time, size or key, it is refused and the stream goes on. Real processes."""
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-from ops.stack.servers.valkey import LocalValkey
 from schemas.messages.sample import Sample, encode
 from schemas.names import Names
 from tests.support.packed import BROKEN, PACKERS, packing
 from tests.support.pipeline import Pipeline, await_condition, make_samples
-
-
-@pytest.fixture
-def pipeline(broker: Any, names: Names, tmp_path: Path) -> Iterator[Pipeline]:
-    """The pipeline without a worker."""
-    with LocalValkey(directory=tmp_path / "valkey") as store:
-        one = Pipeline(broker, store.url, names, tmp_path)
-        yield one
-        one.close()
 
 
 def send(pipeline: Pipeline, *records: dict[str, Any], **options: Any) -> None:

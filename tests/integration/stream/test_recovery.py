@@ -1,40 +1,41 @@
 """The final tables equal those of an undisturbed run, whatever happens on the way. Real processes throughout.
 
-Those marked ``broker`` depend on what a broker does: groups, offsets, topics. They run again on Apache Kafka.
+State that Redis lost in part, or that another program wrote over, is never served as truth. Tests marked ``broker``
+depend on what a broker does: groups, offsets, topics. They run again on Apache Kafka.
 """
 
+import json
 import os
 import random
+import re
 import shutil
 import time
-from collections.abc import Iterator
-from pathlib import Path
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import pytest
 import redis
+from kafka import KafkaConsumer, KafkaProducer
+from prometheus_client.parser import text_string_to_metric_families
 
 from ops.stack.servers.valkey import LocalValkey
-from schemas.messages.sample import Moments
+from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.sample import Moments, Sample
 from schemas.names import Names
+from schemas.tables.instance_table import COLUMNS
+from schemas.tables.window_table import decode_table
+from scorer.commands.machines.forget import note_forgotten
+from streams.fold.instance_usage import InstanceUsage
+from streams.fold.peaks import Zone
+from streams.state.checkpoint import restore_usage
+from tests.conftest import free_port
 from tests.support.pipeline import Pipeline, await_condition, make_samples
 
 MACHINES = 20 if os.environ.get("WINDWARD_TEST_KAFKA") == "apache" else 8
 """Each sends a sample a slot."""
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[LocalValkey]:
-    """A Valkey of the test's own, to be killed and restored."""
-    with LocalValkey(directory=tmp_path / "valkey") as server:
-        yield server
-
-
-@pytest.fixture
-def pipeline(broker: object, store: LocalValkey, names: Names, tmp_path: Path) -> Iterator[Pipeline]:
-    """The pipeline without a worker."""
-    one = Pipeline(broker, store.url, names, tmp_path)
-    yield one
-    one.close()
 
 
 @pytest.mark.slow
@@ -247,8 +248,6 @@ def test_a_silent_machine_leaves_redis_and_comes_back_warming(pipeline: Pipeline
 
 def test_messages_of_every_bad_kind_are_kept_and_the_next_good_one_is_folded(pipeline: Pipeline) -> None:
     """Garbage, foreign versions, the future, the over-long: rejected with a reason and kept; the stream goes on."""
-    from kafka import KafkaConsumer, KafkaProducer
-
     samples = make_samples(4, 10)
     good = samples[0]
     bad = {
@@ -261,8 +260,6 @@ def test_messages_of_every_bad_kind_are_kept_and_the_next_good_one_is_folded(pip
     for value in bad.values():
         producer.send(pipeline.names.samples_topic, key=good.machine.encode(), value=value)
     producer.close()
-    import msgspec
-
     future = msgspec.structs.replace(good, at=good.at + 3600)
     odd = msgspec.structs.replace(good, machine="a b", cpu=Moments(1, 1.0, 0.0, 1.0, 2.0))
     pipeline.publish([future, odd], keep=False)
@@ -288,8 +285,210 @@ def test_messages_of_every_bad_kind_are_kept_and_the_next_good_one_is_folded(pip
 
 
 def _save(store: LocalValkey) -> bool:
-    import redis
-
     with redis.Redis.from_url(store.url) as client:
         client.save()
     return store.dump_file.exists()
+
+
+def quarter_of_the_slots(client: redis.Redis, names: Names, number: int) -> None:
+    """As an eviction leaves it."""
+    client.delete(*[names.slots(number, position) for position in random.Random(1).sample(range(360), 90)])
+
+
+def all_facts_and_hours(client: redis.Redis, names: Names, number: int) -> None:
+    """The rest that an eviction may take."""
+    client.delete(names.facts(number), *[names.peaks(number, place) for place in range(50)])
+
+
+def garbage_everywhere(client: redis.Redis, names: Names, number: int) -> None:
+    """Other bytes, another type, another offset."""
+    client.set(names.slots(number, 5), b"garbage")
+    client.delete(names.facts(number))
+    client.set(names.facts(number), b"garbage")
+    client.set(names.vitals(number), b"garbage")
+    client.hset(names.state(number), mapping={"offset": b"garbage", "facts": b"\xff"})
+
+
+def state_of_another_type(client: redis.Redis, names: Names, number: int) -> None:
+    """No hash where the hash was."""
+    client.delete(names.state(number))
+    client.set(names.state(number), b"garbage")
+
+
+DAMAGES = [quarter_of_the_slots, all_facts_and_hours, garbage_everywhere, state_of_another_type]
+"""Each is done to the partition of its place."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pipeline", [len(DAMAGES)], indirect=True)
+def test_what_is_lost_is_read_again(pipeline: Pipeline) -> None:
+    """The next worker finds each damage, says so, and ends with the windows of an undisturbed run."""
+    samples = make_samples(4 * len(DAMAGES), 600)  # the hour before the ring's, too: its peaks are in no slot
+    pipeline.start_worker()
+    pipeline.publish(samples)
+    pipeline.await_exact()
+    pipeline.workers[0].stop()
+    with redis.Redis.from_url(pipeline.redis_url) as client:
+        for number, damage in enumerate(DAMAGES):
+            assert client.delete(pipeline.names.windows(number), pipeline.names.window_changes(number)), (
+                "a partition has machines"
+            )
+            damage(client, pipeline.names, number)
+    worker = pipeline.start_worker()
+    pipeline.await_exact()
+    said = set(re.findall(r"store\.(?:damaged partition=|foreign key=\S*\{)(\d+)", worker.log.read_text()))
+    assert said == {str(number) for number in range(len(DAMAGES))}
+    pipeline.publish(make_samples(3, 1))
+    assert worker.running
+
+
+@pytest.mark.parametrize("pipeline", [1], indirect=True)
+def test_a_forgotten_machine_leaves_the_windows(pipeline: Pipeline) -> None:
+    """By the next look; a rebuild from the log does not keep it, a new sample brings it back."""
+    samples = make_samples(4, 30)
+    pipeline.start_worker()
+    pipeline.publish(samples)
+    pipeline.await_exact()
+    names = pipeline.names
+    with redis.Redis.from_url(pipeline.redis_url) as client:
+        note_forgotten(client, names, "m001")
+        gone = lambda: set(pipeline.rows()) == {"m000", "m002", "m003"}  # noqa: E731
+        await_condition(gone, "m001 is gone")
+        pipeline.workers[0].kill()
+        client.delete(names.vitals(0))  # all is read again from the log
+        worker = pipeline.start_worker()
+        await_condition(lambda: "stream.rebuilt" in worker.log.read_text(), "rebuilt")
+        await_condition(gone, "m001 is gone again")
+    pipeline.publish([one for one in make_samples(4, 1, end=time.time() + 10) if one.machine == "m001"])
+    await_condition(lambda: "m001" in pipeline.rows(), "m001 sends again")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pipeline", [1], indirect=True)
+def test_what_leaves_redis_under_a_worker_is_written_again(pipeline: Pipeline) -> None:
+    """Within half a minute, without a new sample."""
+    pipeline.start_worker()
+    pipeline.publish(make_samples(3, 360))
+    pipeline.await_exact()
+    names = pipeline.names
+    with redis.Redis.from_url(pipeline.redis_url) as client:
+        settled = lambda: decode_table(client.get(names.window_changes(0))).header.machines == 0  # noqa: E731
+        await_condition(settled, "a base has all, and with it the slots")
+        before = client.get(names.slots(0, 5))
+        assert before
+        keys = (names.slots(0, 5), names.vitals(0), names.windows(0), names.window_changes(0))
+        client.delete(*keys)
+        await_condition(lambda: client.exists(*keys) == len(keys), "all back")
+        assert client.get(names.slots(0, 5)) == before
+        for key in keys[2:]:
+            client.delete(key)
+            assert not pipeline.rows()
+            pipeline.await_exact()
+
+
+def reported(sample: Sample) -> Sample:
+    """A sample, every sixth with a report of two instances."""
+    if sample.seq % 6:
+        return sample
+    used = {name: InstanceMeans(cpu=float(sample.seq % 7), memory=1e9) for name in (f"{sample.machine}-a", "b")}
+    report = InstanceReport(at=sample.at, interval_s=60.0, entries=used, system=InstanceMeans(cpu=0.5))
+    return msgspec.structs.replace(sample, instance_report=report)
+
+
+def figures(usage: InstanceUsage) -> dict[str, Any]:
+    """Every figure by pair."""
+    return {
+        name: [repr(getattr(usage, column)[..., row].tolist()) for column in COLUMNS] for name, row in usage.row.items()
+    }
+
+
+def stored(pipeline: Pipeline) -> dict[str, Any]:
+    """The figures in Redis."""
+    found: dict[str, Any] = {}
+    with redis.Redis.from_url(pipeline.redis_url) as client:
+        for number in range(pipeline.partitions):
+            usage, raw = InstanceUsage(), client.get(pipeline.names.instance_usage(number))
+            assert restore_usage(usage, raw)
+            found |= figures(usage)
+    return found
+
+
+def straight(samples: list[Sample]) -> dict[str, Any]:
+    """The figures of one pass."""
+    usage = InstanceUsage()
+    for one in samples:
+        if one.instance_report is not None:
+            usage.apply([(one.machine, one.instance_report)], Zone().day_numbers)
+    return figures(usage)
+
+
+def usage_gone_of_one(client: redis.Redis, names: Names) -> None:
+    """As an eviction leaves it; the other partition has the kill alone."""
+    assert client.delete(names.instance_usage(0))
+
+
+def everything_gone(client: redis.Redis, names: Names) -> None:
+    """A Redis that lost its data."""
+    client.flushdb()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pipeline", [2], indirect=True)
+@pytest.mark.parametrize("damage", [usage_gone_of_one, everything_gone])
+def test_a_kill_between_two_writes(pipeline: Pipeline, damage: Callable[[redis.Redis, Names], None]) -> None:
+    """A worker is killed with figures that it has not written; the next one ends with those of one pass."""
+    samples = [reported(one) for one in make_samples(6, 120)]
+    first = pipeline.start_worker("--instances-flush-s", "3600")
+    pipeline.publish(samples[:90])
+    pipeline.await_folded(90)
+    pipeline.publish(samples[90:500])
+    pipeline.await_folded(500)
+    assert stored(pipeline) != straight(samples[:500]), "the figures have a pace of their own"
+    first.kill()
+    with redis.Redis.from_url(pipeline.redis_url) as client:
+        damage(client, pipeline.names)
+    second = pipeline.start_worker()
+    pipeline.publish(samples[500:])
+    pipeline.await_exact()
+    second.stop()
+    assert second.exit_code == 0
+    assert stored(pipeline) == straight(samples)
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    """Status and body of one page; 0 while nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def values(port: int, name: str) -> list[float]:
+    """Every value of a metric."""
+    families = text_string_to_metric_families(get(port, "/metrics")[1])
+    return [sample.value for family in families for sample in family.samples if sample.name == name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pipeline", [1], indirect=True)
+def test_a_worker_without_its_broker_is_not_ready_and_its_lag_grows(pipeline: Pipeline) -> None:
+    """Although nothing that it knows of is waiting to be read."""
+    port = free_port()
+    worker = pipeline.start_worker("--metrics-port", str(port))
+    pipeline.publish(make_samples(3, 20))
+    await_condition(lambda: get(port, "/ready")[0] == 200, "ready")
+    pipeline.await_exact()
+    await_condition(lambda: values(port, "windward_stream_broker_up") == [1], "the broker is up")
+    await_condition(lambda: json.loads(get(port, "/ready")[1])["caught_up_s"] > 0, "caught up")
+    pipeline.broker.kill()
+    await_condition(lambda: get(port, "/ready")[0] == 503, "not ready", 90)
+    await_condition(lambda: json.loads(get(port, "/ready")[1])["caught_up_s"] == 0, "the worker is late")
+    await_condition(lambda: values(port, "windward_stream_broker_up") == [0], "the broker is away")
+    lag = values(port, "windward_stream_lag_seconds")[0]
+    assert lag > 10
+    await_condition(lambda: values(port, "windward_stream_lag_seconds")[0] > lag + 2, "the lag grows")
+    assert worker.running
