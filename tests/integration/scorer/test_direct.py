@@ -102,7 +102,7 @@ def test_a_wrong_password_is_refused_at_once(server: tuple[int, Path]) -> None:
     code, message, retryable = failure(
         DirectClient, f"redis://127.0.0.1:{server[0]}", 5.0, username="op", password="wrong!"
     )
-    assert (code, retryable) == ("UNAVAILABLE", False)
+    assert (code, retryable) == ("UNAUTHENTICATED", False)
     assert "invalid username-password pair" in message
     assert "wrong!" not in message
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ops.stack.servers.process import wait_until
 from schemas.names import Names
 from scorer.client import Client
 from scorer.wire import Wire
@@ -184,3 +185,38 @@ def test_nomad_is_not_asked_when_no_machine_fits(run: Run, tmp_path: Path) -> No
     assert not (tmp_path / "nomad-seen").exists()
     away = nomad_run(run, "nomad-4", WINDWARD_REDIS_URL="redis://127.0.0.1:1/0")
     assert away.returncode == 4, away.stderr
+
+
+HOST = """#!/bin/sh
+case $1 in
+runs) test -e "$2-$3" ;;
+start) [ "$DIES" = before ] && kill -9 $PPID && exit 1; echo >>"$2-$3"; [ "$DIES" = after ] && kill -9 $PPID; exit 0 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("dies", ["before", "after"])
+@pytest.mark.parametrize("expires", [False, True], ids=["held", "expired"])
+def test_an_instance_runs_once_whatever_its_deployer_died_of(
+    run: Run, client: Client, tmp_path: Path, dies: str, expires: bool
+) -> None:
+    """Killed before or after the start, its reservation alive or not: another run ends with one copy, where it is."""
+    host, name = tmp_path / "host", f"once-{dies}-{expires}"
+    host.write_text(HOST)
+    host.chmod(stat.S_IRWXU)
+    words = [sys.executable, str(EXAMPLES / "deploy_once.py"), str(host), name, "--cpu", "0.5", "--memory", "1G"]
+    assert run(*words, DIES=dies, DEPLOY_TTL_S="1" if expires else "600").returncode == -9
+    if expires:
+        wait_until(lambda: state(client, name) == "expired", 20, "the reservation ends")
+        client.place(cpu=3, memory="1G")  # so that another machine is best now
+    else:
+        assert state(client, name) == "reserved"
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.glob(f"*-{name}")] == [f"{done.stdout.strip()}-{name}"]
+    assert (tmp_path / f"{done.stdout.strip()}-{name}").read_text() == "\n", "it was started once"
+    (there,) = client.instances(id=name).instances
+    assert (there.state, there.machine) == ("confirmed", done.stdout.strip())
+    again = run(*words)
+    assert (again.returncode, again.stdout) == (0, done.stdout)
+    client.release(name)
