@@ -17,7 +17,8 @@ from schemas.process.tables import fitting
 if TYPE_CHECKING:
     from ops.top.settings import TopSettings
 
-_GAP = 2
+_GAP = 4
+"""Around a row, and for the scroll bar."""
 _DECISIONS = 5
 
 

@@ -12,9 +12,11 @@ from typing import Any
 import msgspec
 import redis
 
+from ops.doctor.findings import muted, process_findings
 from ops.top.fleet_view import join_tables
 from ops.top.settings import TopSettings
 from ops.top.view import Decision, Moment, as_json, chosen, frame, rows_of, spread_of
+from schemas.messages.process import read_processes
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.tables import readable, screen
 from schemas.values.numbers import counted
@@ -28,6 +30,8 @@ from scorer.live.windows_reader import WindowsReader, asking
 from scorer.wire import AWAY
 
 DECISIONS = 50
+_NEEDED = ("stream", "planner", "scorer")
+"""The processes without which what is shown grows old."""
 
 
 SETTINGS = TopSettings
@@ -92,8 +96,20 @@ class Reader:
             waiting=int(server.llen(names.queries)),
             scorers=self._scorers(),
             decisions=self._decisions(),
-            problem=next(iter(self._windows.problems.values()), ""),
+            problem=self._guilty() or next(iter(self._windows.problems.values()), ""),
         )
+
+    def _guilty(self) -> str:
+        """Return which process is at fault, in words; "" where none is, or the user may not read heartbeats."""
+        try:
+            seconds, micros = self._server.time()
+            now_s = seconds + micros / 1e6
+            known: Any = {what: self._server.hgetall(self._names.processes(what)) for what in _NEEDED}
+        except redis.ResponseError:
+            return ""
+        found = [one for what in _NEEDED for one in process_findings(what, read_processes(known[what]), now_s)]
+        wrong = [one for one in muted(found) if one.level in ("warning", "error")]
+        return f"{wrong[0].area}: {wrong[0].found}" if wrong else ""
 
     def _scorers(self) -> int:
         try:
@@ -104,22 +120,27 @@ class Reader:
     def _decisions(self) -> list[Decision]:
         entries: Any = self._server.xrevrange(self._names.decisions, count=DECISIONS)
         return [
-            Decision(int(stamp.split(b"-")[0]) / 1000, _in_words(entry[b"method"].decode(), entry[b"answer"]))
+            Decision(int(stamp.split(b"-")[0]) / 1000, *_in_words(entry[b"method"].decode(), entry[b"answer"]))
             for stamp, entry in entries
         ]
 
 
-def _in_words(method: str, text: bytes) -> str:
+def _in_words(method: str, text: bytes) -> tuple[str, str]:
+    """Return a decision, and the machines that were refused, in words."""
     try:
         answer = decided(method, read_json(text))
     except msgspec.DecodeError:
-        return "a decision that cannot be read"
+        return "a decision that cannot be read", ""
     if isinstance(answer, UpdateResult):
-        return move_words(answer)
+        return move_words(answer), ""
     placed, asked = answer.placed, answer.asked
+    feasible, _, refused = answer.summary.partition(": ")
     if len(placed) == 1 == asked:
-        return f"{placed[0].id} on {placed[0].machine}, {answer.summary}"
+        return f"{placed[0].id} on {placed[0].machine}, {feasible}", refused
     if not placed:
-        return f"no machine fits: {answer.summary}"
+        return f"no machine fits, {feasible}", refused
     machines = len({one.machine for one in placed})
-    return f"{len(placed)} of {asked} instances on {counted(machines, 'machine')}, {placed[0].id} and so on ({method})"
+    return (
+        f"{len(placed)} of {asked} instances on {counted(machines, 'machine')}, {placed[0].id} and so on ({method})",
+        "",
+    )

@@ -46,6 +46,8 @@ class Decision:
 
     at_s: float
     what: str
+    refused: str = ""
+    """How many machines were refused, and why."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Moment:
     scorers: int = 0
     decisions: Sequence[Decision] = ()
     problem: str = ""
+    """What is wrong with what is shown: the process that causes it comes first in the heading."""
 
 
 def risks_of(view: FleetView) -> FloatArray:
@@ -144,7 +147,7 @@ def columns(moment: Moment) -> list[Column]:
         found += [Column(f"{name} {duration(s)}", priority if at else 0) for at, s in enumerate(moment.windows_s)]
         found += [Column("std", 6)] if name == "cpu" else []
     found += [Column(name, 5) for name in reported(moment)]
-    return [*found, Column("risk", 1), Column("age", 3)]
+    return [*found, Column("risk", 1), Column("age", 1)]
 
 
 def cells(row: Row, rest: Sequence[str]) -> list[str]:
@@ -161,22 +164,25 @@ def heading(moment: Moment) -> list[str]:
         return [moment.problem or "reading the fleet"]
     stale = sum(row.stale for row in moment.rows)
     counts = f"{counted(len(moment.rows), 'machine')}, {stale} stale   {counted(moment.scorers, 'scorer')}"
-    lines = [f"{counts}, {moment.waiting} {'query waits' if moment.waiting == 1 else 'queries wait'}"]
+    lines = [moment.problem] * bool(moment.problem)
+    lines.append(f"{counts}, {moment.waiting} {'query waits' if moment.waiting == 1 else 'queries wait'}")
     if moment.windows_s:
         windows = "/".join(map(duration, moment.windows_s))
         sides = "   ".join(
             f"{name} " + "/".join(number(v, 3) for v in values) for name, values in list(moment.std.items())[:2]
         )
         lines.append(f"std over the fleet ({windows}): {sides}")
-    return lines + [moment.problem] * bool(moment.problem)
+    return lines
 
 
 def decision_lines(moment: Moment, most: int) -> list[str]:
-    """Return the newest decisions, the newest first."""
-    return [
-        f"{duration(max(0.0, float(round(moment.now_s - one.at_s)))):>6} ago  {one.what}"
-        for one in moment.decisions[:most]
-    ]
+    """Return the newest decisions, the newest first; refusals are said once while they stay the same."""
+    found, said = [], ""
+    for one in moment.decisions[:most]:
+        ago = duration(max(0.0, float(round(moment.now_s - one.at_s))))
+        found.append(f"{ago:>6} ago  {one.what}" + (f": {one.refused}" if one.refused not in ("", said) else ""))
+        said = one.refused
+    return found
 
 
 def as_json(moment: Moment) -> dict[str, Any]:

@@ -421,6 +421,9 @@ class MachineRow(Result, kw_only=True):
     """How many starts failed there, as ``release`` said: each counts half after ten minutes."""
     maxmemory: float | None
     resources: dict[str, dict[str, float | None]]
+    windows: dict[str, dict[str, dict[str, float | None]]] = {}
+    """By resource, then window length in s: `mean`, `std`, `max`, `coverage` and percentiles as measured; of machines
+    that are asked for by name."""
     classes: dict[str, dict[str, dict[str, float | None]]] = {}
     """By class and resource, where the profile counts by class: `promised`, `most`, `used`; and `counted`, the sum that
     is compared with `most`: free's has batch's in it."""

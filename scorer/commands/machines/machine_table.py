@@ -26,6 +26,9 @@ STALE_S = 60.0
 
 _MEASURED = {"cpu": ("mean", "std", "allocatable"), "memory": ("mean", "allocatable")}
 """Resources whose amounts are in the table, and which amounts."""
+_IN_WINDOW = ("mean", "std", "p50", "p90", "p95", "p99", "max")
+_SHARES = ("mean", "p95", "max")
+"""What is shown as a share of allocatable, too: profiles compare such."""
 _HEADINGS = {"mean": "mean", "std": "std", "allocatable": "of"}
 
 
@@ -95,7 +98,29 @@ def page(row: MachineRow, screen: Screen | None = None) -> str:
         rows.append([name, *(ratio(terms.get(w)) if w == "utilization" else amount(name, terms.get(w)) for w in names)])
     titles = {"utilization": "used", "promised": "allocated"}
     columns = [Column("resource"), *(Column(titles.get(name, name)) for name in names)]
-    return "\n".join([*lines, table(columns, rows, screen), *_by_class(row.classes, screen)])
+    shown = [table(columns, rows, screen), *windows_table(row, screen), *_by_class(row.classes, screen)]
+    return "\n".join([*lines, *shown])
+
+
+def share(value: float | None, whole: float | None) -> str:
+    """Return an amount as a share; a dash where one of the two is unknown."""
+    return ratio(value / whole if whole and value is not None else None)
+
+
+def windows_table(row: MachineRow, screen: Screen | None) -> list[str]:
+    """Return a table of the windows by resource, as measured; empty where none has data."""
+    whole = {name: row.resources[name].get("allocatable") for name in row.windows}
+    rows = [
+        [name, duration(float(length)), *(amount(name, said[what]) for what in _IN_WINDOW),
+         *(share(said[what], whole[name]) for what in _SHARES),
+         ratio(said["coverage"])]
+        for name, by_length in row.windows.items()
+        for length, said in by_length.items()
+        if said["mean"] is not None
+    ]  # fmt: skip
+    columns = [Column("resource"), Column("window"), *(Column(what, 1) for what in _IN_WINDOW)]
+    columns += [*(Column(f"{what} share") for what in _SHARES), Column("covered", 2)]
+    return ["", table(columns, rows, screen)] if rows else []
 
 
 def _by_class(classes: Mapping[str, Mapping[str, Mapping[str, float | None]]], screen: Screen | None) -> list[str]:

@@ -18,6 +18,7 @@ from schemas.process.connections import WindowsSettings
 from schemas.process.settings import SettingsError, setting
 from schemas.process.tables import Screen
 from schemas.process.verbs import load_verb
+from schemas.values.partition_count import partition_count
 from scorer.client import MachinesResult
 from scorer.commands.machines import machine_table
 from scorer.commands.machines.operator_facts import (
@@ -67,6 +68,15 @@ class ShowSettings(ClientSettings):
 
     name: str = setting(help="the machine", positional=True, metavar="NAME")
     profile: str = setting("", "load as this profile sees it")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistorySettings(ShowSettings, WindowsSettings):
+    """Show the load of one machine in the last hour: a line of bars by resource, and its windows."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines history sim-00001 --since 30m",)
+
+    since: Annotated[float, Meta(gt=0, le=3600)] = setting(3600.0, "how far back; one hour is kept", duration=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +185,7 @@ class RenameSettings(ClientSettings, LedgerSettings):
 SETTINGS: dict[str, type[ClientSettings]] = {
     "list": ListSettings,
     "show": ShowSettings,
+    "history": HistorySettings,
     "label": LabelSettings,
     "taint": TaintSettings,
     "cordon": CordonSettings,
@@ -198,13 +209,24 @@ _CHANGES: Mapping[str, _Change] = {
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the subcommand."""
     verb, settings = load_verb("machines", SETTINGS, argv, environ, "list")
-    work: dict[str, Callable[[Any], int]] = {"list": _list, "show": _show, "rename": _rename}
+    work: dict[str, Callable[[Any], int]] = {"list": _list, "show": _show, "history": _history, "rename": _rename}
     return ask.run(settings, f"machines {verb}", work.get(verb, partial(_write, verb)))
 
 
 def _show(settings: ShowSettings) -> int:
     answer = ask.read_machine(settings, settings.name, settings.profile)
     ask.tell(settings, answer.machines[0], machine_table.page, indent=2)
+    return ask.OK
+
+
+def _history(settings: HistorySettings) -> int:
+    from scorer.commands.machines import history
+
+    row = ask.read_machine(settings, settings.name, settings.profile).machines[0]
+    with ask.server(settings) as server, ask.open_windows(settings) as windows:
+        partitions = partition_count(server.get(settings.names.partitions)) or 0
+        found = history.read_history(windows, settings.names, partitions, settings.name, settings.since)
+    ask.tell(settings, found | {"windows": row.windows}, lambda each, screen: history.show(each, row, screen))
     return ask.OK
 
 

@@ -9,11 +9,13 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.rpc.parameters import Instances, MachineList
 from schemas.rpc.request import InvalidRequest
 from schemas.rpc.results import InstanceRow, InstancesResult, MachineRow, MachinesResult
+from schemas.tables.window_table import PERCENTILES
 from schemas.values.numbers import finite
 from scorer.ledger.record.facets import Facet
 from scorer.ledger.record.instance import LIVE, Instance, machines_of
@@ -27,6 +29,7 @@ from scorer.rpc.methods.errors import ForPlanners
 from scorer.rpc.methods.parameters import read_params
 from scorer.rpc.methods.records import amounts_of, shown_record
 from scorer.snapshot.arrays import Floats
+from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages
 
 _EQUAL = ("state", "cluster", "role", "kind")
@@ -107,7 +110,22 @@ def machines(params: dict[str, Any], inputs: RankingInputs, most: float = math.i
         rows = [row for row in rows if asked.labels.items() <= snapshot.rules.labels(row).items()]
     total, page = _page(rows, names.__getitem__, asked.limit, most)
     found = _machines(seen_of(inputs, window_s=asked.window_s), class_sums(inputs), page)
+    if asked.names:
+        few = snapshot.of_rows(np.array(page))
+        found = [msgspec.structs.replace(one, windows=_windows(few, at)) for at, one in enumerate(found)]
     return MachinesResult(total=total, machines=found, more=total > len(page))
+
+
+def _windows(snapshot: Snapshot, row: int) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Return what the windows have of one machine, as measured."""
+    found: dict[str, dict[str, dict[str, float | None]]] = {name: {} for name in RESOURCES}
+    for place, seconds in enumerate(snapshot.windows_s):
+        columns = {what: snapshot.window(what, place)[..., row] for what in ("mean", "std", "max", "coverage")}
+        percentiles = snapshot.window("percentile", place)[..., row]
+        columns |= {f"p{each}": percentiles[:, at] for at, each in enumerate(PERCENTILES)}
+        for position, name in enumerate(RESOURCES):
+            found[name][str(seconds)] = {what: finite(column[position]) for what, column in columns.items()}
+    return found
 
 
 def _machines(seen: Machines, sums: ClassSums | None, rows: list[int]) -> list[MachineRow]:

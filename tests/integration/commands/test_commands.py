@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,8 +17,11 @@ import pytest
 import redis
 
 from ops.cli import main as cli
-from schemas.names import FORGOTTEN_S, Names
+from schemas.messages.process import Process
+from schemas.names import FORGOTTEN_S, RING_SLOTS, Names
 from scorer.wire import Wire
+from streams.fold.ring import Ring
+from streams.state.checkpoint import encode_position, encode_vitals
 from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
 from tests.window_tables import publish, window_table
@@ -248,6 +252,41 @@ def test_instances_show_age_and_expiry(windward: Run) -> None:
     typo = windward("instances", "--machine", "m" + MACHINES[0])
     assert (typo.returncode, typo.stdout) == (1, "")
     assert f"no machine 'm{MACHINES[0]}'; did you mean {MACHINES[0]}" in typo.stderr
+
+
+def test_top_names_the_process_at_fault_first(windward: Run, valkey: Valkey) -> None:
+    """A worker that fell silent; without one nothing is said."""
+    key = Names(f"commands-{os.getpid()}").processes("stream")
+    gone = Process(host="h", pid=7, version="1", started=1.0, at=time.time() - 30)
+    with redis.Redis.from_url(valkey.url) as server:
+        server.hset(key, "h-7", gone.encode())
+        assert windward("top", "--once").stdout.startswith("stream: not running: h-7 (process 7 of h), silent for 30")
+        server.delete(key)
+    assert windward("top", "--once").stdout.startswith(f"{len(MACHINES)} machines")
+
+
+def test_a_machine_is_shown_with_all_windows_and_its_last_hour(windward: Run, valkey: Valkey) -> None:
+    """What profiles compare is among it: the p95 of an hour; the history ends with the newest slot."""
+    text = windward("machines", "show", MACHINES[3]).stdout
+    assert re.search(r"cpu +1h +[\d.]+ +[\d.]+ .* \d+% +\d+% +\d+% +100%", text), text
+    one = json.loads(windward("machines", "show", MACHINES[3], "--json").stdout)["windows"]["cpu"]["3600"]
+    assert set(one) == {"mean", "std", "max", "coverage", "p50", "p90", "p95", "p99"}
+    names, ring, head = Names(f"commands-{os.getpid()}"), Ring(), 180_000_000
+    ring.add([MACHINES[3]])
+    ring.head[0] = head
+    for ago in (0, 1, 3):
+        ring.n[0, 0, (head - ago) % RING_SLOTS] = 10
+        ring.mean[0, 0, (head - ago) % RING_SLOTS] = 8.0 - 2 * ago
+    with redis.Redis.from_url(valkey.url) as server:
+        server.set(names.vitals(0), encode_vitals(ring))
+        for position in range(RING_SLOTS):
+            server.set(names.slots(0, position), encode_position(ring, position))
+    told = json.loads(windward("machines", "history", MACHINES[3], "--since", "40s", "--json").stdout)
+    assert told["slots"]["cpu"] == [2.0, None, 6.0, 8.0]
+    assert told["until"] == (head + 1) * 10
+    shown = windward("machines", "history", MACHINES[3], "--since", "40s")
+    assert re.search(r"cpu .*▂ ▆█  2\.00 \(\d+%\) to 8\.00 \(\d+%\), now 8\.00", shown.stdout), shown
+    assert "has no samples of machine" in windward("machines", "history", MACHINES[4]).stderr
 
 
 def test_explain_is_of_the_machines_listed_or_of_one(windward: Run) -> None:

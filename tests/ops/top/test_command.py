@@ -14,7 +14,19 @@ from textual.widgets import DataTable, Input, Static
 from ops.top.app import TopApp
 from ops.top.fleet_view import at_random, join_tables, least_used, spread
 from ops.top.settings import TopSettings
-from ops.top.view import Decision, Moment, Row, as_json, cells, chosen, columns, frame, reported, rows_of
+from ops.top.view import (
+    Decision,
+    Moment,
+    Row,
+    as_json,
+    cells,
+    chosen,
+    columns,
+    decision_lines,
+    frame,
+    reported,
+    rows_of,
+)
 from schemas.process.tables import Screen
 from schemas.resources import CPU, RESOURCES
 from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
@@ -107,6 +119,31 @@ def test_at_80_columns_names_are_whole_and_nothing_scrolls() -> None:
         assert "db-1 on rack-1-node-00001" in str(app.query_one("#decisions", Static).render())
 
     driven(steps)
+
+
+def test_at_80_columns_the_age_is_whole_beside_a_scroll_bar() -> None:
+    """Of a fleet that is longer than the terminal; the process at fault is in the first line."""
+    many = replace(MOMENT, rows=ROWS * 20, problem="stream: not running: h-7")
+    many = replace(many, rows=[replace(one, machine=f"m{at:05}") for at, one in enumerate(many.rows)])
+
+    async def steps(pilot: Pilot[None], app: TopApp) -> None:
+        shown = app.query_one(DataTable)
+        assert shown.virtual_size.width <= shown.scrollable_content_region.width
+        assert str(shown.ordered_columns[-1].label) == "age"
+        assert str(app.query_one("#heading", Static).render()).startswith("stream: not running: h-7")
+
+    driven(steps, [many])
+
+
+def test_refusals_are_said_once_while_they_stay_the_same() -> None:
+    """A newer decision with the same ones has said them."""
+    decisions = [
+        Decision(990.0, "b on m", "3 stale"),
+        Decision(980.0, "a on m", "3 stale"),
+        Decision(970.0, "c", "1 x"),
+    ]
+    lines = decision_lines(replace(MOMENT, decisions=decisions), 5)
+    assert [line.split("  ")[-1] for line in lines] == ["b on m: 3 stale", "a on m", "c: 1 x"]
 
 
 def test_a_server_that_is_away_leaves_the_last_moment_and_says_so() -> None:
