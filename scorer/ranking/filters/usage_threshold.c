@@ -1,5 +1,6 @@
 typedef struct {
-    double thresholds[R], percentiles[R], prod[R];
+    double thresholds[CLASSES][R]; /* by the class of the request */
+    double percentiles[R], prod[R];
     double units[R]; /* the peers' whole units of each resource */
     double expiration_s;
     int32_t has_percentiles, has_prod; /* whether the profile gives them */
@@ -34,8 +35,9 @@ static inline int below_plain(const Row *m, const Query *q, const UsageThreshold
     int below = p->plain && !(m->own_thresholds | m->own_percentiles | m->own_prod | p->has_percentiles) &&
                 !(p->has_prod && q->priority_class == PROD);
     for (int r = 0; r < R; r++) {
-        double left = p->thresholds[r] * m->allocatable[r] * (1 + ROUNDING) - m->mean[r];
-        below &= (p->thresholds[r] <= 0) | (left >= q->expected[r]);
+        double threshold = p->thresholds[q->priority_class][r];
+        double left = threshold * m->allocatable[r] * (1 + ROUNDING) - m->mean[r];
+        below &= (threshold <= 0) | (left >= q->expected[r]);
     }
     return below;
 }
@@ -53,7 +55,7 @@ static inline int is_over(const UsageThreshold *p, int r, double usage, double e
 static inline int64_t usage_threshold(const Row *m, const More *c, const Query *q, const UsageThreshold *p,
                                       const double *x, double *said) {
     if (!said && below_plain(m, q, p)) return 0;
-    const double *given[GROUPS] = {p->thresholds, p->percentiles, p->prod};
+    const double *given[GROUPS] = {p->thresholds[q->priority_class], p->percentiles, p->prod};
     const double *owns[GROUPS] = {c->thresholds, c->percentiles, c->prod_thresholds};
     int own[GROUPS] = {m->own_thresholds, m->own_percentiles, m->own_prod};
     int there[GROUPS] = {1, p->has_percentiles || own[OF_PERCENTILE],

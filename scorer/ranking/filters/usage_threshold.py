@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from schemas.resources import OPTIONAL, RESOURCES
+from schemas.resources import OPTIONAL, PRIORITY_CLASSES, RESOURCES
 from scorer.ranking.formulas.allocation import INTEGER_UNITS
 from scorer.ranking.formulas.statistics import MISSING, ResourceName, Statistic, number_of
-from scorer.ranking.formulas.thresholds import Thresholds, check_thresholds
+from scorer.ranking.formulas.thresholds import Thresholds, as_column, check_thresholds
 from scorer.ranking.kernel.layout import R, struct
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
 from scorer.snapshot.rules import MachineRules
@@ -26,8 +26,9 @@ class UsageThreshold(Plugin):
 
     Every threshold that is given is compared, each with its own usage; to add one takes no other away.
 
-    thresholds:
-        by resource, of the mean.
+    thresholds, by_class:
+        by resource, of the mean; in the second for requests of a priority class, in place of the first for its
+        resources: batch may stop at .8 where services go to .9.
     percentile_thresholds, statistic:
         of a percentile (``p50 p90 p95 p99``) or the maximum.
     prod_thresholds, prod_with_system:
@@ -58,12 +59,13 @@ class UsageThreshold(Plugin):
     reason = "over threshold"
     momentary = True
     struct = struct(
-        thresholds=("f8", R), percentiles=("f8", R), prod=("f8", R), units=("f8", R), expiration_s="f8",
-        has_percentiles="i4", has_prod="i4", statistic="i4", with_system="i4", pass_expired="i4", missing="i4",  # noqa: S106
-        rounding="i4", plain="i4", instead="i4", optional=("?", R),
+        thresholds=("f8", (len(PRIORITY_CLASSES), R)), percentiles=("f8", R), prod=("f8", R), units=("f8", R),
+        expiration_s="f8", has_percentiles="i4", has_prod="i4", statistic="i4", with_system="i4", pass_expired="i4",  # noqa: S106
+        missing="i4", rounding="i4", plain="i4", instead="i4", optional=("?", R),
     )  # fmt: skip
 
     thresholds: Thresholds = field(default_factory=dict)
+    by_class: Mapping[str, Thresholds] = field(default_factory=dict)
     percentile_thresholds: Thresholds = field(default_factory=dict)
     statistic: Statistic = "p95"
     prod_thresholds: Thresholds = field(default_factory=dict)
@@ -78,6 +80,10 @@ class UsageThreshold(Plugin):
     def __post_init__(self) -> None:
         for name in ("thresholds", "percentile_thresholds", "prod_thresholds"):
             check_thresholds(name, getattr(self, name))
+        for name, given in self.by_class.items():
+            if name not in PRIORITY_CLASSES:
+                raise ValueError(f"by_class: no class {name!r}; there are {', '.join(PRIORITY_CLASSES)}")
+            check_thresholds(f"by_class.{name}", given)
         if not self.expiration_s >= 0:
             raise ValueError(f"expiration_s: expected zero or more, got {self.expiration_s}")
 
@@ -86,6 +92,7 @@ class UsageThreshold(Plugin):
         rules = machines.rules
         return bool(
             any(self.thresholds.values())
+            or any(any(given.values()) for given in self.by_class.values())
             or any(self.percentile_thresholds.values())
             or any(self.prod_thresholds.values())
             or rules.has_thresholds
@@ -98,6 +105,7 @@ class UsageThreshold(Plugin):
         groups = (
             (self.prod_thresholds, f"of a request of class prod{alone}: used by prod"),
             (self.percentile_thresholds, f"used ({self.statistic})"),
+            *((given, f"of a request of class {name}: used (mean)") for name, given in self.by_class.items()),
             (self.thresholds, "used (mean)"),
         )
         found: list[tuple[str, str]] = []
@@ -120,13 +128,12 @@ class UsageThreshold(Plugin):
         return frozenset([*(["statistics"] if percentiles else []), *(["prod"] if prod else [])])
 
     def settings(self) -> NDArray[Any]:
-        by_name = (
-            ("thresholds", self.thresholds), ("percentiles", self.percentile_thresholds),
-            ("prod", self.prod_thresholds),
-        )  # fmt: skip
+        of_classes = [{**self.thresholds, **self.by_class.get(name, {})} for name in PRIORITY_CLASSES]
         return settings(
             self.struct,
-            **{name: [given.get(resource, 0.0) for resource in RESOURCES] for name, given in by_name},
+            thresholds=[as_column(given)[:, 0] for given in of_classes],
+            percentiles=as_column(self.percentile_thresholds)[:, 0],
+            prod=as_column(self.prod_thresholds)[:, 0],
             units=INTEGER_UNITS[:, 0],
             expiration_s=self.expiration_s,
             has_percentiles=bool(self.percentile_thresholds),

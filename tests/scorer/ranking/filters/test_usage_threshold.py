@@ -74,6 +74,23 @@ def test_usage_threshold(
     assert passes(UsageThreshold(**rules), one, **asked) == ("m" if passed else "")
 
 
+@each_row(
+    ("name", "priority_class", "usage", "passed"),
+    [
+        ("prod goes to the general threshold", "prod", {"cpu": 7.9, "memory": 0}, True),
+        ("batch stops at its own", "batch", {"cpu": 7.1, "memory": 0}, False),
+        ("batch below its own", "batch", {"cpu": 6.9, "memory": 0}, True),
+        ("a resource that the class does not name", "batch", {"cpu": 0, "memory": 9.5e9}, False),
+        ("free may have none of its own", "free", {"cpu": 7.9, "memory": 0}, True),
+    ],
+)
+def test_a_threshold_of_a_class(name: str, priority_class: str, usage: dict[str, Any], passed: bool) -> None:
+    """A class's threshold stands in place of the general one for its resources, and takes none of the others away."""
+    rules = {"thresholds": {"cpu": 0.9, "memory": 0.9}, "by_class": {"batch": {"cpu": 0.8}}}
+    one = machine("m", usage=usage, capacity={"cpu": 10, "memory": 10e9})
+    assert passes(UsageThreshold(**rules), one, cpu=1, priority_class=priority_class) == ("m" if passed else "")
+
+
 def test_usage_threshold_sees_credits() -> None:
     """A placed instance that no window shows yet counts as load."""
     instances = [{"id": "i", "machine": "m", "cpu": 5, "placed_ago_s": 0}]
