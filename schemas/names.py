@@ -46,7 +46,7 @@ class QueryLists:
     answering: str
     """Sorted set: the processes, and the time of the last heartbeat of each."""
     prefix: str
-    """What the names of the lists begin with that have a process's claimed queries."""
+    """The prefix of the lists of a process's claimed queries."""
 
     def taken(self, name: str) -> str:
         """List: queries that one process has claimed and not answered."""

@@ -1,1 +1,1 @@
-"""What agents, operators and processes say: samples, reports on instances, facts, proposals of moves."""
+"""The messages of agents, operators and processes: samples, reports on instances, facts, proposals of moves."""

@@ -42,11 +42,11 @@ EVENTS = {
     "expired": "its reservation ended by itself",
     "gap": "events are missing, `why` says which: list the instances anew",
 }
-"""What each event says; a reader ignores one that it does not know."""
+"""The meaning of each event; a reader ignores unknown ones."""
 
 
 class Event(Result, kw_only=True):
-    """What happened to an instance, with its record as it was after that."""
+    """A change of an instance, with its record after it."""
 
     v: int = 1
     event: str

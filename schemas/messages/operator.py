@@ -4,7 +4,7 @@ The entry ``*`` is the default of every machine. It is joined with the machine's
 ``share``, ``ratio`` and ``reserve`` key by key, each group of thresholds as a whole. ``taints`` are added, ``cordon``
 holds if either entry has it. ``power`` is the machine's own if it has one; ``drain`` is always its own.
 
-What a Kubernetes cluster says of its nodes has the same form, and is joined in below both.
+A Kubernetes cluster's facts of its nodes have the same form; both entries override them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a process says of itself every few seconds, for ``windward doctor``: that it runs, where, since when."""
+"""Heartbeats: every few seconds a process reports for ``windward doctor`` that it runs, where, since when."""
 
 from __future__ import annotations
 
@@ -90,10 +90,10 @@ def missing(processes: Mapping[str, Process], now_s: float) -> dict[str, Process
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What the stream's workers say of the way from the agents' messages to the windows; empty: nothing is known."""
+    """The state of the pipeline from agents' messages to windows, by the stream's workers; empty: nothing is known."""
 
     caught_up: tuple[tuple[float, float], ...] = ()
-    """Of each worker: since when it was ready and had read all messages there are, and its last heartbeat."""
+    """For each worker: since when it is ready and has read all messages, and its last heartbeat."""
 
     def is_up(self, now_s: float, for_s: float) -> bool:
         """Return whether all running workers have been ready and up to date for so long, without a break.
@@ -116,7 +116,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     name_taken: dict[str, tuple[str, float]] = {}
-    """By machine whose name two live hosts use: the key of the one that is refused, record time of its last message."""
+    """By machine whose name two live hosts use: the key of the refused one, and the record time of its last message."""
 
     clocks_off: dict[str, float] = {}
     """How far the clock of a machine is ahead of the broker's, s, where it is more than is corrected."""

@@ -12,7 +12,7 @@ _FIELD = re.compile(r"([a-z_][\w.\[\]]*)(?:: | is required)")
 
 
 class Failure(ValueError):
-    """What a command cannot go on after: one line on stderr and exit code 1 (`ops.cli.main`), no traceback."""
+    """An error that ends a command: one line on stderr and exit code 1 (`ops.cli.main`), no traceback."""
 
 
 def field_of(message: str) -> str | None:

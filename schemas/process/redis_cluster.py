@@ -33,7 +33,7 @@ Address = tuple[str, int]
 
 
 class Nodes(NamedTuple):
-    """What a URL of a Cluster says."""
+    """A parsed URL of a Cluster."""
 
     hosts: Sequence[Address]
     node: str

@@ -23,7 +23,7 @@ _CLIENT = re.compile(r"<redis\.\S*client\.Redis\(.*?\bhost=([^,)]+),port=(\d+).*
 
 
 class Sentinels(NamedTuple):
-    """What a URL of a server behind sentinels says."""
+    """A parsed URL of a server behind sentinels."""
 
     hosts: Sequence[tuple[str, int]]
     name: str

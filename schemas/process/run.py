@@ -1,4 +1,4 @@
-"""What every process with a Redis server does beside its work.
+"""The life of every process with a Redis server.
 
     settings -> logs -> build -> pages -> first line -> heartbeats, work until SIGTERM -> close all -> last line
 
@@ -31,7 +31,7 @@ class Process:
     closing: ExitStack = field(default_factory=ExitStack)
     """Closes what was built, in reverse."""
     registry: CollectorRegistry | None = None
-    """What its pages show; None: it serves pages of its own, at ``page``."""
+    """The metrics of its pages; None: it serves pages of its own, at ``page``."""
     page: str = ""
     ready: Ready = always_ready
     name: str = ""

@@ -1,4 +1,4 @@
-"""What a signal does to a process: SIGTERM and SIGINT end it, SIGHUP reads its profiles again."""
+"""The effect of signals on a process: SIGTERM and SIGINT end it, SIGHUP reads its profiles again."""
 
 from __future__ import annotations
 

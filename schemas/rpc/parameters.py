@@ -50,8 +50,8 @@ class Confirm(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     id: Id
     machine: Name = ""
-    """The machine that the instance is expected on; on another one the call fails. Of a moving instance the target: it
-    is on it from now on, and has left the other machine."""
+    """The machine that the instance is expected on; on another one the call fails. For a moving instance: its
+    target, where it then is, and the source is free."""
     started_at: Annotated[float, Meta(ge=0)] = 0.0
     """When it started, epoch seconds; 0: now."""
     generation: Generation = None
@@ -166,7 +166,7 @@ class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     consolidate: Annotated[int, Meta(ge=0, le=ROWS_MAX)] = 0
     """Instead of these so many machines: the cheapest to empty."""
     profile: Name = ""
-    """By which the instances are placed elsewhere; "": the planner's own."""
+    """The profile that places the instances elsewhere; "": the planner's own."""
     profile_text: ProfileText = ""
     same: Annotated[tuple[Name, ...], Meta(max_length=64)] = ()
     """Labels whose value source and target must share."""
@@ -236,7 +236,7 @@ class Method(NamedTuple):
     parameters: type[msgspec.Struct]
     result: type[msgspec.Struct]
     summary: str
-    """What it does."""
+    """The effect, in a sentence."""
     operators: bool = False
     """Whether it is taken from the operators' list only."""
 

@@ -192,7 +192,7 @@ DECIMALS = {**{resource.name: resource.decimals for resource in ALL}, "maxmemory
 AMOUNT_MAX = 2.0**50
 """The largest amount in the ledger's units: sums of some thousands stay whole."""
 ASKED_MAX = 1e300
-"""The largest amount that may be asked for: a number in the ledger's units, too. That no machine has it is no error."""
+"""The largest amount of a request: a number in the ledger's units, too. It may exceed every machine."""
 
 
 msgspec.convert({}, Request)  # msgspec 0.22 ends a process in which two threads meet a type first: it is met here

@@ -49,7 +49,7 @@ class Verdict(Candidate, kw_only=True):
     place: int | None = None
     """Its place among the feasible machines, 1 for the best; null: it is refused."""
     lacks: dict[str, float] = {}
-    """By score, the points of the total that it lacks to the best machine; below 0: that it has more."""
+    """By score: the points of the total by which the best machine is ahead; below 0: behind."""
     filters: list[dict[str, Any]]
 
 
@@ -113,7 +113,7 @@ class PlaceResult(RankResult, kw_only=True):
 
 
 class Arrival(Result, kw_only=True):
-    """What an instance is where it moves to, in place of the same fields of its record."""
+    """The fields of an instance on its target, in place of the same fields of its record."""
 
     amounts: list[float]
     expected: list[float] = []
@@ -131,7 +131,7 @@ class Moving(Result, kw_only=True):
     number: int
     """Which move it is: `confirm` takes it as ``move``."""
     new: Arrival | None = None
-    """What it is there, where the move changes amounts, limits, expected use or rules."""
+    """The fields on the target, where the move changes amounts, limits, expected use or rules."""
 
 
 class Record(Result, kw_only=True):
@@ -194,7 +194,7 @@ class UpdateResult(ConfirmResult, kw_only=True):
 
 
 class InstanceUsage(Result, kw_only=True):
-    """What an instance uses, as its machine's agent measures it; resources that were never measured are left out."""
+    """The measured usage of an instance; resources that were never measured are left out."""
 
     at: float
     """End of the last report, epoch s."""
@@ -248,9 +248,9 @@ class CapacityResult(Result, kw_only=True):
     """Whether counting ended at a bound: more than these may fit."""
     machines_with_room: int
     limits: list[Refusal]
-    """What keeps the machines from one more, most machines first."""
+    """The refusals of one more copy, most machines first."""
     by: dict[str, int] = {}
-    """By the values of the label that was asked for, most first; "" for machines without it."""
+    """By value of the requested label, most first; "" for machines without it."""
     profile: str
 
 
@@ -258,7 +258,7 @@ class CordonResult(Result, kw_only=True):
     """The result of ``cordon`` and ``uncordon``."""
 
     rules: dict[str, dict[str, Any]]
-    """By machine, the operators' rules that it has now; ``*``: those of every machine."""
+    """Operators' rules in force, by machine; ``*``: the rules of every machine."""
     dry_run: bool = False
 
 
@@ -269,7 +269,7 @@ class DrainLine(Result, kw_only=True):
     generation: int
     source: str
     amounts: dict[str, float]
-    """What it has asked for, by resource."""
+    """The requested amounts, by resource."""
     target: str | None = None
     """Where it goes; null: it stays."""
     reason: str = ""
@@ -290,7 +290,7 @@ class Emptied(Result, kw_only=True):
 
 
 class Emptying(Result, kw_only=True):
-    """What was chosen by ``consolidate``."""
+    """The machines chosen by ``consolidate``."""
 
     wanted: int
     tried: int
@@ -323,7 +323,7 @@ class DrainResult(Result, kw_only=True):
 
 
 class PlanStep(Result, kw_only=True):
-    """What is to be done with one instance."""
+    """A step for one instance."""
 
     action: str
     """``release``, ``change``, ``update``, ``move``, ``place``; ``refuse`` where it cannot be as it is wanted."""
@@ -365,9 +365,9 @@ class RebalanceMove(Result, kw_only=True):
     target: str | None
     """Null: it should leave, and finds no machine."""
     gain: float = 0.0
-    """By how much the move lowers what the profile minimises."""
+    """The decrease of the profile's objective by the move."""
     cost: float = 0.0
-    """What copying it costs, in the same unit."""
+    """The cost of copying it, in the same unit."""
     copy_bytes: float = 0.0
     copy_s: float = 0.0
     reason: str
@@ -442,7 +442,7 @@ class HealthResult(Result, kw_only=True):
 
     ready: bool
     degraded: str = ""
-    """What is wrong with the data, in words; "" when nothing is."""
+    """The fault of the data, in words; "" when there is none."""
     scorer: str
     version: str
     uptime_s: float
@@ -456,14 +456,14 @@ class HealthResult(Result, kw_only=True):
     ledger_change: int
     ledger_format: int = 0
     ledger_epoch: str = ""
-    """By which ledgers are told apart: all scorers have the same."""
+    """The id of the ledger: all scorers have the same."""
     ledger_refusal: str = ""
     ledger_check: dict[str, int] | None = None
-    """What the last check of the ledger found, `at` when (epoch s); null where none is known."""
+    """The findings of the last check of the ledger, at the epoch second `at`; null where none is known."""
     ledger_unaccepted: str = ""
     """Why nothing is placed on a ledger that was emptied; "" when instances are placed."""
     ledger_unsafe: str = ""
-    """What endangers the ledger on its server (no append-only file, eviction); "" when nothing is known to."""
+    """Server settings that endanger the ledger (no append-only file, eviction); "" when none is known."""
     ledger_acknowledged_by: int = 0
     """How many replicas of the ledger's server have a change before it is answered."""
     profiles: list[str]

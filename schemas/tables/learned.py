@@ -19,7 +19,7 @@ CAPACITY_MOST = 16.0
 
 
 class Use(msgspec.Struct, kw_only=True):
-    """What instances use of one resource, as shares of what they ask (`scorer.ranking.estimates.measured_use`)."""
+    """The use of one resource by instances, as shares of their requests (`scorer.ranking.estimates.measured_use`)."""
 
     time: float
     """Instance-seconds; older ones count less."""
@@ -75,9 +75,8 @@ class Learned(msgspec.Struct, kw_only=True):
     kinds: dict[str, dict[str, Annotated[float, Meta(ge=FACTOR_MIN, le=FACTOR_MAX)]]] = {}
     """By kind and resource; of few instances shrunk toward the others."""
     deviations: dict[str, dict[str, float]] = {}
-    """By kind and resource, the standard deviation of what a new instance uses, as a share of what it asks.
-
-    Of other kinds under ``""``."""
+    """By kind and resource: the standard deviation of a new instance's use, as a share of its request; other
+    kinds under ``""``."""
     instances: dict[str, dict[str, float]] = {}
     """By kind and resource, how many measured instances say so; of the fleet under ``""``."""
     uses: dict[str, dict[str, Use]] = {}
@@ -89,8 +88,7 @@ class Learned(msgspec.Struct, kw_only=True):
 def read_learned(raw: bytes | None) -> Learned | None:
     """Return the value; None when there is none or it cannot be read.
 
-    Earlier scorers fitted factors to the load of machines, too. Those are left out: no measured instance says them. A
-    group whose deviations are missing is left out, too.
+    Factors that earlier scorers fitted to the load of machines, and groups without deviations, are left out.
     """
     if not raw:
         return None

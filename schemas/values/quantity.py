@@ -1,7 +1,7 @@
 """Amounts with a suffix, as people write them: ``500m`` cores, ``10G`` or ``10Gi`` bytes.
 
 The notation is that of Kubernetes, and ``K`` beside ``k``: ASCII digits, an exponent or a suffix but not both, and no
-blanks, underscores or commas. What the API server refuses is refused here, so that no text has two meanings.
+blanks, underscores or commas. Text that the API server refuses is refused here, too, so that none has two meanings.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ class _Done(msgspec.Struct, rename="camel"):
 
 
 class Answer(NamedTuple):
-    """What the API server answered."""
+    """An answer of the API server."""
 
     status: int
     body: bytes

@@ -1,4 +1,4 @@
-"""What holds a node for the pod that will replace an evicted one. Pure.
+"""A hold: the reservation of a node for the pod that will replace an evicted one (a nominated node). Pure.
 
 The evictor reserves the target of a move under an id that follows from the cluster and the pod's kind. So the extender
 finds it by the new pod alone, and no kind is evicted twice at a time. The label ``replaces`` names the evicted pod.
@@ -6,7 +6,7 @@ finds it by the new pod alone, and no kind is evicted twice at a time. The label
 Any deployer may reserve under that id. So the evictor writes the generation of its reservation beside it
 (`schemas.names.Names.holds`), which its Redis user alone may: a reservation without it steers no pod.
 
-Chosen over the move's own reservation (``update --move``), which ends with the evicted pod: that of a StatefulSet has
+Chosen over the move's own reservation (``update --move``), which ends with the evicted pod: a StatefulSet's pod has
 ended before the new one is made.
 """
 

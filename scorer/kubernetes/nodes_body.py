@@ -44,14 +44,14 @@ class NodeTaint(_Body, frozen=True):
 
 
 class NodeSpec(_Body, frozen=True):
-    """What a node shall be."""
+    """The desired state of a node."""
 
     unschedulable: bool = False
     taints: tuple[NodeTaint, ...] | None = None
 
 
 class NodeStatus(_Body, frozen=True):
-    """What a node has, and what of it pods may request."""
+    """A node's capacity, and the part that pods may request."""
 
     capacity: Amounts | None = None
     allocatable: Amounts | None = None
@@ -66,7 +66,7 @@ class Node(_Body, frozen=True):
 
 
 class OneNode(Node, frozen=True):
-    """What an event is about."""
+    """The object of an event."""
 
     kind: Literal["Node"]
     api_version: Literal["v1"]

@@ -37,7 +37,7 @@ ENDED = ("Succeeded", "Failed")
 
 @dataclass(frozen=True)
 class Changes:
-    """What makes the ledger equal to the pods."""
+    """The changes that make the ledger equal to the pods."""
 
     to_ledger: Difference
     """``added``: to confirm; ``changed``: to correct; ``gone``: to release."""
@@ -48,7 +48,7 @@ class Changes:
 
 
 class Listing:
-    """A list of pods that comes in pages. What was of the cluster before it, and is in none of them, has ended.
+    """A list of pods, in pages. An instance of the cluster that is in none of them has ended.
 
     ``before``: the records of the ledger, read before the list was asked for. Its ids alone are kept.
     """

@@ -1,8 +1,8 @@
 """A pod as a request: its amounts, its priority class, and the kind under which its use is learned. Pure.
 
 It is the same for a bound pod (`scorer.kubernetes.pods_difference`) and for one that is to be placed
-(`scorer.kubernetes.extender`). So one request is scored, reserved and confirmed. What ties it to its node
-(`scorer.kubernetes.pods_ties`) is for plans of moves; where a pod is placed, kube-scheduler looks at that itself.
+(`scorer.kubernetes.extender`). So one request is scored, reserved and confirmed. Its ties to a node
+(`scorer.kubernetes.pods_ties`) are for plans of moves; kube-scheduler checks them itself when it places a pod.
 """
 
 from __future__ import annotations

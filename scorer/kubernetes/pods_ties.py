@@ -1,7 +1,7 @@
-"""What ties a pod to its node, as fields of a request: where it may run, what it has there, why it never moves. Pure.
+"""The ties of a pod to its node, as fields of a request: where it may run, what it uses there, why it stays. Pure.
 
-kube-scheduler checks the pod of a planned move again. So what is said here is at most what it allows: a rule that
-a request cannot say makes the pod stay.
+kube-scheduler checks the pod of a planned move again, so these fields allow at most what it allows: a rule that a
+request cannot express makes the pod stay.
 
 | pod | request |
 |---|---|

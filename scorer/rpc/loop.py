@@ -82,7 +82,7 @@ class Rpc:
         self._asked_at = 0.0
         """The server's time when the queries under way were asked for: none of them was taken before."""
         self._bounded: dict[str, float] = {}
-        """By id of a query that got its deadline here: how long a mark of it is kept after its answer."""
+        """By id of a query that got its deadline here: how long its mark outlives its answer."""
         (taken, queries), (taken_of_operators, of_operators) = self._lists.pairs(self._name)
         self._claimed = taken, taken_of_operators
         self._block_s = settings.block_s
@@ -201,10 +201,10 @@ class Rpc:
     def _bound(self, query: Query | Reply | None) -> Query | Reply | None:
         """Return the query with a deadline; one without, or with a late one, gets the latest since it was first taken.
 
-        What a query did is remembered no longer than that: one given back by a dead scorer must not begin anew. Nor may
-        one that a frozen scorer holds in its memory while another answers it. So the time is the server's before the
-        query was taken, whenever this is called, and the script compares. The mark of the first taking is kept after
-        the answer until no such scorer's deadline can still be ahead.
+        The result of a query is remembered until its deadline: after that, neither a query given back by a dead scorer
+        nor one in the memory of a frozen scorer may run again. So the script compares with the server's time before
+        the query was claimed. The mark of the first claim outlives the answer until no deadline of such a scorer can
+        still be ahead.
         """
         taken_at = self._asked_at
         if not isinstance(query, Query) or 0 < query.deadline <= taken_at + DEADLINE_MAX_S:
@@ -278,7 +278,7 @@ class Rpc:
     def _report(self) -> None:
         """Log the answers that were refused; raise ConnectionError when the server refuses all writes for now.
 
-        Those queries are still on this scorer's list: they are given back, and answered when it takes writes again.
+        Their queries are still on this scorer's list: they are given back, and answered when it accepts writes again.
         """
         refused = list(self._wire.refused)
         self._wire.refused.clear()

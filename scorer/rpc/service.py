@@ -1,7 +1,7 @@
 """The services of scorers and planners, which the loop calls: the inputs of the answers, and a table of methods.
 
-What takes long is answered by a planner (`scorer.planner.service`): here it raises `ForPlanners`, and the loop moves
-the query to the planners' list.
+Long queries are answered by a planner (`scorer.planner.service`): here they raise `ForPlanners`, and the loop moves
+them to the planners' list.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class AnsweringService:
     """Answers queries; the RPC loop calls it, one query after the other."""
 
     METHODS: ClassVar[Mapping[str, Callable[[Any, Query], Answer]]] = {}
-    """What answers each method, by name."""
+    """The function of each method, by name."""
     ROWS_MAX: ClassVar[float] = math.inf
     """The most rows of an answer; more are left to a planner."""
     DESCRIBED_MAX: ClassVar[float] = math.inf
@@ -293,4 +293,4 @@ class ScorerService(AnsweringService):
         "instances": AnsweringService._instances,
         "health": _health,
     }
-    """What answers each method of `schemas.rpc.parameters.RPC`."""
+    """The function of each method of `schemas.rpc.parameters.RPC`."""

@@ -1,16 +1,15 @@
-"""Building a snapshot from window tables, facts and operators' rules; what did not change is used again.
+"""Building a snapshot from window tables, facts and operators' rules; unchanged parts are reused.
 
 A snapshot is built every few tens of milliseconds, mostly of the same machines under the same rules. Names, labels and
-operator columns are taken from the snapshot before while nothing in them changed.
+operator columns are reused from the previous snapshot while they are unchanged.
 
-Versions of rows: which machines of a snapshot differ from those of another.
+Row versions say which machines differ between two snapshots: each row has a number drawn at its last change. Two
+snapshots of one *shape* (the same machines in the same rows, the same windows) have equal versions exactly where a
+machine is unchanged: its row in the window tables, its facts, its labels, operators' rules for it.
+`Snapshot.changed_since` updates the rows of a table by them. Learned, predicted and reported use have no row: compare
+those objects by identity.
 
-Each row has a number that was drawn when the row changed last. Two snapshots of one *shape* (the same machines in the
-same rows, the same windows) have equal versions exactly where nothing of a machine changed: its row in the window
-tables, its facts, its labels, operators' rules for it. So rows of machines are brought up to date by
-`Snapshot.changed_since`. What is learned, reported by instance or predicted has no row: compare those by identity.
-
-Numbers are drawn once in a process. So two snapshots that were made from the same one never share a new version.
+A process never draws a number twice, so two snapshots made from the same one never share a new version.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def build_snapshot(
 
     Names, labels and rules of ``previous`` are used again when no machine is new and nothing else differs: equal
     ``names`` bytes of the tables, the same objects ``facts`` and ``operator``. So pass new objects only when their
-    content changed. Of a machine in several tables the row with the newest ``at`` counts. A machine that is only in
+    content changed. If several tables have a machine, the row with the newest ``at`` counts. A machine that is only in
     facts, operators' rules or the ledger is listed without data.
     """
     tables = [one if isinstance(one, PartitionWindows) else PartitionWindows(one) for one in windows]

@@ -51,11 +51,11 @@ class Snapshot:
         self.learned: Learned | None = None
         """The learned use: the part of what is asked that instances use; None while nothing is learned."""
         self.usages = Usages()
-        """What each instance uses, as its machine's agent reports; look up only instances that the ledger has there."""
+        """Usage by instance, as agents report it; look up only instances that the ledger has on that machine."""
         self.predicted: bytes | None = None
         """The predicted peaks as they are stored (`scorer.classes.prediction`); None while there are none."""
         self.pipeline = Pipeline()
-        """What the stream's workers say of themselves."""
+        """The state of the stream's workers, from their heartbeats."""
         self._origin: Snapshot | None = None
         self._stacked: dict[str, Floats] = {}
         self._chosen: dict[int, ChosenWindows] = {}

@@ -9,10 +9,10 @@ that the second replacement went elsewhere in five of nine runs on a real contro
 
 A proposal waits on the list while `Rates` says so. The hold is a reservation in the ledger (`scorer.kubernetes.holds`),
 by which the extender sends the replacement to the target. It is released when the replacement is in the ledger,
-wherever it came, and ends by itself after its time, though this process ends before. What was taken then is delivered
-again, and declined as gone.
+on whichever node, and expires even if this process ends before. The proposal is then delivered again, and declined as
+gone.
 
-Several may run: each proposal is taken once, and the hold of a kind is one for all. Their rates add up.
+Several may run: each proposal is taken once, and all share one hold for a kind. Their rates add up.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _REMEMBERED_MAX = 10_000
 
 @dataclass(frozen=True)
 class How:
-    """What the operator decides."""
+    """The settings that an operator chooses."""
 
     reading: Reading
     apply: bool = False

@@ -17,7 +17,7 @@ LASTS_S = 2.0
 TICK_S = 0.25
 """Pods stop to count at the ends of such periods, so that the ledger as it is seen stays the same between them."""
 _LONGEST_S = LASTS_S + TICK_S
-"""What would count for longer was noted before the clock was set back."""
+"""An entry that would last longer was noted before the clock was set back."""
 MOST = 1_000
 """The most that count at once; the oldest are dropped first. The scheduler places some hundred in a second."""
 

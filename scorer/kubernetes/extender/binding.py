@@ -1,4 +1,4 @@
-"""Shell: reserves a pod in the ledger, then binds it by the API server; what is not bound is released.
+"""Shell: reserves a pod in the ledger, then binds it by the API server, or releases it.
 
     GET the pod -> reserve its uid on the node, within limits -> POST the Binding, for this uid only
                         else GET the pod: bound there -> done
@@ -12,7 +12,7 @@ reserved releases, by generation. Where it stays unknown whether a pod was bound
 can be under way (`UNDER_WAY_S`): then another try may release it, if the pod is still not bound. It ends by itself, and
 `windward pods` confirms it when the pod is seen there.
 
-A process that is suspended between its reservation and its POST does not send it (`SEND_S`). What is left is a
+A process that is suspended between its reservation and its POST does not send it (`SEND_S`). The remaining risk is a
 suspension within the sending itself, for longer than `UNDER_WAY_S`.
 
 The pod is reserved without the id of a query: the scheduler tries a pod again, and such an id would forbid a second

@@ -1,7 +1,7 @@
 """Shell: windows and ledger, kept current by a thread of its own, so that no verb waits for Redis.
 
-The thread asks Redis without the lock, and holds it while it applies what came: some microseconds. A ledger that must
-be read anew is read into a second copy, which then takes the place of the first. Who reads holds the lock.
+The thread asks Redis without the lock, and holds it while it applies the answer: some microseconds. A ledger that must
+be read again is read into a second copy, which then replaces the first. Readers hold the lock.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _AGAIN_S = 0.5
 
 
 class FollowedFleet(threading.Thread):
-    """What a ranking is made from, between ``start`` and `stop`; read it while `lock` is held."""
+    """The inputs of a ranking, between ``start`` and `stop`; read them while `lock` is held."""
 
     def __init__(
         self,

@@ -20,7 +20,7 @@ class _Body(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
 
 
 class ExtenderArgs(_Body, frozen=True):
-    """What ``filter`` and ``prioritize`` are asked: a pod, and the nodes that are left for it."""
+    """The arguments of ``filter`` and ``prioritize``: a pod, and the nodes left for it."""
 
     pod: Pod
     node_names: list[str] | None = None

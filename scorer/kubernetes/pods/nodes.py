@@ -1,10 +1,10 @@
-"""Shell: what the cluster says of its nodes, in Redis beside operators' rules (`schemas.names.Names.nodes`).
+"""Shell: the cluster's facts of its nodes, in Redis beside operators' rules (`schemas.names.Names.nodes`).
 
-`listed` and `seen` note what is wanted; `write` makes Redis equal to it, in one transaction that also tells the
+`listed` and `seen` note the wanted state; `write` makes Redis equal to it, in one transaction that also wakes the
 scorers. A server that is away is tried again at a later call, and keeps no pod from the ledger. Only entries of this
 cluster are replaced or deleted. Writing is not fenced: of two processes that both believe to hold the lease, the later
-list wins, and the next event of a node sets it right. What would take away more than half of the nodes is not written
-before they were listed once more (`doubted`).
+list wins, and the next event of a node sets it right. The loss of more than half of the nodes is not written
+before a second list confirms it (`doubted`).
 """
 
 from __future__ import annotations

@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 else:
 
     class Amounts(tuple):
-        """Base units in the order of `schemas.resources`; None where not given. By name in a record."""
+        """Base units in the order of `schemas.resources`; None where not given. A record has them by name."""
 
         __slots__ = ()
 
     class Declared(tuple):
-        """Base units in the order of `schemas.resources`; -1 where not declared. By name in a record."""
+        """Base units in the order of `schemas.resources`; -1 where not declared. A record has them by name."""
 
         __slots__ = ()
 
 
 class Arrival(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """What an instance is where it moves to: the fields of its record that a move can change."""
+    """The fields of an instance's record that a move can change, as they are on the target."""
 
     amounts: Amounts
     expected: Declared = ()
@@ -72,7 +72,7 @@ class Moving(msgspec.Struct, frozen=True, gc=False):
     number: int = 0
     """The ledger's change that began it: which move it is."""
     new: Arrival | None = None
-    """What it is there; None: the same as before."""
+    """The fields on the target; None: unchanged."""
 
 
 CHANGED_BY_A_MOVE = Arrival.__struct_fields__

@@ -25,7 +25,7 @@ _DIGITS = "0123456789"
 
 
 class Named(Protocol):
-    """What an instance and a request say of themselves."""
+    """The fields by which an instance or a request is named."""
 
     @property
     def kind(self) -> str:
@@ -33,7 +33,7 @@ class Named(Protocol):
 
     @property
     def cluster(self) -> str:
-        """What it is a part of."""
+        """The cluster it belongs to."""
 
     @property
     def role(self) -> str:
@@ -41,7 +41,7 @@ class Named(Protocol):
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """By key."""
+        """Values by key."""
 
 
 def kind_of(one: Named) -> str:

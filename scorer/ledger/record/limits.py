@@ -19,7 +19,7 @@ from scorer.ledger.record.units import COUNT_MAX, NO_LIMIT, UNITS
 from scorer.snapshot.arrays import Floats
 
 Measure = tuple[str, ...]
-"""What a limit is on: ``("total", name, class, ...)`` or ``("count", what)``, as the scripts know it."""
+"""The quantity that a limit bounds: ``("total", name, class, ...)`` or ``("count", what)``, as the scripts know it."""
 
 
 class Limit(NamedTuple):

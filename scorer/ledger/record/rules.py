@@ -30,7 +30,7 @@ class KeptToleration(Toleration, frozen=True, forbid_unknown_fields=False):
 
 
 class Rules(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What a request says of the machines that it accepts or prefers."""
+    """The machines that a request accepts or prefers."""
 
     selector: str = ""
     prefer: tuple[KeptPreference, ...] = ()

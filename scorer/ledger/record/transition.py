@@ -120,7 +120,7 @@ class Difference:
     """``machine``, ``cluster`` or ``instance``; ``record``: one that cannot be read."""
     name: str
     what: str
-    """What differs, in words."""
+    """The difference, in words."""
     row: bytes
     """The row, or the record, as it was read; b"": there is none, as of an instance."""
     sums: str | bytes = ""
@@ -147,7 +147,7 @@ ALL_OR_NONE = "all or none"
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """What a script did for one instance; the script's header lists the kinds that it returns."""
+    """A script's result for one instance; the script's header lists the kinds that it returns."""
 
     kind: Kind
     instance: Instance | None = None

@@ -14,7 +14,7 @@ from schemas.rpc.request import DECIMALS, too_much
 UNITS = {name: 10.0**decimals for name, decimals in DECIMALS.items()}
 """How many units make one base unit, by resource name and ``maxmemory``."""
 SUMS = frozenset({*RESOURCES, "maxmemory", "instances"})
-"""What this release adds up for each machine; a newer one may add up more, under names of its own."""
+"""The sums that this release keeps for each machine; a newer one may keep more, under other names."""
 RESOURCE_UNITS = tuple(UNITS[name] for name in RESOURCES)
 COUNT_MAX = 2.0**53
 """The largest limit: larger whole numbers are not exact."""

@@ -43,7 +43,7 @@ class Head(msgspec.Struct, kw_only=True):
 
 
 class _Record(msgspec.Struct, kw_only=True):
-    """What a request does not say of its instance."""
+    """The fields of an instance that its request does not have."""
 
     state: Literal["reserved", "confirmed"]
     generation: int = 0

@@ -37,7 +37,7 @@ Sums = dict[str, dict[str, int]]
 
 @dataclass
 class Checked:
-    """What a check found."""
+    """The findings of a check."""
 
     machines: int = 0
     clusters: int = 0

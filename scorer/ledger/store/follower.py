@@ -131,11 +131,11 @@ class Follower:
         self.loaded = False
 
     def load(self) -> None:
-        """Read the whole ledger. What changes meanwhile is in the log after the change noted first.
+        """Read the whole ledger. Changes during the reading are in the log, after the change noted first.
 
-        Python's cyclic collector would walk over a million new records again and again, then at every full collection
-        while queries wait. It is held off, and the records are excluded from it. What an earlier reading excluded is
-        let go first. Otherwise each reading keeps for ever what it replaced: 3.3 MB with 2,500 instances and leavers.
+        Python's cyclic collector would walk over a million new records again and again, and at every full collection.
+        So it is paused, and the records are excluded from it. The objects that an earlier reading excluded are
+        released first: otherwise each reading leaks them (3.3 MB with 2,500 instances and leavers).
         """
         collecting = gc.isenabled()
         gc.disable()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 SCRIPTS = ("reserve", "confirm", "update", "release", "expire", "correct", "lease", "repair", "rename")
 ALONE = ("lease",)
-"""Those without what the others share: they neither begin the ledger nor end what is due."""
+"""Scripts without the shared functions: they neither begin the ledger nor expire entries."""
 
 _LUA = Path(__file__).parent / "lua"
 _COMMENT = re.compile(r"--\[\[.*?\]\]|(?<!\S)--.*?$", re.DOTALL | re.MULTILINE)

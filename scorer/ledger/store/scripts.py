@@ -62,9 +62,9 @@ WAIT_S = 0.5
 """How long to wait for replicas. For as long after a wait in vain none is waited for: other queries need answers."""
 
 _UNREADABLE = (msgspec.DecodeError, ValueError, TypeError, RecursionError)
-"""What `read_record` raises for bytes that are no record."""
+"""The errors of `read_record` for bytes that are no record."""
 _TORN = re.compile(r"LEDGERTORN (\".*\")")
-"""What a script says of a record that it cannot read, with the id as JSON."""
+"""A script's error for a record that it cannot read, with the id as JSON."""
 Arguments = list[str | bytes | float]
 _unpacked = msgspec.msgpack.Decoder().decode
 

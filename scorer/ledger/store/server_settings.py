@@ -12,12 +12,12 @@ from scorer.wire import Wire
 
 
 class ServerSettings:
-    """What endangers the ledger, as `look` found it last; logged as ``PROCESS.ledger.unsafe`` when it changes."""
+    """Server settings that endanger the ledger, as `look` found them last; logged as ``PROCESS.ledger.unsafe``."""
 
     def __init__(self, wire: Wire, process: str, gauge: Gauge) -> None:
         self._wire, self._process, self._gauge = wire, process, gauge
         self.unsafe = ""
-        """What endangers it, in words; "" when nothing does, or nothing is known."""
+        """The dangers, in words; "" when there is none, or nothing is known."""
 
     def look(self) -> None:
         """Ask the server for its settings; raises one of `scorer.wire.AWAY`. A user without INFO learns nothing."""

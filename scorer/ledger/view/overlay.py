@@ -130,4 +130,4 @@ class Overlay:
 
 
 Readable = LedgerView | Overlay
-"""What a ranking can be made on."""
+"""The types that a ranking can read the ledger from."""

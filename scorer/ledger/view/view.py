@@ -77,7 +77,7 @@ class LedgerView:
         self.leavers = Leavers(leavers_most)
         """Instances that ended or moved away and that the windows still show."""
         self.failures: dict[str, tuple[float, float]] = {}
-        """By machine, how many starts failed there, as counted at the last; and when that was."""
+        """By machine: the count of failed starts, and the time of the last one."""
         self._forgotten = 0
         """Number of the changes that are no longer remembered."""
         by_id = {one.id: one for one in instances if one.state in LIVE}

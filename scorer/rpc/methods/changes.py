@@ -1,4 +1,4 @@
-"""What an update asks for: the new record, and the words for what cannot be asked. What is given changes. Pure."""
+"""The new record of an update, and the errors for changes that cannot be requested. Only given fields change. Pure."""
 
 from __future__ import annotations
 

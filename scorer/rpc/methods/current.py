@@ -124,5 +124,5 @@ class Current:
 
     @property
     def degraded(self) -> str:
-        """What is wrong with the data that decisions are made on, in words; "" when nothing is."""
+        """The fault of the data that decisions use, in words; "" when there is none."""
         return degraded(self.snapshot, self.profiles.choose(), self.clock())

@@ -6,11 +6,11 @@
 
 A move in two steps reserves the target, and frees the source when the instance runs on the target. It may change
 amounts, limits, expected use and rules, too (`scorer.rpc.methods.changes.SIZES`): the target holds the new amounts, the
-source those it had, and the confirmation makes the new ones its own.
+source the old ones, until the confirmation.
 
-Until then the instance is confirmed where it was and holds both machines: its amounts, its ports and its role on both;
+Until then the instance is confirmed on its source and holds both machines: its amounts, its ports and its role on both;
 its cluster counts it once, and the choice of the target ignores it. ``moving`` of its record has the target, the times
-of its begin and its end, and the number of the move. What each step does:
+of its begin and its end, and the number of the move. The effect of each step:
 
 | step | the instance | source | target |
 |---|---|---|---|

@@ -55,7 +55,7 @@ class OperatorRules:
     def announce(self, moves: Sequence[MoveProposal]) -> None:
         """Put begun moves on the list from which movers take them.
 
-        What of the same instances waits there is taken off, a round's proposal too: two movers would run one move.
+        Waiting proposals for the same instances are removed, a round's too: two movers would run one move.
         """
         waiting = self._names.moves_waiting
         if not moves:
