@@ -167,7 +167,7 @@ def test_one_more_resource_needs_nothing_but_its_entry() -> None:
         "tests/test_every_resource.py::test_a_request_is_counted_as_finely_as_the_resource_says",
         "tests/streams/state/test_checkpoint.py::test_the_golden_checkpoint_is_read",
         "tests/streams/fold/test_batch.py",
-        "tests/schemas/test_golden.py",
+        "tests/test_golden.py",
         "tests/scorer/snapshot/test_builder.py",
         "tests/scorer/ledger/record/test_instance.py",
         "tests/scorer/ledger/record/test_instance.py",

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import io
+import json
+from contextlib import redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from ops.cli import main as cli
+from schemas.process.settings import SettingsError
 from schemas.tables.learned import Learned, Use
-from scorer.client import HealthResult, InstanceRow, InstancesResult, InstanceUsage, MachinesResult
+from scorer.client import HealthResult, InstanceRow, InstancesResult, InstanceUsage, MachinesResult, WindwardError
 from scorer.commands.instances import instances
 from scorer.commands.instances.instances import _page
 from scorer.commands.machines import machines
+from scorer.commands.placing import profiles as command
 from scorer.commands.placing.plot import save_plot
 from scorer.commands.running import health, learned
+from scorer.commands.shared import watch
 from scorer.commands.shared.in_words import answer_of
+from scorer.commands.shared.watch import ListedSettings, listed
 from tests.scorer.fleets import fleet, machine, mixed, ranked
 from tests.scorer.rpc.test_results import Scorer
 
@@ -122,3 +131,136 @@ def test_a_plot_is_a_png(tmp_path: Any) -> None:
         path = tmp_path / f"{name}.png"
         save_plot(answer_of(ranked(offline, cpu=1)), path)
         assert path.read_bytes().startswith(b"\x89PNG")
+
+
+MINE = """
+stale_s = 90.0
+filters = [
+    {use = "fits", ratio = {cpu = 2.0}},
+    {use = "usage_threshold", thresholds = {cpu = 0.8, memory = 0.9}, percentile_thresholds = {cpu = 0.95}},
+]
+scores = [{use = "least_allocated"}]
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> str:
+    file = tmp_path / "mine.toml"
+    file.write_text(MINE)
+    return str(file)
+
+
+def test_what_is_compared_is_told_by_resource(mine: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A threshold of a percentile of cpu stands beside that of its mean, and that of memory is still there."""
+    assert command.main(["check", mine], {}) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in shown if line.startswith(("  cpu", "  memory"))] == [
+        "cpu: promised at most 2 of allocatable (fits)",
+        "cpu: used (mean), with the request, at most 2 of allocatable (fits)",
+        "cpu: used (p95) at most 0.95 of allocatable (usage_threshold)",
+        "cpu: used (mean) at most 0.8 of allocatable (usage_threshold)",
+        "memory: promised at most 1 of allocatable (fits)",
+        "memory: used (mean), with the request, at most 1 of allocatable (fits)",
+        "memory: used (mean) at most 0.9 of allocatable (usage_threshold)",
+    ]
+
+
+def test_of_the_peers_rule_only_what_is_compared_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With `instead` the percentiles take the place of the means, and no other resource is compared by the filter."""
+    file = tmp_path / "peer.toml"
+    file.write_text(MINE.replace("percentile", "instead = true, percentile"))
+    assert command.main(["check", str(file), "--json"], {}) == 0
+    told = json.loads(capsys.readouterr().out)["compares"]
+    assert [one["resource"] for one in told if one["filter"] == "usage_threshold"] == ["cpu"]
+
+
+def test_a_difference_is_told_by_setting(mine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is added and taken away, and each changed number; nothing of equal profiles."""
+    other = tmp_path / "other.toml"
+    other.write_text(
+        MINE.replace("0.8", "0.7").replace("90.0", "60.0").replace("least_", "most_").replace("percentile", "prod")
+    )
+    assert command.main(["diff", str(other), "--against", mine], {}) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "  stale_s: 90.0 -> 60.0",
+        "  filters.usage_threshold.thresholds.cpu: 0.8 -> 0.7",
+        "  filters.usage_threshold.percentile_thresholds.cpu: 0.95 -> (not given)",
+        "- scores.least_allocated",
+        "  filters.usage_threshold.prod_thresholds.cpu: (not given) -> 0.95",
+        "+ scores.most_allocated",
+    ]
+    assert command.main(["diff", mine, "--against", mine], {}) == 0
+    assert capsys.readouterr().out == "no difference\n"
+
+
+AWAY = WindwardError("UNAVAILABLE", "no connection", retryable=True)
+WRONG = WindwardError("INVALID_ARGUMENT", "no such column")
+
+
+class Terminal(io.StringIO):
+    """A terminal whose user presses Ctrl-C when the answers are over."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, *answers: str | WindwardError) -> list[str]:
+    """Return the frames of these answers, without what moves the cursor."""
+    monkeypatch.setenv("LINES", "6")
+    monkeypatch.setenv("COLUMNS", "80")
+    waited, left = [], list(answers)
+
+    def sleep(wait_s: float) -> None:
+        waited.append(wait_s)
+        if not left:
+            raise KeyboardInterrupt
+
+    def find() -> tuple[list[str], Any]:
+        answer = left.pop(0)
+        if isinstance(answer, WindwardError):
+            raise answer
+        return answer.split("\n"), lambda found, _: "\n".join(found)
+
+    monkeypatch.setattr(watch.time, "sleep", sleep)
+    monkeypatch.setattr(watch.time, "strftime", lambda _: "12:00:00")
+    with redirect_stdout(Terminal()) as terminal, pytest.raises(KeyboardInterrupt):
+        listed(ListedSettings(watch=True), find)
+    assert waited == [2.0] * len(answers)
+    first, *frames = terminal.getvalue().split("\x1b[H")
+    assert first == "\x1b[2J"
+    assert all(frame.endswith("\x1b[K\x1b[J\n") for frame in frames)
+    return [frame.replace("\x1b[K", "").removesuffix("\x1b[J\n") for frame in frames]
+
+
+def test_it_is_drawn_again_every_two_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over the frame before, cut to the terminal's height; what it counts stays."""
+    frames = drawn(monkeypatch, "id\na\n1 of 1", "id\na\nb\n2 of 2", "id\na\nb\nc\n3 of 3")
+    assert frames == [
+        "12:00:00\nid\na\n1 of 1", "12:00:00\nid\na\nb\n2 of 2", "12:00:00\nid\na\n(2 more lines)\n3 of 3",
+    ]  # fmt: skip
+
+
+def test_a_list_stays_while_the_scorer_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the reason in the heading, until there is another."""
+    frames = drawn(monkeypatch, "1 of 1", AWAY, "2 of 2")
+    assert frames == [
+        "12:00:00\n1 of 1",
+        "12:00:00; no connection: the list is from before\n1 of 1",
+        "12:00:00\n2 of 2",
+    ]
+
+
+@pytest.mark.parametrize("errors", [[AWAY], ["1 of 1", WRONG]])
+def test_an_error_ends_it(monkeypatch: pytest.MonkeyPatch, errors: list[str | WindwardError]) -> None:
+    """At the beginning any, later one that would come again."""
+    with pytest.raises(WindwardError):
+        drawn(monkeypatch, *errors)
+
+
+def test_it_is_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --json, or where nothing can be drawn over, it is refused."""
+    with pytest.raises(SettingsError, match="standard output is no terminal"):
+        listed(ListedSettings(watch=True), lambda: ("", lambda *_: ""))
+    for listing in ("machines", "instances"):
+        assert cli.main([listing, "--watch", "--json"]) == 2
+        assert "watch: for a terminal, not with --json" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from ops.cli.main import COMMANDS
 from schemas.names import Names
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import RPC
+from scorer.background.refresher import Refresher
 from scorer.client import AsyncClient, Client
 from scorer.client.call import OPERATORS
 from scorer.commands.machines.machines import SETTINGS as OF_MACHINES
@@ -31,6 +32,7 @@ from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.rpc.service import ScorerService
 from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Latest
+from scorer.wire import Wire
 from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.ledger.ledger_model import LedgerModel
@@ -297,3 +299,35 @@ def test_a_ledger_that_cannot_be_read_is_no_empty_one() -> None:
     current.follower = cast("Any", Follows(known=False))
     with pytest.raises(UnknownFormat):
         current.newest(7.0)
+
+
+class OneSnapshot:
+    """A loader that has one snapshot, once."""
+
+    wire = windows = Wire({"url": "redis://127.0.0.1"})
+    refused = 3
+
+    def __init__(self) -> None:
+        self._left = [fleet(machine("a")).snapshot]
+
+    def refresh(self, ledger_machines: Any = (), woken: Any = None) -> Any:
+        return self._left.pop() if self._left else None
+
+
+def test_what_preparing_raises_keeps_no_snapshot_back() -> None:
+    """What fails before anybody asks must not leave the scorer without machines."""
+
+    def fails(snapshot: object) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    loader: Any = OneSnapshot()
+    latest, metrics = Latest(), Metrics()
+    wake_ups: Any = lambda stopping: None  # noqa: E731
+    refresher = Refresher(loader, latest, fails, metrics, 0.05, wake_ups)
+    refresher.look()
+    assert latest.snapshot is not None
+    assert latest.snapshot.names == ("a",)
+    assert metrics.refresh_failures.labels("rows")._value.get() == 1
+    assert metrics.refresh_failures.labels("tables")._value.get() == 3
+    refresher.look()
+    assert latest.snapshot is not None
