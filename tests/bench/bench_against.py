@@ -4,8 +4,8 @@
     make bench-check TREE=/tmp/other
     python -m tests.bench.bench_against /tmp/other [--pairs 8] [--machines 5000] [--only rank place]
 
-Each checkout has a server and a scorer of its own on the same fleet (`tests.bench.rig`), and the parts of a scorer in
-one process (`tests.bench.bench_mixed.DecisionsAlone`). In every pair all figures are measured once on each.
+Each checkout has a server and a scorer of its own on the same fleet (`tests.bench.servers.Rig`), and the parts of a
+scorer in one process (`tests.bench.bench_mixed.DecisionsAlone`). In every pair all figures are measured once on each.
 
 | what         | figures                                                                                         |
 |--------------|-------------------------------------------------------------------------------------------------|
@@ -35,8 +35,7 @@ from scorer.client import Client
 from tests.bench.bench_batches import KINDS, Batches
 from tests.bench.bench_mixed import DecisionsAlone, MixedLoad, decisions_alone, echo_on
 from tests.bench.pairs import Figures, in_pairs, ratio_between, told, two_sides
-from tests.bench.rig import Rig, own_rig
-from tests.bench.servers import own_scorer, processor_us
+from tests.bench.servers import Rig, own_rig, own_scorer, processor_us
 
 SLOWER = 1.05
 PAIRS_MIN = 6

@@ -25,7 +25,7 @@ import numpy as np
 from scorer.client import Client, WindwardError
 from tests.bench.mixed_requests import ONE_SIZE, Requests
 from tests.bench.pairs import Figures, in_pairs, told, two_sides
-from tests.bench.rig import Rig, own_rig
+from tests.bench.servers import Rig, own_rig
 
 KINDS = ("identical", "64 sizes", "all different")
 EVERY_S = 0.01

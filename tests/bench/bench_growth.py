@@ -36,7 +36,7 @@ from tests.bench.bench_mixed import MixedLoad, decisions_alone, echo_on
 from tests.bench.fleet_tables import bare_pass
 from tests.bench.fleet_writer import WindowWriter
 from tests.bench.pairs import HERE, Figures
-from tests.bench.rig import own_rig
+from tests.bench.servers import own_rig
 from tests.bench.stream_worker import publish, run_worker
 
 PAGE = HERE / "docs" / "growth.md"

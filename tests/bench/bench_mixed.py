@@ -45,8 +45,7 @@ from scorer.wire import Wire
 from tests.bench.fleet_writer import FLUSH_S, INTERVAL_S, begin, open_store
 from tests.bench.mixed_requests import KINDS, Requests
 from tests.bench.pairs import Figures, in_pairs, of_tree, ratio_of, told, two_sides
-from tests.bench.rig import Rig, own_rig
-from tests.bench.servers import own_server
+from tests.bench.servers import Rig, own_rig, own_server
 
 CLIENTS = 8
 FLUSH_EVERY = 20

@@ -1,13 +1,19 @@
 """What benchmarks of the scorer share: a server, the names of a fleet, a scorer process."""
 
+import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from schemas.names import Names
+from scorer.client import Client
 from scorer.wire import Wire
+from tests.bench.fleet_writer import fleet_writer
 from tests.conftest import free_port, start_valkey, stop
 
 
@@ -52,3 +58,62 @@ def processor_us(process: int) -> float:
 def machine_names(count: int) -> list[str]:
     """Return so many names of machines."""
     return [f"machine-{number:05d}" for number in range(count)]
+
+
+BEFORE = 10_000
+"""Instances that are in the ledger throughout."""
+TOGETHER = 500
+END_S = 120.0
+
+
+@dataclass(frozen=True)
+class Rig:
+    """The processes and connections of a side."""
+
+    url: str
+    wire: Wire
+    server: int
+    scorer: int
+    tell: Callable[[str], Mapping[str, float]]
+    """Tells the writer of windows ``go`` or ``pause``."""
+
+    def processors(self) -> dict[str, float]:
+        """Return the processor time of scorer and server, us."""
+        return {"scorer": processor_us(self.scorer), "server": processor_us(self.server)}
+
+    def refresh(self) -> None:
+        """Have a sample of every machine written, and no more."""
+        self.tell("go")
+        self.tell("pause")
+
+    def release(self, instances: Sequence[str]) -> None:
+        """Release instances and wait for the end of all that were not there before."""
+        names = Names()
+        for first in range(0, len(instances), TOGETHER):
+            part = instances[first : first + TOGETHER]
+            queries = [
+                {"v": 1, "id": f"end-{one}", "method": "release", "deadline": time.time() + 60, "params": {"id": one}}
+                for one in part
+            ]
+            self.wire.ask([("LPUSH", names.queries, json.dumps(query)) for query in queries])
+            self.wire.ask([("BLPOP", names.reply(f"end-{part[-1]}"), 60)], 60.0)
+        self.await_the_end()
+
+    def await_the_end(self) -> None:
+        """Wait until only the instances of before are left."""
+        until = time.monotonic() + END_S
+        while (live := self.wire.one("HLEN", Names().ledger("instances"))) > BEFORE:
+            assert time.monotonic() < until, f"{live - BEFORE} instances are left"
+            time.sleep(0.05)
+
+
+@contextmanager
+def own_rig(machines: int) -> Iterator[Rig]:
+    """Yield a rig that ends with the block."""
+    with own_server() as (url, wire), fleet_writer(url, machines) as tell, own_scorer(url) as scorer:
+        with Client(url, timeout_s=60) as client:
+            client.health()
+            for number in range(BEFORE // 1_000):
+                placed = client.place(id=f"before-{number}", cpu=0.1, memory="100M", count=1_000, ttl_s=86_400)
+                assert not placed["missing"], placed["reason"]
+        yield Rig(url, wire, server_process(wire), scorer.pid, tell)

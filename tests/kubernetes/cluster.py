@@ -1,7 +1,7 @@
 """A Kubernetes control plane on loopback, of one binary: etcd, kube-apiserver, kube-scheduler, kube-controller-manager.
 
 The binary is that of ``control_plane/``. Nodes are objects only: a pod that is bound to one runs nowhere, and
-`tests.kubernetes.kubelet` says that it runs. All processes end with the block.
+`tests.kubernetes.processes` says that it runs. All processes end with the block.
 """
 
 import http.client

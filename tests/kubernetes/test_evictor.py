@@ -31,8 +31,7 @@ from tests.integration.observe.test_exporter import get
 from tests.integration.scorer.test_rpc import eventually, scorer_process
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.kubelet import Kubelets
-from tests.kubernetes.processes import MANIFESTS, REQUESTS, agents, entry, follower, make_nodes, settle
+from tests.kubernetes.processes import MANIFESTS, REQUESTS, Kubelets, agents, entry, follower, make_nodes, settle
 from tests.kubernetes.test_trimaran import BINARY
 from tests.support.extender_process import extender
 
@@ -154,19 +153,6 @@ def test_an_exhausted_budget_keeps_a_pod(scene: Scene) -> None:
         scene.propose(uid)
         eventually(lambda: counted(page, "windward_evictor_replaced_total", where="target") == 1)
         assert scene.nodes("db") == ["n0", "n3"]
-        settle(scene.ledger, scene.cluster)
-
-
-def test_without_apply_none_is_evicted(scene: Scene) -> None:
-    """The API server is asked whether it would be; the proposal waits until it is applied."""
-    (pod,) = scene.deploy("web", 1)
-    with evictor(scene.url, scene.names, *flags(scene)) as page:
-        scene.propose(scene.cluster.uid_of(pod))
-        eventually(lambda: counted(page, "windward_evictor_dry_runs_total") == 1)
-        assert list(scene.cluster.pods_of("web")) == [pod]
-        assert scene.held("web") == 0
-    with evictor(scene.url, scene.names, *flags(scene, "--apply")) as page:
-        eventually(lambda: counted(page, "windward_evictor_replaced_total", where="target") == 1)
         settle(scene.ledger, scene.cluster)
 
 

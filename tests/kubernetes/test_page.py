@@ -25,8 +25,7 @@ from tests.integration.observe.test_exporter import get
 from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.kubelet import Kubelets
-from tests.kubernetes.processes import CORES, MANIFESTS, MEMORY_GIB, make_nodes, value
+from tests.kubernetes.processes import CORES, MANIFESTS, MEMORY_GIB, Kubelets, make_nodes, value
 from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
 from tests.ops.code_blocks import SHELL

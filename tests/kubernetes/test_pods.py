@@ -14,7 +14,6 @@ import pytest
 
 from ops.stack.servers.process import LOOPBACK, LocalProcess
 from schemas.names import Names
-from scorer.kubernetes import pods_api
 from scorer.kubernetes.pods_api import ApiServer
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
@@ -23,7 +22,7 @@ from tests.integration.kubernetes.test_pods import Follower
 from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.processes import MANIFESTS, follower, in_ledger, settle, value
+from tests.kubernetes.processes import MANIFESTS, follower, settle, value
 from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
 
@@ -112,23 +111,6 @@ def test_machines_are_what_the_nodes_are(scene: Scene) -> None:
         assert "taints" not in scene.nodes()["n2"]
 
 
-def test_what_changes_while_nobody_follows_is_made_up_for(scene: Scene) -> None:
-    """50 are deleted and 50 others bound, while the command is killed; nothing of the first 50 is left."""
-    cluster = scene.cluster
-    for number in range(60):
-        cluster.make_pod(f"p{number}", REQUESTS, {}, nodeName=f"n{number % 4}")
-    with scene.follower() as (process, page):
-        assert scene.settled()
-        process.kill()
-        for number in range(50):
-            cluster.delete_pod(f"p{number}")
-            cluster.make_pod(f"q{number}", REQUESTS, {}, nodeName=f"n{(number + 1) % 4}")
-        process.start()
-        assert scene.settled()
-        assert value(page, "windward_pods_changes_total", change="released") == 50
-        assert len(cluster.running()) == 60
-
-
 def test_a_cut_watch_goes_on(scene: Scene) -> None:
     """Those of pods and nodes from their version, without a list; by one that is too old (410) all are listed."""
     cluster = scene.cluster
@@ -157,22 +139,6 @@ def test_a_cut_watch_goes_on(scene: Scene) -> None:
         assert scene.settled()
         assert "too old" in process.log.read_text()
         assert lists() == 2
-
-
-def test_a_watch_that_says_nothing_is_given_up(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its connection is open, and nothing comes: after the time that a watch may last all pods are listed."""
-    monkeypatch.setattr(pods_api, "WATCH_S", 3)
-    cluster = scene.cluster
-    with Service([cluster.port]) as service, scene.thread(service.port) as follower:
-        cluster.make_pod("p0", REQUESTS, {}, nodeName="n0")
-        assert scene.settled()
-        service.silence()
-        cluster.delete_pod("p0")
-        cluster.make_pod("p1", REQUESTS, {}, nodeName="n1")
-        eventually(lambda: "timed out" in follower.watcher.trouble, 20)
-        assert [machine for machine, _ in in_ledger(scene.ledger).values()] == ["n0"]
-        service.pass_on()
-        assert scene.settled()
 
 
 def test_a_frozen_leader_that_wakes_changes_nothing(scene: Scene) -> None:

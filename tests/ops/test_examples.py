@@ -24,7 +24,7 @@ NOT_RUN = {
     "windward demo": "a stack of its own, for some minutes: tests/integration/stack/test_demo.py",
     "windward agent --kafka": "runs until it is stopped: tests/integration/stream/test_agent.py",
     "windward fleet": "runs until it is stopped: tests/integration/stream/test_fleet.py",
-    "windward bridge": "runs until it is stopped: tests/integration/stream/test_bridge.py",
+    "windward bridge": "runs until it is stopped: tests/integration/stream/test_agent.py",
     "windward stream": "runs until it is stopped: tests/integration/stream/test_recovery.py",
     "windward scorer": "runs until it is stopped: tests/integration/scorer/test_rpc.py",
     "windward planner": "runs until it is stopped: tests/integration/planner/test_planner.py",

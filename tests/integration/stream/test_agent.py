@@ -1,11 +1,13 @@
 """The agent as a process against a real broker that comes, goes and loses its memory."""
 
 import itertools
+import json
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka import KafkaAdminClient, KafkaProducer
 
 from ops.stack.servers.process import LocalProcess, free_port
 from schemas.messages.instance_report import InstanceMeans
@@ -14,6 +16,7 @@ from schemas.names import Names
 from streams.agent.sampling.schedule import phase_s
 from tests.kafka.apache_kafka import ApacheKafka
 from tests.streams.agent.instances.tree import MIB, Tree
+from tests.support.packed import BROKEN, PACKERS, packing
 from tests.support.pipeline import await_condition
 from tests.support.publishing import events, make_topics, metric, process, receive, restart, samples
 
@@ -153,3 +156,51 @@ def test_instances_are_reported_with_the_first_sample(broker: Any, names: Names,
     assert report.system is not None
     assert report.system.cpu is not None
     assert report.at == sample.at
+
+
+RECORDING = Path(__file__).parents[2] / "streams" / "bridge" / "telegraf.jsonl"
+
+
+def test_recorded_messages_arrive_as_samples(broker: Any, names: Names, tmp_path: Path) -> None:
+    """Moved to now: five samples of the host under its own key; what cannot be read is counted, not fatal.
+
+    They come packed by each codec, and after a batch that no codec unpacks.
+    """
+    make_topics(broker, names)
+    admin = KafkaAdminClient(bootstrap_servers=broker.address)
+    admin.create_topics({"telegraf": {"num_partitions": 1, "replication_factor": broker.replication}})
+    admin.close()
+    metrics = [json.loads(line) for line in RECORDING.read_text().splitlines()]
+    moved_s = int(time.time()) - 60 - metrics[0]["timestamp"]
+    with KafkaProducer(bootstrap_servers=broker.address.split(",")) as producer:
+        producer.send("telegraf", value=b"cpu,host=a usage_idle=3").get(20)
+    moved = [json.dumps(metric | {"timestamp": metric["timestamp"] + moved_s}).encode() for metric in metrics]
+    codec, pack = BROKEN["zstd cut off"]
+    with (
+        packing(codec, pack),
+        KafkaProducer(bootstrap_servers=broker.address.split(","), compression_type=codec) as producer,
+    ):
+        producer.send("telegraf", value=b"lost" * 500).get(20)
+    share = -(-len(moved) // len(PACKERS))
+    for number, (codec, pack) in enumerate(PACKERS.values()):
+        with (
+            packing(codec, pack),
+            KafkaProducer(bootstrap_servers=broker.address.split(","), compression_type=codec) as producer,
+        ):
+            for value in moved[number * share : (number + 1) * share]:
+                producer.send("telegraf", value=value)
+            producer.flush()
+    running = process("bridge", broker, names, tmp_path, "--from-start")
+    running.command.insert(running.command.index("bridge") + 1, "telegraf")
+    with running:
+        received = receive(broker, names, lambda found: len(samples(found)) >= 5)
+        running.stop()
+        assert running.exit_code == 0, running.output_end(20)
+    found = samples(received)
+    assert [sample.seq for sample in found] == list(range(5))
+    assert {sample.machine for sample in found} == {"db1.example.org"}
+    assert all(one.key == b"db1.example.org" for one in received)
+    assert [round(sample.cpu.mean, 6) for sample in found if sample.cpu] == [1.0, 2.0, 0.4, 1.0, 2.0]
+    assert len(events(running, "bridge.unreadable")) == 1
+    (lost,) = events(running, "kafka.batch.unreadable")
+    assert (lost["topic"], lost["partition"], lost["offset"]) == ("telegraf", 0, 1)

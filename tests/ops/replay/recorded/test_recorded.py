@@ -1,4 +1,4 @@
-"""A workload from a recording: its instances, machines, filled-in data, messages; mutated recordings are read or refused."""
+"""A workload from a recording: instances, machines, filled data, messages; mutated recordings are refused or read."""
 
 import json
 import random
