@@ -31,7 +31,7 @@ from scorer.wire import AWAY, Wire
 
 
 class ServesProfiles(Protocol):
-    """Settings that say which profiles there are, and which is in force."""
+    """Settings that name the profiles, and the one in force."""
 
     @property
     def profiles(self) -> Sequence[Path]:
@@ -87,7 +87,7 @@ class LiveFleet:
             raise
 
     def close(self) -> None:
-        """Close the connections; the next use opens others, and reads the ledger anew: it may be another one."""
+        """Close the connections; the next use opens others, and reads the whole ledger again: it may be another one."""
         self._follower.forget()
         self._loader.close()
         self.ledger.wire.close()

@@ -86,7 +86,7 @@ class WindowsReader:
     """
 
     def __init__(self, ask: Ask, names: Names, written_up_to: WrittenUpTo | None = None) -> None:
-        """``written_up_to``: to keep windows that were lost until they are rebuilt; None: what is lost is gone."""
+        """``written_up_to``: keeps lost windows until they are rebuilt; None: they are dropped."""
         self._ask = ask
         self._names = names
         self._written_up_to = written_up_to

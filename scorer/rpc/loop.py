@@ -11,11 +11,11 @@ process's own list until its answer is written. When its heartbeat stops, anothe
 to the queue (`scorer.background.heartbeat`), so a killed scorer loses nothing. The price is that a query may be decided
 twice; placements are idempotent by id, so it is never reserved twice.
 
-A scorer leaves a query that takes long to the planners, in one script, while one of them has a heartbeat. It goes onto
-the list that has the rights of the one it came from: a planner knows by it who asked, as a scorer does.
+A scorer forwards a long query to the planners, in one script, while one of them has a heartbeat. The planners' lists
+keep the rights of the scorers' lists: a planner knows by the list whether the caller is an operator.
 
-A batch of placements is made in steps (`scorer.rpc.replies`). While one is under way, the queue is looked at after each
-step, and the queries that came meanwhile are answered first.
+A batch of placements is made in steps (`scorer.rpc.replies`). After each step the queue is read, and
+new queries are answered first.
 
 Queries of operators (`schemas.rpc.parameters.OPERATORS`) wait on a list of their own, on which Redis lets operators
 alone push. One at most is taken in a turn, behind the command that waits for others. The empty list is looked at every
@@ -53,7 +53,7 @@ OPERATORS_S = 0.05
 _REFUSED_S = 60.0
 """The same where the server refuses it: this scorer's Redis user has an older file."""
 STOP_S = 2.0
-"""How long a scorer that ends goes on with batches."""
+"""How long a terminating scorer goes on with batches."""
 _FIRST_TAKEN_S = 86_400
 REPLIES_MAX = 4
 """Answers kept under one id, the newest: a caller that repeats one for ever and reads none holds no more."""
@@ -161,7 +161,7 @@ class Rpc:
         self._end()
 
     def _looked(self, found: Any) -> bytes | None:
-        """Return the query of an operator, if one was taken; say when the list is looked at again."""
+        """Return an operator's query, if one was claimed; set when the list is read again."""
         self._look_at = time.monotonic() + (0.0 if isinstance(found, bytes) else OPERATORS_S)
         if isinstance(found, redis.ResponseError) and not refuses_for_now(found):
             self._look_at += _REFUSED_S
@@ -170,7 +170,7 @@ class Rpc:
         return found if isinstance(found, bytes) else None
 
     def _end(self) -> None:
-        """Answer what can be answered soon; give back the rest. Another scorer goes on: places are idempotent."""
+        """Answer the short queries; give back the rest to another scorer: places are idempotent."""
         until = time.monotonic() + STOP_S
         while self._replies.under_way and time.monotonic() < until:
             self._go_on()
@@ -216,7 +216,7 @@ class Rpc:
         return msgspec.structs.replace(query, deadline=min(float(first or taken_at), taken_at) + at_most)
 
     def _answer(self, raw: bytes, query: Query | Reply | None, *, of_operators: bool = False) -> list[Command]:
-        """Return the commands that answer a query and take it off the own list; none when that comes later."""
+        """Return the commands that answer a query and remove it from the own list; none when that is done later."""
         reply = self._replies.reply(raw, query, of_operators=of_operators)
         if reply is FOR_PLANNERS and isinstance(query, Query):
             reply = self._leave(raw, query, of_operators=of_operators)

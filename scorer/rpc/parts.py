@@ -58,7 +58,7 @@ class Parts:
         self.refresher = Refresher(loader, self.latest, self.current.prepare, metrics, settings.refresh_s, wake_ups)
         self._metrics = metrics
         self._background: list[BackgroundThread] = [Heartbeat(Wire(self.arguments), metrics, settings, self.clock)]
-        """In the order in which they are started; the first tells the server's time, before anything is read."""
+        """In the order in which they are started; the first reads the server's time, before anything else."""
 
     def ledger_on(self, wire: Wire, acknowledged_by: int = 0) -> Ledger:
         """Return the ledger over a connection."""
@@ -88,7 +88,7 @@ class Parts:
         self.ledger.wire.close()
 
     def process(self, follow: Callable[[Profiles], object] = lambda _: None) -> Process:
-        """Return the process; ``follow``: takes profiles that are read anew, or refuses them by an exception."""
+        """Return the process; ``follow``: takes reloaded profiles, or refuses them by an exception."""
         settings, current = self.settings, self.current
 
         def read_profiles() -> None:

@@ -1,9 +1,9 @@
 """Shell: makes the reply to a query; every failure becomes a reply, too.
 
-A batch of placements does one step in its turn, and others are answered between two steps. Its first step only asks for
-room. At most `ACTIVE` batches are worked on in turn, those that came first. Each keeps a fifth of the time of batches,
-so one ends after the other, within its deadline: 32 in turn would all end too late. The last fifth is for the newest of
-the others that had few steps: a small batch never waits for larger ones.
+Batches of placements run in steps, and other queries are answered between two steps. The first step only asks for room.
+At most `ACTIVE` batches run in turn, the oldest. Each has a fifth of the time of batches, so they end one after the
+other, within their deadlines: 32 in turn would all end too late. The last fifth is for the newest of the others with
+few steps: a small batch never waits for larger ones.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _decode = msgspec.json.Decoder(Query).decode
 
 
 def read_query(raw: bytes) -> Query | Reply | None:
-    """Return the query in ``raw``; for a bad one the answer that says so, or None when there is no id to answer to.
+    """Return the query in ``raw``; for a bad one the error, or None without an id to answer.
 
     >>> read_query(b'{"id": "q1", "method": "rank"}').method
     'rank'
@@ -120,7 +120,7 @@ class UnderWay:
     started: float
     """When it was taken, on the clock of `time.perf_counter`."""
     of_operators: bool = False
-    """Whether it came on the operators' list."""
+    """Whether it was on the operators' list."""
     turn: int = 0
     """Number of the turn in which it did its last step."""
     steps_done: int = 0
@@ -135,7 +135,7 @@ class Replies:
         self._service = service
         self._metrics = metrics
         self._long: list[UnderWay] = []
-        """In the order in which they came."""
+        """In the order of arrival."""
         self._turn = 0
 
     @property
@@ -173,7 +173,7 @@ class Replies:
     def reply(self, raw: bytes, query: Query | Reply | None, *, of_operators: bool = False) -> Reply | None:
         """Return the answer to a query; `LATER`, `FOR_PLANNERS`, or None without an id to answer.
 
-        ``of_operators``: it came on the operators' list. A query says nothing of its caller, the list does.
+        ``of_operators``: it was on the operators' list. A query does not identify its caller; its list does.
         """
         started = time.perf_counter()
         if query is None:

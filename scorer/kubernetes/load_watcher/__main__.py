@@ -24,7 +24,7 @@ from scorer.live.loader import Loader
 from scorer.wire import Wire
 
 DEFAULT_PORT = 2020
-"""That of the load watcher which Trimaran's documentation starts."""
+"""The port in Trimaran's documentation."""
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 
 

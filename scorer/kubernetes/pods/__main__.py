@@ -27,7 +27,7 @@ from scorer.wire import Wire
 class PodsSettings(KubernetesSettings):
     """Keep the ledger equal to the pods of a Kubernetes cluster: each bound pod is a confirmed instance on its node.
 
-    What the cluster says of its nodes (labels, taints, cordons, room) stands below operators' rules.
+    Operators' rules override the cluster's facts of its nodes (labels, taints, cordons, capacity).
     In a pod it reaches the API server by its service account; elsewhere by ``--api-url``. Two may run: one holds the
     lease, the other waits. It reads pods and nodes, and writes nothing in Kubernetes.
     """

@@ -24,7 +24,7 @@ def given(generation: int | None) -> str:
 
 
 class Offers:
-    """Candidates for the scripts: what limits are on, and the candidates, as ledger.lua says."""
+    """Candidates for the scripts: the limited quantities and the candidates, in the form of ledger.lua."""
 
     def __init__(self) -> None:
         self.measures: list[list[str | int]] = []

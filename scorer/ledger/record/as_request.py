@@ -36,7 +36,7 @@ _sorted = msgspec.json.Encoder(order="deterministic").encode
 
 
 def request_digest(request: Request) -> str:
-    """Return what tells two requests under one id apart; lifetime and how the answer is shown do not count.
+    """Return a digest by which two requests under one id differ; lifetime and output options do not count.
 
     >>> request_digest(Request(cpu=1.0, top=3, ttl_s=9)) == request_digest(Request(cpu=1.0))
     True

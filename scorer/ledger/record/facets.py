@@ -1,4 +1,4 @@
-"""Facets: what instances can be counted by."""
+"""Facets: the index keys by which instances are counted."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def alike(instances: Sequence[Instance]) -> tuple[list[Instance], list[int]]:
 
 
 class Avoiders:
-    """Whom instances keep away: what they avoid, by one of the facets of those."""
+    """Anti-affinity rules of instances, indexed by one facet of the instances that they avoid."""
 
     def __init__(self) -> None:
         self._found: dict[Facet, set[Avoids]] = {}
@@ -90,7 +90,7 @@ class Avoiders:
         return len(self._found)
 
     def add(self, facets: Iterable[Facet]) -> None:
-        """Add what of these facets is a rule."""
+        """Add the rules among these facets."""
         for one in facets:
             if isinstance(one, Avoids):
                 self._found.setdefault(_key(one), set()).add(one)

@@ -90,7 +90,7 @@ else:
 class Instance(_Kept, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """One instance. Amounts are in base units, one for each resource in the order of `schemas.resources`.
 
-    Beside the fields here it has those of `schemas.rpc.request.KeptFields`, as its request said them.
+    Beside the fields here it has those of `schemas.rpc.request.KeptFields`, as in its request.
     Reserved and confirmed instances hold their amounts; the others are remembered for a day so that a repeated call
     gets the same answer.
     """
@@ -120,7 +120,7 @@ class Instance(_Kept, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     generation: int = 0
     """Which reservation of its id: the number of the change that made it; 0 before it is written."""
     rules: Rules | None = None
-    """Where its request said it may go; None where it said nothing."""
+    """Where it may run, by its request; None: anywhere."""
     moving: Moving | None = None
     failed: bool = False
     """Whether it ended because its start failed on its machine."""
@@ -152,7 +152,7 @@ _kept = attrgetter(*KEPT_FIELDS)
 
 
 def kept_of(request: KeptFields) -> dict[str, Any]:
-    """Return the fields of a request that a record has as they were said."""
+    """Return the fields of a request that a record has unchanged."""
     return dict(zip(KEPT_FIELDS, _kept(request), strict=True))
 
 
@@ -246,7 +246,7 @@ def port_count(port: int) -> str:
 
 
 def role_count(cluster: str, role: str) -> str:
-    """Return what the instances of a cluster with a role are counted under; the length tells the two names apart."""
+    """Return the key of the count of a cluster's instances with a role; the length separates the two names."""
     return f"role {len(cluster)} {cluster} {role}"
 
 

@@ -1,9 +1,9 @@
-"""The kind of an instance, for what is learned of its use: as the deployer says it, else by what else it says.
+"""The kind of an instance, under which its use is learned: the deployer's, else by cluster and role or a label.
 
 Where no ``kind`` is given, instances of one cluster and role are alike. Clusters named alike but for a number behind
 are one, as shards are. Else instances with the same label are alike, by the first label of `LABELS` that is there.
 
-The order goes from the finer name to the coarser, since on public traces the finer tells more. Share of the variance
+The order is from finer to coarser names, since finer ones explain more on public traces. Share of the variance
 between instances' mean CPU that the mean of the others of the same name explains (each left out, shrunken as by three):
 
     the job of a Google task (2011)                        0.76
@@ -11,7 +11,7 @@ between instances' mean CPU that the mean of the others of the same name explain
     its owner                                              0.30 to 0.38
     the size of a Bitbrains VM (a group of its own here)   0.42
 
-Rejected: the id without its number. It tells as much as the name, but requests that are equal except for their ids
+Rejected: the id without its number. It explains as much as the name, but requests that are equal except for their ids
 share one ranking, and would no longer.
 """
 
@@ -29,7 +29,7 @@ class Named(Protocol):
 
     @property
     def kind(self) -> str:
-        """As the deployer says it; may be empty, as all of these."""
+        """The deployer's own; may be empty, as all of these."""
 
     @property
     def cluster(self) -> str:
@@ -45,7 +45,7 @@ class Named(Protocol):
 
 
 def kind_of(one: Named) -> str:
-    """Return the kind of an instance, or of the one that a request asks for; "" where nothing tells it.
+    """Return the kind of an instance, or of the one that a request asks for; "" without one.
 
     >>> from schemas.rpc.request import Request
     >>> kind_of(Request(kind="redis")), kind_of(Request(cluster="cart-17", role="master")), kind_of(Request(id="a-1"))

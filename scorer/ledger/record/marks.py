@@ -1,4 +1,4 @@
-"""Labels that say how an instance, or a machine, is treated; and what no deployer may give one."""
+"""Labels with a meaning for Windward; and the labels and ids that no deployer may set."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ MOVABLE = "movable"
 DAEMON = "daemon"
 """An instance whose label of this name is ``true`` is of its machine: it ends with it. An empty one may have some."""
 CLUSTER = "kubernetes"
-"""The label that says which cluster of Kubernetes an instance, or a machine, is of. No query may give it."""
+"""The label with the Kubernetes cluster of an instance or machine. No query may set it."""
 PODS = "kubernetes-pods"
-"""The label of a machine that says how many pods it takes."""
+"""The label with the number of pods that a machine takes."""
 _OWN = "pod:"
 """Begins the ids that no query may give."""
 

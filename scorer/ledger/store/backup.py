@@ -3,13 +3,13 @@
     {"ledger": 1, "position": "1789990000.100000-57", "at": 1790000000.0, "instances": 2}
     {"id": "a", "machine": "m1", "cpu": 2.0, ..., "record": {"state": "confirmed", "generation": 9, ...}}
 
-The file is of one moment: every instance is as it was after the change that ``position`` names, as of an event. So
-`windward events --after` goes on from there, while the ledger is the same. ``record`` is what a request does not say;
-an import of an inventory passes over it, and over the first line.
+The file is consistent: every instance is as it was after the change that ``position`` names, an event's position. So
+`windward events --after` goes on from there, while the ledger is the same. ``record`` has the fields of no request;
+an import of an inventory ignores it, and the first line.
 
 Restored instances keep generation, start and the digest of their request: a repeated ``place`` or a ``release`` with a
 generation finds them. A reservation is made again for what is left of its time, as a new generation. A moving instance
-is where it was, and not moving.
+is on its source, and not moving.
 """
 
 from __future__ import annotations

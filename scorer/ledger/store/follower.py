@@ -1,4 +1,4 @@
-"""The scorer's copy of the ledger, kept current by the change log, which is read before each decision.
+"""A replica of the ledger, kept current by the change log, which is read before each decision.
 
 The log's entries are numbered without gaps. The whole ledger is read again only
 
@@ -7,8 +7,8 @@ The log's entries are numbered without gaps. The whole ledger is read again only
 - when the ledger's last change is earlier than the one applied: its server restarted with an older dump,
 - after every lost connection.
 
-Where there is none it is begun. One of another format is not read: ``refusal`` says so until the ledger has a known
-format again.
+A missing ledger is created. A ledger of another format is not read: ``refusal`` has the reason until the format is
+known again.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Follower:
         self.accept(self._ledger.wire.ask(self.reads()))
 
     def absorb(self, transition: Transition) -> None:
-        """Apply the changes of a transition of our own; read the log when other changes came before them."""
+        """Apply the changes of an own transition; read the log if other changes came before them."""
         if transition.epoch == self.epoch and transition.before == self.change:
             self._apply_all(transition.changes)
         else:

@@ -1,9 +1,9 @@
-"""The marker: a key on the windows' server with the ledger's epoch and how many instances it had.
+"""The marker, an epoch guard: a key on the windows' server with the ledger's epoch and its number of instances.
 
 A ledger on a server of its own may be empty after a restart: it then has another epoch, and the marker says how many
 instances there were. When one server keeps both and is emptied, the marker is lost, too. This looks like a first start.
-One that cannot be read says nothing; it is written again. It is written at most once a second, so a scorer that
-read the ledger since then tells the number that it saw last.
+An unreadable marker is ignored, and written again. It is written at most once a second, so its number may be older
+than a scorer's.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Marker:
         return ("GET", self._key)
 
     def accept(self, answer: Any, epoch: str, instances: int) -> list[Command]:
-        """Compare the marker with the ledger as it was read; return the commands that update the marker."""
+        """Compare the marker with the ledger; return the commands that update the marker."""
         known, count = _read(answer)
         if isinstance(answer, bytes) and not known and answer != self._unreadable:
             self._unreadable = answer

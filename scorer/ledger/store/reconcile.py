@@ -136,7 +136,7 @@ def _words(name: str, old: Instance, new: Instance) -> str:
 def apply(
     ledger: Ledger, diff: Difference, *, true_starts: bool = False, lease: Held | None = None, cluster: str = ""
 ) -> None:
-    """Write the difference to the ledger: first what is gone, then what was added or changed.
+    """Write the difference to the ledger: first the removed instances, then the added and changed ones.
 
     Raises Overtaken when ``lease`` has passed to another; or when an instance is not of ``cluster`` by now: all but
     this one is written.

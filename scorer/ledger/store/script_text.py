@@ -1,8 +1,8 @@
-"""The text of each script: a transition's own file, after what it uses of ``lua/ledger.lua``.
+"""The text of each script: a transition's own file, after the functions of ``lua/ledger.lua`` that it uses.
 
-A server makes every function of a script anew at each call, and each local that its functions share: some 0.1 us for
-one. So a script gets only the functions that it uses, and a local with a name in capitals is a constant: its value is
-put in wherever the name stands. Comments are left out.
+At each call a server creates every function of a script and every local that they share: some 0.1 us each. So a
+script gets only the functions that it uses, and a local with a name in capitals is a constant, replaced by its value.
+Comments are left out.
 """
 
 from __future__ import annotations

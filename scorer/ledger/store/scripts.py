@@ -1,4 +1,4 @@
-"""Shell: the ledger of one prefix on one server: what is read of it, and its transitions, one Lua script each.
+"""Shell: the ledger of one prefix on one server: its reads, and its transitions, one Lua script each.
 
 A script (`scorer.ledger.store.script_text`) is sent by its digest; a server that does not know it yet gets the text.
 Nothing is retried here; every transition may be repeated by its caller. The in-memory model in the tests has the same
@@ -6,9 +6,9 @@ methods.
 
 The ledger has a format number. One of another format is neither read nor written: `UnknownFormat`.
 
-With ``acknowledged_by`` a step of a query returns when so many replicas have it. WAIT looks at the last write of its
-own connection, and a step that is repeated writes nothing. So a SET goes before it: whatever is older is replicated
-first, by any connection. Script, SET and WAIT are one round trip. WAITAOF, for the disks, takes 980 ms whatever
+With ``acknowledged_by`` a step of a query returns when so many replicas have it. WAIT waits for the last write of its
+own connection, and a repeated step writes nothing. So a SET precedes it: all older writes are replicated first, from
+any connection. Script, SET and WAIT are one round trip. WAITAOF, for the disks, takes 980 ms whatever
 ``appendfsync`` is, where WAIT takes 1 ms; a replica that syncs always has on disk what it acknowledges to WAIT.
 """
 
@@ -101,7 +101,7 @@ class Ledger:
         self.checked = names.ledger("checked")
         """String: what the last check found, JSON (`scorer.background.checker.LastCheck`)."""
         self._waited = names.ledger("waited")
-        """String: written before each WAIT; it says nothing."""
+        """String: written before each WAIT; its value has no meaning."""
         self._common = (log_length, max(1, round(remember_s)))
         self.leavers_most = leavers_most
         """How many leavers are kept."""
@@ -230,7 +230,7 @@ class Ledger:
         return {record.id: record for page in self.pages(batch, around=around) for record in page}
 
     def pages(self, batch: int = 2000, *, around: bool = False) -> Iterator[list[Instance]]:
-        """Yield every live record, page by page; one may come twice. A page is read while the server finds the next."""
+        """Yield every live record in pages; one may be repeated. A page is read while the server finds the next."""
         cursor, raws, read = b"0", list[bytes](), _readable if around else self._read
         while True:
             records: list[Instance] = []
@@ -457,7 +457,7 @@ class Ledger:
         return self._one(result)
 
     def expire(self, most: int = 1000) -> Transition:
-        """Expire at most ``most`` reservations and moves that are due; ``count`` of the result says how many were."""
+        """Expire at most ``most`` reservations and moves that are due; ``count`` of the result is their number."""
         result = self._run("expire", False, most)
         return Transition(result[0], result[1], _changes(result), count=result[3])
 
@@ -510,7 +510,7 @@ class Ledger:
     def rename(self, old: str, new: str, version: int, ids: Sequence[str]) -> bool:
         """Give a machine another name in the records of all instances that are on it or move to it.
 
-        Returns False, and changes nothing, when the machine is not as ``version`` and ``ids`` say.
+        Returns False, and changes nothing, when the machine differs from ``version`` and ``ids``.
         ``version``: of the row as it was read before its instances, 0 without one.
         """
         return bool(self._run("rename", False, old, new, version, *ids)[3] == "done")
@@ -534,7 +534,7 @@ def _changes(result: list[Any]) -> list[Instance]:
 
 
 def _record(shown: int | str | None, changes: Sequence[Instance]) -> Instance | None:
-    """Return a result's record: one of the changes by its number, or what its text says; None: it has none."""
+    """Return a result's record: one of the changes by its number, or from its text; None: it has none."""
     return None if shown is None else changes[shown - 1] if isinstance(shown, int) else read_record(shown)
 
 

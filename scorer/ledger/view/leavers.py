@@ -23,7 +23,7 @@ MOST = 100_000
 def left_behind(before: Instance | None, after: Instance) -> Instance | None:
     """Return the leaver that a change makes, as a record that ended on the machine it left; None when it makes none.
 
-    ``before``: the live record in whose place ``after`` comes.
+    ``before``: the live record that ``after`` replaces.
     """
     if before is None or before.started_at <= 0:
         return None
@@ -42,7 +42,7 @@ class Leavers:
         self._slots = Slots(16)
         self._free: list[int] = []
         self._order: deque[tuple[float, int, str]] = deque()
-        """End, slot and machine, as they came."""
+        """End, slot and machine, in the order of arrival."""
         self._by_machine: dict[str, dict[int, None]] = {}
 
     def __len__(self) -> int:

@@ -19,8 +19,8 @@ from scorer.snapshot.arrays import Floats, Integers
 from scorer.snapshot.roster import Roster
 
 MANY, TALLIES_MAX = 256, 64
-"""Least number of instances for which a tally is kept, and most tallies. With 40,000 of one kind on 5,000 machines a
-tally takes 9 ms to count and 12 us to copy; of fewer than 256 instances none takes more than 60 us."""
+"""Least number of instances whose count by machine is cached, and most cached counts. With 40,000 of one kind on 5,000
+machines a count takes 9 ms, a copy 12 us; below 256 instances a count takes at most 60 us."""
 
 Places = tuple[Integers, Integers]
 """The addresses of records, sorted by machine, and [n + 1] where those of each machine begin."""

@@ -31,7 +31,7 @@ INSTANCE = np.dtype(
     ],
     align=True,
 )  # fmt: skip
-"""``Instance`` of ``scorer/ranking/kernel/row.h``, which says what each field is."""
+"""``Instance`` of ``scorer/ranking/kernel/row.h``, which describes each field."""
 _PACKED = Struct(f"{3 * _R + 4}d3qbB{_R}?0q")
 
 

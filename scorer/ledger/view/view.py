@@ -31,7 +31,7 @@ HALF_LIFE_S = 600.0
 """After so long a failed start counts half."""
 
 Change = tuple[str, int, frozenset[Facet]]
-"""A machine, the slot that an instance on it came into (or `GONE`), and what the instance is counted by."""
+"""A machine, the slot of an instance that was added to it (or `GONE`), and the instance's facets (index keys)."""
 
 
 def instance_of(
@@ -247,7 +247,7 @@ class LedgerView:
     # ---- reading: columns by slot
 
     def slots_on(self, machine: str) -> Collection[int]:
-        """Return the slots of the instances that hold a machine, in the order they came."""
+        """Return the slots of the instances that hold a machine, in the order of arrival."""
         return self._by_machine.get(machine, {}).values()
 
     def slots_of(self, instance_id: str) -> dict[str, int]:

@@ -19,7 +19,7 @@ from scorer.ranking.formulas.selectors import check_selectors
 from scorer.rpc.methods.errors import CallError
 
 SIZES = (*RESOURCES, "maxmemory", "limits", "expected", *RULES)
-"""The parameters that may go together with a move: where it goes the instance has them from then on."""
+"""The parameters that a move may change: the instance has them on its target."""
 _WITH_A_MOVE = {"id", "machine", "move", "ttl_s", "cancel_move", "profile", "generation", "dry_run"}
 
 
@@ -123,7 +123,7 @@ def refuse_while_moving(record: Instance) -> None:
 
 
 def moving_words(record: Instance) -> str:
-    """Return a sentence that says where a moving instance goes, and until when."""
+    """Return a sentence with the target of a moving instance, and when the move expires."""
     moving = record.moving
     assert moving is not None
     until = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moving.until))

@@ -60,7 +60,7 @@ class Current:
         return self.follower.view
 
     def call(self, query: Query) -> Call:
-        """Return a query as the ledger's scripts are told of it."""
+        """Return a query in the form of the ledger's scripts."""
         return Call(query.id, self.on_ledger(query.deadline))
 
     def ranking(self, profile: Profile) -> RankingInputs:

@@ -32,7 +32,7 @@ class Batch(NamedTuple):
     requests: list[Request]
     """Each has its id and stands for one instance."""
     digests: list[str]
-    """`scorer.ledger.record.as_request.request_digest` of each: what tells two requests under one id apart."""
+    """`scorer.ledger.record.as_request.request_digest` of each: two requests under one id differ by it."""
     single: bool
     """Whether the query asks for one instance, so that its answer has the line of that one at the top level."""
 
@@ -120,7 +120,7 @@ def check_id(instance_id: str) -> None:
 def place_answer(placement: Placement, single: bool, profile: str = "") -> PlaceResult:
     """Return the answer of `place`.
 
-    ``placed`` holds a line for each live instance; ``missing`` says how many have no machine and ``reason`` why. With
+    ``placed`` holds a line for each live instance; ``missing`` is the number without a machine, ``reason`` why. With
     one instance its line is at the top level, too, with the ranking's terms; ``machine`` is None when none fits.
     """
     placed = [instance_line(record) for record in placement.records if record is not None]
@@ -162,7 +162,7 @@ def _score(placement: Placement, machine: str) -> float | None:
 
 
 def instance_line(record: Instance) -> Line:
-    """Return what an answer says of an instance."""
+    """Return an instance's line of an answer."""
     return Line(
         id=record.id,
         machine=record.machine,

@@ -35,7 +35,7 @@ TOLD_MAX = 500
 
 
 def _at_once(requests: Sequence[Request]) -> Sequence[Request]:
-    """Return requests for placing; candidates that take more than a moment to describe are told afterwards."""
+    """Return requests for placing; candidates that take long to describe are described afterwards."""
     return [msgspec.structs.replace(requests[0], top=min(requests[0].top, _DESCRIBED)), *requests[1:]]
 
 
