@@ -6,17 +6,23 @@ for ``ttl_s``, and another drain goes on: it tells them as moving. Moves that be
 take them.
 
 With the cordon it writes how the machines are emptied (`schemas.messages.operator.Draining`). By that a planner asks
-for the same again, with ``again``, until they are uncordoned (`scorer.planner.drainer`).
+for the same again, with ``again``, until they are uncordoned (`Drainer`):
+
+    every 30 s: which machines do operators' rules say are drained, and which of them hold instances?
+                -> take the lease `drain` -> a query `drain` for each way of draining, with ``again``
+
+So a mover alone empties a machine: what found no target, whose move was refused, failed or ran out, gets one later.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from schemas.messages.operator import DEFAULT
+from schemas.messages.operator import DEFAULT, drained
 from schemas.messages.proposal import MoveProposal, begun_move
 from schemas.resources import RESOURCES
 from schemas.rpc.envelope import Query
@@ -25,8 +31,12 @@ from schemas.rpc.request import Draining, InvalidRequest
 from schemas.rpc.results import DrainLine, DrainResult, Emptied, Emptying, UpdateResult
 from schemas.values.read_json import read_as
 from scorer.ledger.record.instance import Instance
+from scorer.ledger.store.check import instances_on
+from scorer.ledger.store.lease import Lease
+from scorer.ledger.store.scripts import Ledger
 from scorer.placement.offers.placement import Conflict
 from scorer.planner.queries import InputsOf
+from scorer.planner.settings import PlannerSettings
 from scorer.planning.anew import Anew
 from scorer.planning.drain.consolidate import Consolidated, consolidate
 from scorer.planning.drain.drain import Drained
@@ -36,6 +46,7 @@ from scorer.rpc.methods.errors import CallError
 from scorer.rpc.methods.parameters import read_object, read_params
 from scorer.rpc.operators.cordon import machines_meant, write_cordon
 from scorer.rpc.operators.operator_rules import OperatorRules
+from scorer.wire import Wire
 
 Update = Callable[[dict[str, Any], Query], UpdateResult]
 """The method ``update``, with its parameters, for a query."""
@@ -163,3 +174,40 @@ def _planned(one: Anew) -> DrainLine:
 def _line(one: Instance) -> DrainLine:
     amounts = {name: amount for name, amount in zip(RESOURCES, one.amounts, strict=True) if amount is not None}
     return DrainLine(id=one.id, generation=one.generation, source=one.machine, amounts=amounts)
+
+
+_DEADLINE_S = 60.0
+
+
+class Drainer:
+    """Looks for what is due; ``wire`` is to the server of operators' rules."""
+
+    def __init__(self, ledger: Ledger, wire: Wire, settings: PlannerSettings) -> None:
+        self._ledger, self._wire, self._names = ledger, wire, settings.names
+        self._lease = Lease(ledger, "drain", settings.holder, 2 * settings.drain_s)
+
+    def due(self, now_s: float) -> list[Query]:
+        """Return the queries for what is due; none while another planner holds the lease."""
+        entries: list[bytes] = self._wire.one("HGETALL", self._names.operator)
+        rules = dict(zip(entries[::2], entries[1::2], strict=True))
+        of_all = rules.get(DEFAULT.encode())
+        found = defaultdict[Draining, list[str]](list)
+        for name, raw in rules.items():
+            if b'"drain"' in raw and name != DEFAULT.encode() and (how := drained(raw, of_all)) is not None:
+                found[how].append(name.decode())
+        held = instances_on(self._ledger, [name for names in found.values() for name in names]) if found else {}
+        asked = [(how, [name for name in names if name in held]) for how, names in found.items()]
+        asked = [(how, names) for how, names in asked if names]
+        if not asked or self._lease.take() is None:
+            return []
+        return [
+            Query(
+                id=f"drain-{now_s:.3f}-{number}",
+                method="drain",
+                deadline=now_s + _DEADLINE_S,
+                params=msgspec.Raw(msgspec.json.encode(
+                    {"machines": machines, "apply": True, "again": True, **msgspec.structs.asdict(how)}
+                )),
+            )
+            for number, (how, machines) in enumerate(asked)
+        ]  # fmt: skip

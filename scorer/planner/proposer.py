@@ -13,18 +13,19 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import redis
 
 from schemas.messages.proposal import write_proposal
+from schemas.names import Names
 from schemas.process.redis_url import in_words
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.store.server_settings import ServerSettings
 from scorer.planner.metrics import Metrics
-from scorer.planner.moves_queue import MovesQueue, Overtaken
 from scorer.planner.settings import PlannerSettings
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
@@ -34,7 +35,62 @@ from scorer.ranking.fleet_state import FleetState
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.third_party import PluginError
 from scorer.ranking.tables import Tables
-from scorer.wire import AWAY
+from scorer.wire import AWAY, Wire
+
+log = logging.getLogger("windward.planner")
+
+_SCRIPT = Path(__file__).with_name("write_moves.lua").read_text()
+READ_MAX = 10_000
+"""The most messages of each list that a round reads."""
+
+
+class Overtaken(Exception):
+    """A newer planner has written since: this one's number is too old."""
+
+
+class MovesQueue:
+    """The lists of one prefix."""
+
+    def __init__(self, wire: Wire, names: Names) -> None:
+        self._wire = wire
+        self._keys = (names.moves_waiting, names.moves_taken, names.moves_fence)
+
+    def read(self) -> tuple[list[bytes], list[bytes]]:
+        """Return the messages that wait, the next one first, and those that were taken."""
+        answers = self._wire.ask([("LRANGE", key, -READ_MAX, -1) for key in self._keys[:2]])
+        for answer in answers:
+            if isinstance(answer, redis.ResponseError):
+                raise answer
+        return answers[0][::-1], answers[1]
+
+    def write(
+        self,
+        number: int,
+        withdrawn: Sequence[bytes],
+        returned: Sequence[tuple[bytes, bytes]],
+        proposed: Sequence[bytes],
+    ) -> int:
+        """Write the result of a round; return how many proposals were returned to the queue.
+
+        ``returned`` has pairs: the message that was taken, and the one that waits in its place. A fence that is no
+        number is told in the log and replaced: an error would fail each round for ever. Raises Overtaken, and what the
+        wire raises.
+        """
+        arguments: list[bytes | int] = [number, len(withdrawn), *withdrawn, len(returned)]
+        arguments += [part for pair in returned for part in pair]
+        arguments += [len(proposed), *proposed]
+        kind, count, *damaged = self._wire.one("EVAL", _SCRIPT, len(self._keys), *self._keys, *arguments)
+        if kind == b"overtaken":
+            raise Overtaken(f"a planner with the number {count} has written since {number}")
+        if any(damaged):
+            values = {"found": repr(damaged[0]), "replaced_by": number}
+            log.warning("planner.fence.replaced", extra={"values": values})
+        return int(count)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._wire.close()
+
 
 log = logging.getLogger("windward.planner")
 

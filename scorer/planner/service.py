@@ -13,8 +13,7 @@ from schemas.rpc import results
 from schemas.rpc.envelope import Query
 from scorer.ledger.store.scripts import Ledger
 from scorer.placement.choosing.steps import run_to_end
-from scorer.planner.drain import drain
-from scorer.planner.drainer import Drainer
+from scorer.planner.drain import Drainer, drain
 from scorer.planner.proposer import Proposer
 from scorer.planner.queries import capacity, plan, rebalance
 from scorer.planner.settings import PlannerSettings

@@ -4,7 +4,7 @@ A planner makes the plan (`scorer.commands.shared.whole_fleet.planned`). With ``
 then, and a scorer reserves the targets (`carry_out`), each by a query: so progress is told, and an answer that is lost
 is one move's. After a refused move it goes on with the others: each of them leaves the machine anyway. Without an
 answer it ends. What stays is planned again by planners, until the machines are empty or uncordoned
-(`scorer.planner.drainer`): the cordon says how.
+(`scorer.planner.drain`): the cordon says how.
 """
 
 from __future__ import annotations

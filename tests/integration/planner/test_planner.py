@@ -25,10 +25,9 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.live.live_fleet import LiveFleet, profiles_of
-from scorer.planner.drainer import Drainer
+from scorer.planner.drain import Drainer
 from scorer.planner.metrics import Metrics
-from scorer.planner.moves_queue import MovesQueue, Overtaken
-from scorer.planner.proposer import Proposer
+from scorer.planner.proposer import MovesQueue, Overtaken, Proposer
 from scorer.planner.settings import PlannerSettings, balanced
 from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.wire import Wire

@@ -11,8 +11,8 @@ import pytest
 
 from schemas.resources import RESOURCES
 from scorer.commands.shared.fleet_file import FleetState
+from scorer.planning.balance.advice import leaving
 from scorer.planning.balance.by_overload import Plan
-from scorer.planning.balance.by_thresholds import leaving
 from scorer.planning.balance.gates import ceiling_of, over_and_under
 from scorer.planning.balance.rounds import Rounds, condition_of
 from scorer.ranking.inputs import RankingInputs

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scorer.planning.balance.loads import Loads
-from scorer.planning.balance.objective import LeastOverload, LeastVariance, Objective
+from scorer.planning.balance.search import LeastOverload, LeastVariance, Objective
 
 SHARE = st.floats(0.05, 0.95)
 
