@@ -123,7 +123,6 @@ RUN_BY = {
     "ops.demo.tables": "tests/integration/stack/test_demo.py",
     "ops.docs.conf": ".ci/run",
     "ops.packages.client.hatch_build": ".ci/run",
-    "ops.packages.__main__": ".ci/run",
     "ops.stack.servers.die_with_parent": "tests/ops/stack/servers/test_process.py",
     "scorer.background.sweeper": "tests/integration/scorer/test_rpc.py",
     "scorer.commands.instances.confirm": "tests/integration/commands/test_commands.py",

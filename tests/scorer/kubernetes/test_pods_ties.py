@@ -18,8 +18,8 @@ from scorer.kubernetes.nodes_body import read_node, rules_of
 from scorer.kubernetes.pods_body import read_pod
 from scorer.kubernetes.pods_difference import instance
 from scorer.kubernetes.pods_request import Reading, request_of
+from scorer.planning.balance.advice import leaving
 from scorer.planning.balance.by_overload import rebalance
-from scorer.planning.balance.by_thresholds import leaving
 from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import drain
 from scorer.ranking.profiles.catalogue import load_profiles
