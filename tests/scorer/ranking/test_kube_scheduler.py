@@ -119,13 +119,6 @@ def test_an_amount_of_0_is_not_the_default(use: str) -> None:
     assert of(zero, **zero) != of(zero)
 
 
-def test_an_instance_that_requests_nothing_counts_the_default() -> None:
-    """One container without requests counts 100 m and 200 Mi, on the machine as in the query."""
-    offline = fleet(machine("m", 1, 1000 * 2**20), instances=[{"id": "a", "machine": "m"}, {"id": "b", "machine": "m"}])
-    plugin = LeastAllocated(default_cpu=0.1, default_memory=200 * 2**20, rounding=True)
-    assert scores(plugin, offline, request()) == {"m": 55}
-
-
 @pytest.mark.parametrize("kind", [LeastAllocated, MostAllocated, RequestedToCapacityRatio, BalancedAllocation])
 def test_an_allocation_score_tells_the_shares_it_went_by(kind: Any) -> None:
     """What is allocated with the requested instance, as shares of allocatable; unknown without one."""

@@ -155,17 +155,10 @@ def test_the_best_few_are_the_first_of_the_whole_order() -> None:
 
 SCORES = [{"use": "least_allocated"}]
 DRAW = parse_profile(toml({"ties": "draw", "scores": SCORES}), "draw")
-NAME = parse_profile(toml({"scores": SCORES}), "name")
 
 
 def hosts(count: int) -> list[dict[str, object]]:
     return [machine(f"m{n:02}", usage={"cpu": 1, "memory": 1}) for n in range(count)]
-
-
-def test_without_the_setting_the_first_by_name_is_taken() -> None:
-    offline = fleet(*hosts(5))
-    for n in range(9):
-        assert rank(request(id=f"i{n}"), offline.inputs(NAME)).chosen == "m00"
 
 
 def test_the_lot_is_the_instances_and_falls_evenly() -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from schemas.rpc.envelope import Query
 from scorer.placement.choosing.steps import run_to_end
-from scorer.rpc.methods import placements
 from scorer.rpc.methods.errors import ForPlanners
 from scorer.rpc.service import ScorerService
 from tests.rows import each_row
@@ -92,14 +91,6 @@ def test_pages_follow_each_other(scorer: Scorer) -> None:
     second = scorer.ask("machines", limit=700, after=first["machines"][-1]["machine"])
     assert [one["machine"] for one in first["machines"] + second["machines"]] == [f"m{n:04d}" for n in range(1_200)]
     assert (first["more"], second["more"]) == (True, False)
-
-
-def test_room_is_asked_for_before_a_batch_is_read(scorer: Scorer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first step makes nothing: where there is no room it has cost nothing."""
-    made: list[object] = []
-    monkeypatch.setattr(placements, "read_batch", lambda *a, **_: made.append(a))
-    assert next(scorer.service.steps(asked("place", count=100, cpu=1))) is None
-    assert made == []
 
 
 def test_place_explains_so_many_machines(scorer: Scorer) -> None:

@@ -65,13 +65,6 @@ def test_machines_without_data_are_there() -> None:
     assert snapshot.rules.cordon.tolist() == [False, False, True, False]
 
 
-def test_columns_are_read_only() -> None:
-    """A plugin cannot change the snapshot by accident."""
-    snapshot = build_snapshot([table(["a"]), table(["b"])], {}, {})
-    with pytest.raises(ValueError, match="read-only"):
-        snapshot.column("mean")[0, 0, 0] = 5.0
-
-
 def test_machines_of_the_ledger_alone_have_columns() -> None:
     """Without a single window table (a server that came back empty) the ledger's machines are there, without data."""
     snapshot = build_snapshot((), {}, {}, ledger_machines=("a", "b", "c"))

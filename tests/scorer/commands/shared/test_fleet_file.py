@@ -92,15 +92,6 @@ def test_a_refused_machine_says_why_and_has_no_place(files: dict[str, str], caps
     assert "1/2 feasible: 1 cpu too full" in text
 
 
-@pytest.mark.parametrize("name", ["windward", "variance-and-risk", "kubernetes", "trimaran", "koordinator", "seed"])
-def test_rank_under_each_profile(files: dict[str, str], name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        run(rank_command, "--fleet-file", files["machines"], "--query", files["query"], "--profile", name, "--json")
-        == 0
-    )
-    assert json.loads(capsys.readouterr().out)["profile"] == name
-
-
 def test_rank_says_when_no_machine_fits(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     """Exit 3 and the reason."""
     assert run(rank_command, "--fleet-file", files["machines"], "--cpu", "100") == 3

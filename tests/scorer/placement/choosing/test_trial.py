@@ -36,22 +36,6 @@ def trial_of(of: FleetState, profile: str = "kubernetes") -> Trial:
     return Trial(of.inputs(PROFILES.choose(profile)))
 
 
-def test_each_step_sees_those_before() -> None:
-    """Three instances of five cores go to three machines; there is none for the fourth, and why."""
-    of = small()
-    trial, asked = trial_of(of), request(cpu=5, memory=1)
-    found = []
-    for number in range(3):
-        found.append(str(trial.best(asked).machine))
-        trial.propose(asked, found[-1], f"i{number}")
-    assert sorted(found) == ["m0", "m1", "m2"]
-    assert trial.best(asked).machine is None
-    assert trial.best(asked).why.startswith("0/3 feasible: 3 ")
-    assert not len(of.ledger)
-    trial.leave("i1")
-    assert trial.best(asked).machine == found[1]
-
-
 def test_among_some_machines() -> None:
     """As a column or as a function of the machines; the reason names the condition only where others are feasible."""
     trial, asked = trial_of(small()), request(cpu=5, memory=1)
@@ -64,26 +48,6 @@ def test_among_some_machines() -> None:
     none = np.zeros(3, np.bool_)
     assert trial.best(asked, none, "in the cellar").why == "3/3 feasible, none of them in the cellar"
     assert "cellar" not in trial.best(request(cpu=50), none, "in the cellar").why
-
-
-def test_labels_shared_with_a_machine() -> None:
-    """The values of all of them; by ``machine`` the machine alone; those of an unknown one are no labels."""
-    trial = trial_of(small())
-    assert trial.sharing("m0", []).tolist() == [True] * 3
-    assert trial.sharing("m0", ["rack"]).tolist() == [True, False, True]
-    assert trial.sharing("m0", ["rack", "machine"]).tolist() == [True, False, False]
-    assert trial.sharing("gone", ["rack"]).tolist() == [False] * 3
-
-
-def test_cordoned_machines_are_no_targets() -> None:
-    """Those named last; the fleet itself stays open."""
-    of = small()
-    trial = trial_of(of)
-    trial.cordon(["m0", "m1"])
-    assert trial.allowed(request(cpu=1)).tolist() == [False, False, True]
-    trial.cordon(["m2"])
-    assert trial.allowed(request(cpu=1)).tolist() == [True, True, False]
-    assert not of.snapshot.rules.has_cordon
 
 
 def test_an_overlay_that_is_there_is_gone_on_with() -> None:

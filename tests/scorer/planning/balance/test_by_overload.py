@@ -168,16 +168,6 @@ def test_no_move_is_left_in_this_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     assert moves(planned(hot_and_cold(), hour_max=1e-9)) == []
 
 
-def test_no_argument_is_changed() -> None:
-    """The plan is a value: the ledger and the snapshot are as before, and it comes out again."""
-    of = hot_and_cold()
-    before = {one.id: one.machine for one in of.ledger.instances.values()}
-    first, position = moves(planned(of)), of.ledger.position
-    assert moves(planned(of)) == first
-    assert {one.id: one.machine for one in of.ledger.instances.values()} == before
-    assert of.ledger.position == position
-
-
 NIC = 1e9
 GIB = 2.0**30
 
