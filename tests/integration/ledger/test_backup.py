@@ -32,11 +32,13 @@ from tests.conftest import Valkey, free_port, start_valkey, stop
 from tests.integration.scorer.test_rpc import eventually, scorer_process
 from tests.integration.security.test_redis_users import (
     NAMES,
+    admin,  # noqa: F401 - a fixture
     denied,
     deployer,
     environment,
     password,
     scorer,
+    server,  # noqa: F401 - a fixture
     url,
 )
 from tests.rows import each_row
@@ -49,15 +51,15 @@ ASKED = {"cpu": 0.5, "memory": "1G", "cluster": "shop", "labels": {"app": "web"}
 
 
 @pytest.fixture
-def operator(server: int) -> Callable[..., CompletedProcess[str]]:
+def operator(server: int) -> Callable[..., CompletedProcess[str]]:  # noqa: F811
     """A function that runs a command as the user of operators."""
     environ = {"WINDWARD_REDIS_URL": url(server), **environment("operator")}
     return lambda *words: run_command(*words, environ=environ)
 
 
 def test_an_emptied_ledger_is_restored(
-    server: int,
-    admin: redis.Redis,
+    server: int,  # noqa: F811
+    admin: redis.Redis,  # noqa: F811
     operator: Callable[..., CompletedProcess[str]],
     tmp_path: Path,
 ) -> None:
