@@ -71,6 +71,7 @@ from schemas.values.partition_count import partition_count
 from schemas.values.read_json import read_as
 from schemas.values.redis_settings import wrong_settings
 from scorer.client import Client, HealthResult, WindwardError
+from scorer.client.call import refused_by
 from scorer.cluster_wire import ClusterWire, wire_to
 from scorer.live.windows_reader import asking, read_windows
 from scorer.settings import ClientSettings, LedgerSettings
@@ -218,12 +219,8 @@ class Inspection:
         with self._connect(self._settings.redis_arguments()) as server:
             try:
                 server.ping()
-            except redis.AuthenticationError as error:
-                said = f"{self._settings.redis_url} refuses the password of this command: {error}"
-                return [Finding("Redis", "error", said, "give WINDWARD_REDIS_USERNAME, WINDWARD_REDIS_PASSWORD_FILE")]
             except redis.RedisError as error:
-                said = f"{self._settings.redis_url}: {in_words(error)}"
-                return [Finding("Redis", "error", said, "start it, or give --redis-url")]
+                return [_of_server("Redis", self._settings.redis_url, error, "--redis-url")]
             for look in (self._servers, self._running, self._machines, self._scorers):
                 try:
                     found += look(server)
@@ -284,8 +281,7 @@ class Inspection:
             try:
                 urls, uncovered = wire.urls, wire.uncovered
             except AWAY as error:
-                said = f"{arguments['url']}: {in_words(error)}"
-                return [Finding(area, "error", said, "start it, or give --windows-url")]
+                return [_of_server(area, arguments["url"], error, "--windows-url")]
         found = [
             finding
             for url in urls
@@ -302,10 +298,8 @@ class Inspection:
             try:
                 return self._server(area, server, holds_ledger=holds_ledger)
             except redis.RedisError as error:
-                said = f"{arguments['url']}: {in_words(error)}"
-                return [
-                    Finding(area, "error", said, f"start it, or give --{'ledger' if holds_ledger else 'windows'}-url")
-                ]
+                flag = "--ledger-url" if holds_ledger else "--windows-url"
+                return [_of_server(area, arguments["url"], error, flag)]
 
     def _server(self, area: str, server: redis.Redis, *, holds_ledger: bool) -> list[Finding]:
         info: Any = server.info()
@@ -437,6 +431,16 @@ def _open_to_all(server: redis.Redis) -> bool | None:
     except redis.RedisError:
         return None
     return "on" in flags["flags"] and "nopass" in flags["flags"]
+
+
+def _of_server(area: str, url: str, error: Exception, flag: str) -> Finding:
+    """Return the finding of a server that does not answer, or that refuses this command."""
+    code, do = refused_by(url, Exception(in_words(error))).code, f"start it, or give {flag}"
+    if code == "UNAUTHENTICATED":
+        do = "it runs and refuses this password: give WINDWARD_REDIS_USERNAME and WINDWARD_REDIS_PASSWORD_FILE"
+    elif code == "PERMISSION_DENIED":
+        do = "ask as a user with the rights of ops/redis/doctor.acl"
+    return Finding(area, "error", f"{url}: {in_words(error)}", do)
 
 
 def _refused_logins(server: redis.Redis) -> dict[str, Attempt]:

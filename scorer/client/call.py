@@ -26,7 +26,7 @@ OPERATORS = frozenset({"cordon", "drain", "plan", "rebalance", "uncordon"})
 """The methods for operators, which wait on a list of their own: Redis says who may push there."""
 _DENIED = (
     ("PERMISSION_DENIED", re.compile("(?i)no permissions|NOPERM")),
-    ("UNAUTHENTICATED", re.compile("(?i)WRONGPASS|NOAUTH|invalid username-password|authentication required")),
+    ("UNAUTHENTICATED", re.compile("(?i)WRONGPASS|NOAUTH|invalid username-password|authentication ?(required|error)")),
 )
 """What the server says of a user without a right, and of one without the right password."""
 _QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
@@ -290,7 +290,8 @@ class Call:
 def unreached(where: str, failure: Exception) -> WindwardError:
     """Return the error of a server that did not answer."""
     what = where if isinstance(failure, NotNow) else f"no connection to {where}"
-    return WindwardError("UNAVAILABLE", f"{what}: {failure}", retryable=True)
+    found = refused_by(what, failure)  # a sentinel's refusal is found while the server is looked for
+    return WindwardError(found.code, found.message, retryable=found.code == "UNAVAILABLE")
 
 
 def drive(steps: Steps[Kind], do: Callable[[Step], list[Any]]) -> Kind:

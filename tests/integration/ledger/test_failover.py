@@ -139,13 +139,13 @@ def test_every_way_in_takes_the_url(watched: Watched, names: Names) -> None:
         found = json.loads(done.stdout)["findings"]
         assert "scorer" in {one["area"] for one in found}
         assert not [one for one in found if one["level"] == "error"]
-        for url, said in (
-            (own, "NOAUTH|Authentication"),
-            (both.replace("/main/", "/other/"), "No master found for 'ot"),
+        for url, said, code in (
+            (own, "NOAUTH|Authentication", "UNAUTHENTICATED"),
+            (both.replace("/main/", "/other/"), "No master found for 'ot", "UNAVAILABLE"),
         ):
             with Client(url, names.prefix, timeout_s=0.5) as client, pytest.raises(WindwardError, match=said) as error:
                 client.health()
-            assert error.value.code == "UNAVAILABLE"
+            assert error.value.code == code
     sentinel = f"redis://127.0.0.1:{watched.sentinel_ports[0]}"
     environ["WINDWARD_REDIS_PASSWORD"] = SENTINEL_PASSWORD
     done = run("scorer", "--redis-url", sentinel)

@@ -256,6 +256,20 @@ def test_a_deployer_reaches_every_method(server: int, admin: redis.Redis) -> Non
     assert denied(admin) == []
 
 
+READS = (("why", "m1"), ("top", "--once"), ("machines", "label", "m1", "a=b"), ("ledger", "check"))
+"""Commands that ask Redis themselves."""
+
+
+@pytest.mark.parametrize("words", READS, ids=" ".join)
+def test_a_missing_right_is_no_server_that_is_away(server: int, admin: redis.Redis, words: tuple[str, ...]) -> None:
+    """Nor is a wrong password: neither is UNAVAILABLE, which programs repeat."""
+    environ = {"WINDWARD_REDIS_URL": url(server), **environment("deployer")}
+    for more, code in (({}, "PERMISSION_DENIED"), ({"WINDWARD_REDIS_PASSWORD": "old"}, "UNAUTHENTICATED")):
+        done = run_command(*words, environ=environ | more)
+        assert (done.returncode, f"{code}: " in done.stderr) == (1, True), done.stderr
+        assert "no connection" not in done.stderr
+
+
 def test_an_operator_has_its_commands(server: int, admin: redis.Redis, tmp_path: Path) -> None:
     """Labels, taints, cordons, an import, why, the ledger's repair, and all that a deployer has."""
     inventory = tmp_path / "inventory.json"

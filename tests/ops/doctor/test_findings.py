@@ -14,6 +14,7 @@ from ops.doctor.findings import (
     interface_findings,
     lack_findings,
     machine_findings,
+    muted,
     name_findings,
     planner_findings,
     process_findings,
@@ -22,7 +23,7 @@ from ops.doctor.findings import (
     scorer_findings,
     version_findings,
 )
-from schemas.messages.process import Process
+from schemas.messages.process import BEAT_S, SILENT_S, Process
 from schemas.values.hosts import host_id
 from scorer.client import HealthResult
 from tests.rows import each_row
@@ -186,3 +187,26 @@ def test_a_report_fits_the_terminal() -> None:
     assert max(map(len, shown.splitlines())) <= 80
     assert "-> do this" in shown
     assert shown.endswith("0 errors, 1 warning, 0 notes")
+
+
+def test_what_follows_from_a_broker_that_is_away_is_a_note() -> None:
+    """Its worker, its silent machines, the scorer's degradation; with another worker that runs, machines are judged."""
+    broker = [Finding("Kafka", "error", "no answer for 7 s", "look at the broker")]
+    details = {"redis": True, "broker": False, "topic": True, "assigned": 8, "loaded": 8}
+    worker = process_findings("stream", {"h-1": process(1.0, ready=False, details=details)}, NOW_S)
+    effects = machine_findings({"a": 5.0, "b": 90.0}, [], [], {}) + unwell(degraded="old")
+    found = muted(broker + worker + effects)
+    assert [one.area for one in found if one.level != "note"] == ["Kafka"]
+    assert {one.do for one in found[1:]} == {"mend Kafka first: this follows from it"}
+    assert worker[0].found == "h-1 runs and is not ready: it has no connection to the broker"
+    alone = [one for one in muted(worker + effects) if one.level != "note"]
+    assert [one.area for one in alone] == ["stream"], "the broker is not looked at: --no-broker"
+    two = {"h-1": process(90.0), "h-2": process(1.0)}
+    judged = muted(process_findings("stream", two, NOW_S) + effects)
+    assert [one.area for one in judged if one.level == "note"] == []
+
+
+def test_a_killed_process_is_named_within_ten_seconds() -> None:
+    """By then its last heartbeat is silent."""
+    assert BEAT_S + SILENT_S <= 10.0
+    assert SILENT_S >= 3 * BEAT_S, "two that are late are no fault"
