@@ -148,6 +148,7 @@ SHAPES: dict[str, Along | Among] = {
     "most_allocated": Along(**_PROMISES),  # type: ignore[arg-type]
     "balanced_allocation": Along(**_PROMISES),  # type: ignore[arg-type]
     "requested_to_capacity_ratio": Along(**_PROMISES),  # type: ignore[arg-type]
+    "expression": Along("memory in use, share of allocatable", _memory),
     "machine_preference": Among(_LABELLED, {"cpu": 1, "prefer": [{"selector": "zone=a", "weight": 2},
                                                                  {"selector": "disk=ssd", "weight": 1}]}),
     "taint_preference": Among({"no taint": {}, "taint gpu: avoid": {"operator": _AVOID}}, {"cpu": 1}),

@@ -30,6 +30,7 @@
 #include "../scores/load_aware.c"
 #include "../scores/load_variation_risk.c"
 #include "../scores/low_risk_overcommitment.c"
+#include "../scores/expression.c"
 #include "../scores/machine_preference.c"
 #include "../scores/most_allocated.c"
 #include "../scores/peaks.c"
@@ -76,6 +77,7 @@ const ScoreEntry SCORES[] = {
     SCORE_ENTRY(spread, None),
     SCORE_ENTRY(apart, None),
     SCORE_ENTRY(failed_starts, None),
+    SCORE_ENTRY(expression, None),
     {NULL, NULL, NULL, 0, NULL},
 };
 

@@ -8,6 +8,7 @@ from scorer.ranking.scores.apart import Apart
 from scorer.ranking.scores.balanced_allocation import BalancedAllocation
 from scorer.ranking.scores.data_locality import DataLocality
 from scorer.ranking.scores.expected_overload import ExpectedOverload
+from scorer.ranking.scores.expression import Expression
 from scorer.ranking.scores.failed_starts import FailedStarts
 from scorer.ranking.scores.global_variance import GlobalVariance
 from scorer.ranking.scores.least_allocated import LeastAllocated
@@ -40,4 +41,5 @@ SCORES: tuple[type[Any], ...] = (
     Spread,
     Apart,
     FailedStarts,
+    Expression,
 )
