@@ -35,6 +35,7 @@ import sys
 
 import {module}
 from {module} import *  # noqa: F403, for those that read types
+from {module} import __dir__  # noqa: F401
 
 for _name in [name for name in sys.modules if name == "{module}" or name.startswith("{module}.")]:
     sys.modules[__name__ + _name.removeprefix("{module}")] = sys.modules[_name]

@@ -161,10 +161,22 @@ class Record(Result, kw_only=True):
     moving: Moving | None = None
 
 
-class ConfirmResult(Record, kw_only=True):
-    """The result of ``confirm``."""
+if TYPE_CHECKING:
+
+    class _WithAmounts(Record, Amounts, kw_only=True):
+        pass
+
+else:
+    _WithAmounts = msgspec.defstruct(
+        "_WithAmounts", [(name, float, 0.0) for name in RESOURCES], bases=(Record,), kw_only=True
+    )
+
+
+class ConfirmResult(_WithAmounts, kw_only=True):
+    """The result of ``confirm``; each resource is a field, as in ``instances``."""
 
     amounts: list[float]
+    """The same amounts, in the order of the resources."""
     repeated: bool = False
     dry_run: bool = False
 
@@ -212,17 +224,6 @@ class InstanceUsage(Result, kw_only=True):
     """Variance of the reports' means around `daily`: cpu and memory."""
     day_peak: dict[str, float]
     """Highest mean of a report in the local day of ``at``: cpu and memory."""
-
-
-if TYPE_CHECKING:
-
-    class _WithAmounts(Record, Amounts, kw_only=True):
-        pass
-
-else:
-    _WithAmounts = msgspec.defstruct(
-        "_WithAmounts", [(name, float, 0.0) for name in RESOURCES], bases=(Record,), kw_only=True
-    )
 
 
 class InstanceRow(_WithAmounts, kw_only=True):

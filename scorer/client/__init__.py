@@ -141,4 +141,10 @@ __all__ = [
     "WindwardError",
 ]
 
+
+def __dir__() -> list[str]:
+    """Return what a program needs; the modules that this one imports are not among it."""
+    return __all__
+
+
 WindwardError.__module__ = __name__  # what a traceback calls it

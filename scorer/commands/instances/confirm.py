@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -72,7 +72,9 @@ def _each(method: str, settings: StepSettings) -> int:
             params[name] = value
     code = ask.OK
     with ask.client(settings) as scorer:
-        meant = _meant(scorer, method, settings)
+        meant, already = _meant(scorer, method, settings)
+        if already and not settings.json:
+            sys.stderr.write("".join(f"{line}\n" for line in already))
         if len(meant) > 1 and (wrong := {"generation", "move"} & params.keys()):
             raise SettingsError(f"{min(wrong)}: is of one instance, and {len(meant)} are meant")
         for one in meant:
@@ -89,37 +91,45 @@ def _each(method: str, settings: StepSettings) -> int:
     return code
 
 
-def _meant(scorer: Client, method: str, settings: StepSettings) -> list[str]:
-    """Return the ids that words, globs and the selector mean, each once; raises WindwardError where one means none."""
+def _meant(scorer: Client, method: str, settings: StepSettings) -> tuple[list[str], list[str]]:
+    """Return the ids that words, globs and the selector mean, each once, and lines on what is done already.
+
+    Raises WindwardError where a glob or the selector of ``confirm`` means no instance at all.
+    """
     if not settings.id and not settings.selector:
         raise SettingsError(f"id: expected one or more, or --selector, as in `windward {method} ID`")
     if "*" in settings.id:
         raise SettingsError(f"id: '*' would {method} everything; name ids, globs or --selector")
-    found: list[str] = []
+    found, already = list[str](), list[str]()
     there: list[InstanceRow] | None = None
     for word in (*settings.id, *[None] * bool(settings.selector)):
         if word is not None and not is_glob(word):
             found.append(word)
             continue
-        there = _listed(scorer, "reserved" if method == "confirm" else "") if there is None else there
+        there = _listed(scorer) if there is None else there
         matching = [
-            one.id
+            one
             for one in there
             if (fnmatchcase(one.id, word) if word else selects(settings.selector, one.machine, one.labels))
         ]
+        left = [one.id for one in matching if method == "release" or one.state == "reserved"]
+        what = word or settings.selector
+        if method == "confirm" and not matching:
+            raise WindwardError("NOT_FOUND", f"no reservation matches {what!r}; there are {len(there)} instances")
+        if len(left) < len(matching):
+            already.append(f"{counted(len(matching) - len(left), 'instance')} of {what!r}: confirmed already")
         if not matching:
-            kind, what = "reservation" if method == "confirm" else "instance", word or settings.selector
-            raise WindwardError("NOT_FOUND", f"no {kind} matches {what!r}; there are {len(there)}")
-        found += matching
-    return list(dict.fromkeys(found))
+            already.append(f"no instance matches {what!r}: released already, or never there; there are {len(there)}")
+        found += left
+    return list(dict.fromkeys(found)), already
 
 
-def _listed(scorer: Client, state: Literal["", "reserved"]) -> list[InstanceRow]:
-    """Return all live instances in a state, page by page."""
+def _listed(scorer: Client) -> list[InstanceRow]:
+    """Return all live instances, page by page."""
     rows: list[InstanceRow] = []
     more = True
     while more:
-        page = scorer.instances(after=rows[-1].id if rows else "", limit=_PAGE, state=state)
+        page = scorer.instances(after=rows[-1].id if rows else "", limit=_PAGE)
         rows += page.instances
         more = page.more
     return rows
@@ -127,6 +137,6 @@ def _listed(scorer: Client, state: Literal["", "reserved"]) -> list[InstanceRow]
 
 def show(answer: ConfirmResult, _: Screen | None = None) -> str:
     """Return the instance in one line."""
-    notes = [note for note, holds in (("as before", answer.repeated), ("tried only", answer.dry_run)) if holds]
+    notes = [note for note, holds in (("already", answer.repeated), ("tried only", answer.dry_run)) if holds]
     line = f"{answer.id} on {answer.machine}: {answer.state}"
     return f"{line} ({', '.join(notes)})" if notes else line

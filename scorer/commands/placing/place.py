@@ -87,7 +87,9 @@ def show(answer: PlaceResult, screen: Screen | None = None) -> str:
     elif answer.asked == 1:
         lines.append("no machine fits")
     else:
-        lines.append(f"{len(placed)} of {counted(answer.asked, 'instance')} {tried}")
+        first = min(placed, key=lambda one: one.expires_at or float("inf"), default=None)
+        state = "" if answer.dry_run or not first or not (until := _until(first)) else f": reserved{until}"
+        lines.append(f"{len(placed)} of {counted(answer.asked, 'instance')} {tried}{state}")
         on: dict[str, list[str]] = {}
         for one in placed:
             on.setdefault(one.machine, []).append(one.id)

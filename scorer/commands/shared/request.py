@@ -54,6 +54,8 @@ class RequestSettings(AmountSettings):
     labels: dict[str, str] | None = setting(None, "labels of the instance", metavar="KEY=VALUE")
     cluster: str | None = setting(None, "cluster it belongs to")
     role: str | None = setting(None, "role there, such as master")
+    apart: bool = setting(False, "no two of its cluster on one machine: a rule, not a preference")
+    apart_by: str = setting("", "the same by a label of machines, such as rack", metavar="LABEL")
     cluster_masters: int | None = setting(None, "masters the whole cluster has or will have", metavar="COUNT")
     kind: str | None = setting(None, "kind of instance")
     machine: str | None = setting(None, "the only machine it may go to")
@@ -72,7 +74,14 @@ class RequestSettings(AmountSettings):
             raise SettingsError(f"query: {self.query} holds no JSON object")
         names = [field.name for field in dataclasses.fields(self) if field.name in Request.__struct_fields__]
         check_memory(getattr(self, "memory", None))
-        return params | {name: value for name in names if (value := getattr(self, name)) is not None}
+        params |= {name: value for name in names if (value := getattr(self, name)) is not None}
+        topologies = ["machine"] * self.apart + [self.apart_by] * bool(self.apart_by)
+        if topologies and not params.get("cluster"):
+            raise SettingsError("apart: from whom? give --cluster")
+        if topologies:
+            rules = [{"instances": {"cluster": params["cluster"]}, "topology": each} for each in topologies]
+            params["anti_affinity"] = [*params.get("anti_affinity", ()), *rules]
+        return params
 
 
 def check_memory(given: str | None) -> None:

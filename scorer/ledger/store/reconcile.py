@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from schemas.messages.sample import Rejected, check_machine_id
+from schemas.resources import RESOURCES
 from schemas.rpc.request import KEPT_FIELDS, InvalidRequest, read_request
+from scorer.ledger.record.as_request import IN_BOTH
 from scorer.ledger.record.instance import LIVE, Instance
 from scorer.ledger.record.transition import Held, Outcome, Overtaken
 from scorer.ledger.record.units import too_large
@@ -48,7 +50,9 @@ class Difference:
 
 
 def read_inventory(text: str) -> list[Instance]:
-    """Return the instances of a JSON list or of JSON lines.
+    """Return the instances of a JSON list, of JSON lines, or of what ``instances --json`` prints, if it is whole.
+
+    A reservation in such a list is left as it is.
 
     >>> [one.machine for one in read_inventory('{"id": "a", "machine": "m1", "cpu": 2}')]
     ['m1']
@@ -66,10 +70,14 @@ def read_inventory(text: str) -> list[Instance]:
     except (ValueError, RecursionError) as error:
         where = "" if not records and text.lstrip().startswith("[") else f"line {len(records) + 1}: "
         raise InventoryError(f"{where}not JSON: {error}") from None
+    if len(records) == 1 and isinstance(listed := records[0][1], dict) and isinstance(listed.get("instances"), list):
+        if listed.get("more"):
+            raise InventoryError(f"{len(listed['instances'])} of {listed.get('total')} instances: list all, by --limit")
+        records = [(f"entry {number}", one) for number, one in enumerate(listed["instances"], 1)]
     found: dict[str, Instance] = {}
     for where, record in records:
-        if isinstance(record, dict) and "ledger" in record:
-            continue  # the first line of a backup
+        if isinstance(record, dict) and ("ledger" in record or record.get("state") == "reserved"):
+            continue  # the first line of a backup, or a reservation of a list
         try:
             instance = read_instance(record)
         except (InvalidRequest, Rejected) as error:
@@ -84,6 +92,7 @@ def read_instance(record: Any) -> Instance:
     """Return the instance of an entry, confirmed; raises InvalidRequest or Rejected, which are ValueErrors."""
     if isinstance(record, dict):
         record = {name: value for name, value in record.items() if name != "record"}  # of a backup
+        record = _of_row(record) if "state" in record else record
     request = read_request(record)
     if not request.id or not request.machine:
         raise InvalidRequest("id and machine are required")
@@ -92,6 +101,15 @@ def read_instance(record: Any) -> Instance:
     if large := too_large(instance.amounts, instance.maxmemory):
         raise InvalidRequest(large)
     return instance
+
+
+def _of_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of ``instances`` as the request that it came from."""
+    found = {name: row[name] for name in (*RESOURCES, *IN_BOTH, "machine") if name in row} | (row.get("rules") or {})
+    for name in ("limits", "expected"):
+        declared = zip(RESOURCES, row.get(name, ()), strict=False)
+        found[name] = {resource: amount for resource, amount in declared if amount >= 0}
+    return found
 
 
 def difference(ledger: Mapping[str, Instance], found: Sequence[Instance], *, reservations: bool = False) -> Difference:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from schemas.resources import RESOURCES
 from schemas.rpc.results import ConfirmResult, RankResult, Record, UpdateResult
 from scorer.ledger.record.instance import LIVE, Arrival, Instance
 from scorer.ledger.record.transition import Transition
@@ -43,7 +44,9 @@ def answer_to(kind: type[_Answer], transition: Transition, instance_id: str, ste
     record = outcome.instance
     if outcome.kind in ("done", "repeat") and record is not None:
         repeated = outcome.kind == "repeat"
-        return shown_record(kind, record, amounts=amounts_of(record), repeated=repeated, dry_run=dry_run)
+        amounts = amounts_of(record)
+        by_name = dict(zip(RESOURCES, amounts, strict=True))
+        return shown_record(kind, record, amounts=amounts, **by_name, repeated=repeated, dry_run=dry_run)
     if outcome.kind == "late":
         raise CallError("DEADLINE_EXCEEDED", f"the deadline passed before {instance_id!r} was touched", retryable=True)
     if outcome.kind == "gone":

@@ -68,7 +68,7 @@ def test_place_confirm_update_release(windward: Run) -> None:
     tried = windward("release", "one", "--dry-run")
     assert tried.stdout.strip() == f"one on {machine}: released (tried only)"
     assert windward("release", "one").stdout.strip() == f"one on {machine}: released"
-    assert windward("release", "one").stdout.strip() == f"one on {machine}: released (as before)"
+    assert windward("release", "one").stdout.strip() == f"one on {machine}: released (already)"
     generation = str(json.loads(placed.stdout)["generation"])
     again = windward("place", "--id", "one", "--cpu", "2", "--memory", "10G", "--labels", "app=x", "--json")
     assert (again.returncode, json.loads(again.stdout)["state"]) == (0, "reserved")
@@ -121,13 +121,55 @@ def test_many_are_confirmed_and_released_by_globs_and_labels(windward: Run) -> N
     assert windward("confirm", "many-1").returncode == 0
     done = windward("confirm", "--selector", "team in (many)")
     assert [line.split()[0] for line in done.stdout.splitlines()] == ids[1:]
-    none = windward("confirm", "many-*")
-    assert (none.returncode, none.stdout) == (1, "")
-    assert "no reservation matches 'many-*'" in none.stderr
+    for word in (("many-*",), ("--selector", "team=many")):
+        again = windward("confirm", *word)
+        assert (again.returncode, again.stdout) == (0, "")
+        assert again.stderr == f"3 instances of {word[-1]!r}: confirmed already\n"
+    assert windward("confirm", "many-1").stdout.endswith(": confirmed (already)\n")
+    assert "no reservation matches 'none-*'" in windward("confirm", "none-*").stderr
     assert windward("release", "*").returncode == 2
     mixed = windward("release", "never-there", "many-[12]", "many-1", "many-3")
     assert (mixed.returncode, [line.split()[0] for line in mixed.stdout.splitlines()]) == (1, ids)
+    again = windward("release", "many-*")
+    assert (again.returncode, again.stdout) == (0, "")
+    assert "no instance matches 'many-*': released already" in again.stderr
+    assert windward("release", "many-1").stdout.endswith(": released (already)\n")
     assert windward("release", "many-1", "many-2", "--generation", "1").returncode == 2
+
+
+def test_members_of_a_cluster_stay_apart(windward: Run) -> None:
+    """As many as there are machines; the answer says until when all are reserved."""
+    asked = ("place", "--cpu", "1", "--memory", "1M", "--cluster", "far")
+    placed = windward(*asked, "--apart", "--count", str(len(MACHINES)))
+    assert f"{len(MACHINES)} of {len(MACHINES)} instances placed: reserved for 5m" in placed.stdout
+    assert windward(*asked, "--apart").returncode == 3
+    rows = json.loads(windward("instances", "--cluster", "far", "--json").stdout)["instances"]
+    assert len({one["machine"] for one in rows}) == len(MACHINES) == len(rows)
+    assert rows[0]["rules"]["anti_affinity"] == [{"instances": {"cluster": "far"}, "topology": "machine"}]
+    assert "no machine has the label 'rack'" in windward(*asked, "--apart-by", "rack", "--dry-run").stdout
+    assert windward("place", "--cpu", "1", "--memory", "1M", "--apart").returncode == 2
+    windward("release", *(one["id"] for one in rows))
+
+
+def test_what_instances_lists_can_be_imported(windward: Run, tmp_path: Path) -> None:
+    """Nothing differs; a reservation is left alone; a part of the list is refused. Amounts have one shape."""
+    rules = {"anti_affinity": [{"instances": {"app": "x"}}], "limits": {"cpu": 4}, "expected": {"cpu": 0.5}}
+    (tmp_path / "query.json").write_text(json.dumps({"labels": {"app": "x"}, "ports": [7], "kind": "k", **rules}))
+    full = ("place", "--query", str(tmp_path / "query.json"), "--cpu", "2", "--memory", "1M")
+    windward(*full, "--id", "listed-1")
+    windward(*full, "--id", "listed-2")
+    confirmed = json.loads(windward("confirm", "listed-1", "--json").stdout)
+    assert (confirmed["cpu"], confirmed["memory"], confirmed["amounts"][:2]) == (2.0, 1e6, [2.0, 1e6])
+    listed = tmp_path / "listed.json"
+    listed.write_text(windward("instances", "--json").stdout)
+    found = windward("instances", "import", str(listed))
+    assert "0 added, 0 changed, 0 gone, " in found.stdout, found
+    windward("release", "listed-1")
+    assert windward("instances", "import", str(listed), "--apply").returncode == 0
+    assert "0 added, 0 changed, 0 gone" in windward("instances", "import", str(listed)).stdout
+    listed.write_text(windward("instances", "--limit", "1", "--json").stdout)
+    assert "1 of 2 instances: list all" in windward("instances", "import", str(listed)).stderr
+    windward("release", "listed-1", "listed-2")
 
 
 def test_place_tells_the_table_and_the_reason(windward: Run) -> None:
