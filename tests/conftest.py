@@ -1,7 +1,5 @@
 """Fixtures every test may use: a real Valkey on loopback, one prefix for each test."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import logging

@@ -5,8 +5,6 @@
 At most two of them may need a second reading. Mend what does, its like elsewhere too, and draw again with another seed.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import random

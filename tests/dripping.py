@@ -1,7 +1,5 @@
 """A server that never ends an answer, and never is silent."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

@@ -7,8 +7,6 @@ times as many, and examples were an eighth of all its processor time.
 it changed. It is 2 for the largest size with other examples in each run (``make test-fuzz LONG=2``).
 """
 
-from __future__ import annotations
-
 import os
 
 LEVEL = int(os.environ.get("WINDWARD_TEST_LONG") or 0)

@@ -6,8 +6,6 @@ Until the first tag each format has number 1, and the commit that changes one wr
 on a file is never written again: a changed format adds one, and `tests.test_golden.check_history` reads them all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

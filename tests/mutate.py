@@ -15,8 +15,6 @@ found is printed with its line: it is a missing test, or a change that nobody ca
 seed, the room and its modules, not on the other rooms.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import os

@@ -1,7 +1,5 @@
 """The compiled part of the ranking built with other flags, in place of the checkout's, in this process alone."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 import tempfile

@@ -7,8 +7,6 @@ own error. A table with rows that are skipped is told as skipped, though the oth
 and serve all rows.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Iterable

@@ -5,8 +5,6 @@ access beside an array, overflow of a whole number, or number that is cast to a 
 must be loaded before Python, so the process starts itself again. Exit code 3: the compiler has none.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

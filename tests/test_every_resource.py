@@ -4,8 +4,6 @@ And one more than there are goes the same way (`tests.support.fifth_resource`): 
 that it takes.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

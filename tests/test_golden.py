@@ -4,8 +4,6 @@ The files are made by `tests.golden`. `check_history` is what a format with more
 files are read, too. Until there is one, it is proven with an invented format 2 of samples.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

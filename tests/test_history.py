@@ -1,7 +1,5 @@
 """The checker of histories names each kind of violation, and nothing in a history without one."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

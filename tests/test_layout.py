@@ -1,7 +1,5 @@
 """The few hard rules of the project's shape, as tests over its source: who imports whom, who may touch the world."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

@@ -1,7 +1,5 @@
 """A table that is one test."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.rows import each_row

@@ -1,7 +1,5 @@
 """No error shows a secret, or more than a little of what was given, wherever either came in."""
 
-from __future__ import annotations
-
 import asyncio
 import dataclasses
 import importlib

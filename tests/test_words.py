@@ -4,8 +4,6 @@ Read are the docstrings of all modules, and the texts of the Lua scripts. Formul
 examples in them are no sentences.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import re

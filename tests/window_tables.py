@@ -1,7 +1,5 @@
 """Small fleets for tests: window tables written as the stream app writes them."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

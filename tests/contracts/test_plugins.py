@@ -1,7 +1,5 @@
 """What every filter and every score keeps to, the built-in ones and those of other packages alike."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import inspect

@@ -1,7 +1,5 @@
 """The published archives of Apache Kafka, fetched once by Maven into a folder of the user's cache."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

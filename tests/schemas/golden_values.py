@@ -1,7 +1,5 @@
 """What the golden files of messages and tables hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

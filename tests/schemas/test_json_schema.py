@@ -1,7 +1,5 @@
 """The JSON Schema files are those of the types, and agree with the golden messages."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Small fleets for tests: a machine is a few words, a score or a filter is asked directly."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ The built-in profiles as TOML, and a fleet file as JSON, are changed by the byte
 reading it gives a profile or a fleet that ranks, or the one error that names the field, in few words.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -4,8 +4,6 @@ Columns are left out, have other axes, other types and values that no machine ha
 refused by name, or everything that is made of it is made: what is reclaimed, the predicted peaks, who should leave.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -1,7 +1,5 @@
 """Fuzzing of what callers and operators write, at a size for every run; `WINDWARD_TEST_LONG=1` does more."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.effort import effort, examples

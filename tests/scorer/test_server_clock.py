@@ -1,7 +1,5 @@
 """The server's time on a host whose clock is wrong, stands still, or is set."""
 
-from __future__ import annotations
-
 import logging
 from types import SimpleNamespace
 from typing import Any, cast

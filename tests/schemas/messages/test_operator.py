@@ -1,7 +1,5 @@
 """What operators say of machines: defaults, and entries that cannot be read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Every way a message can be wrong, and the reason it is refused with."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How Kafka and Redis are reached: what each setting means for the client libraries, and what is refused."""
 
-from __future__ import annotations
-
 import inspect
 import ssl
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page server: what a scraper may ask for, and what a client can hold of it."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import http.client

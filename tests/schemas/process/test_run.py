@@ -1,7 +1,5 @@
 """The skeleton of a process: what is built is closed, whatever happens; what each line says."""
 
-from __future__ import annotations
-
 import os
 import signal
 import urllib.request

@@ -1,7 +1,5 @@
 """Settings: what wins, what is refused, and that a refusal is one line with the setting and its source."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

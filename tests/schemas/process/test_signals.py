@@ -1,7 +1,5 @@
 """Signals of a process, sent to the one that runs the tests; its own handlers are put back."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Reading requests: amounts in base units, and every error names the field."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The window table: what is written is read, and what is damaged is refused, never misread in silence by its shape."""
 
-from __future__ import annotations
-
 import json
 import struct
 from typing import Any

@@ -1,7 +1,5 @@
 """Amounts with suffixes."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from decimal import Decimal

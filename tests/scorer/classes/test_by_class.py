@@ -1,7 +1,5 @@
 """Fits by class: each class is counted against what is there for it, and never together with another."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

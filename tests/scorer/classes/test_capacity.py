@@ -8,8 +8,6 @@ Not covered: values of NUMA zones, which two rows check, too (they are not trans
 prediction by pod (a histogram is kept of each machine's prod, none of each instance).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

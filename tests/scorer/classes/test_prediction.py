@@ -1,7 +1,5 @@
 """Predicted peaks: learned of what is used, stored, read by others, believed only when they are known well enough."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

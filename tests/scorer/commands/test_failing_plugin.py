@@ -1,7 +1,5 @@
 """A plugin of another package that fails: every command that ranks says which one and why, on one line."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What other processes write reaches no terminal raw: answers whose every text is hostile."""
 
-from __future__ import annotations
-
 import logging
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Small views: what is learned, lists of machines and of instances, health, a plot."""
 
-from __future__ import annotations
-
 import io
 import json
 from contextlib import redirect_stdout

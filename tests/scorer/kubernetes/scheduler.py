@@ -4,8 +4,6 @@ By the documented rules of NodeUnschedulable, NodeAffinity, TaintToleration, Nod
 InterPodAffinity of Kubernetes 1.34. Amounts in these tests are whole numbers.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any

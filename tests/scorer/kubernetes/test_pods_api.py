@@ -1,7 +1,5 @@
 """Lists and watches of a made-up API server."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """What pods request in all, by kube-scheduler's rule."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

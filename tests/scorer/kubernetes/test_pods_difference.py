@@ -1,7 +1,5 @@
 """What pods and the ledger's records of a cluster make of each other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

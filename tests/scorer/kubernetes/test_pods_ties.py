@@ -1,7 +1,5 @@
 """What ties a pod to its node: fields of its record, and plans of moves that kube-scheduler would not refuse."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any

@@ -5,8 +5,6 @@ python -m tests.scorer.ledger.golden_ledger     # writes golden/ledger.v<format>
 Until the first tag the commit that changes the format writes the file anew. From then on a new format adds a file.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from functools import partial

@@ -1,7 +1,5 @@
 """The ledger as a few dictionaries, to check the scripts against; written without looking at them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal

@@ -1,7 +1,5 @@
 """How many more fit, asked of a scorer: as many as the command counts, and as it then places."""
 
-from __future__ import annotations
-
 import pytest
 
 from schemas.rpc.request import InvalidRequest

@@ -1,7 +1,5 @@
 """Drains by query: the plan of the command; with apply, reserved."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

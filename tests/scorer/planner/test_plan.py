@@ -1,7 +1,5 @@
 """Plans by query: the steps of the command; nothing is changed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Moves proposed by query: those of the command; nothing is changed."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

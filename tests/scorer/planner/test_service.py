@@ -1,7 +1,5 @@
 """What a planner does between two queries: rounds, and drains that are due; on the connection of its loop."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 from types import SimpleNamespace

@@ -5,8 +5,6 @@ follows from their settings as cached properties. So a first ranking may add the
 it changes nothing else. Later rankings add nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import deque
 from collections.abc import Iterator

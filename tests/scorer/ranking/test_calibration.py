@@ -1,7 +1,5 @@
 """Stated chances of overload, watched and corrected."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

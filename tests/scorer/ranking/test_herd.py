@@ -7,8 +7,6 @@ risk is the score load variation risk alone, without credits. One resource on pu
 and not the chooser sets the limit.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 

@@ -4,8 +4,6 @@ A row becomes a fleet file, a request and a profile file, by names and units alo
 the scorer does.
 """
 
-from __future__ import annotations
-
 import json
 from importlib import resources
 from typing import Any

@@ -1,7 +1,5 @@
 """Scores by what is allocated, against kube-scheduler's own tables: its rows as requests and fleets of ours."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

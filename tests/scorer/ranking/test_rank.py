@@ -1,7 +1,5 @@
 """Ranking: no order of machines or of changes matters, and an answer stays as it was; ties, and the best few."""
 
-from __future__ import annotations
-
 from collections import Counter
 from hashlib import blake2b
 from typing import Any

@@ -1,7 +1,5 @@
 """The study's worked examples that span several scores, and its final choice."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which window and which numbers a decision goes by."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A silent pipeline: the last known load serves on, and every answer says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import msgspec

@@ -1,7 +1,5 @@
 """Every row of every peer's table is judged by a test of its name, or stands here with the reason why not."""
 
-from __future__ import annotations
-
 from importlib import resources
 from typing import Any
 

@@ -10,8 +10,6 @@ size, text that is no UTF-8. They are answered by a service on four machines wit
 Prints one JSON object with the counts; fails with the first query that breaks one of them.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -1,7 +1,5 @@
 """Long answers: the planners' queries, and the rows that a scorer gives itself; what ``place`` describes, in steps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The loop: which answers go in one write. The rest of it is tested against a server, in tests/integration."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Results: every answer of a method has all keys of its Struct and no other."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Sequence
 from typing import Any, cast, get_type_hints

@@ -1,7 +1,5 @@
 """Window tables as the stream app would write them, of machines that are all alike."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table

@@ -1,7 +1,5 @@
 """The snapshot: whose row counts, what is used again, which windows count."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

@@ -1,7 +1,5 @@
 """Tables with different windows side by side, and what is not in them."""
 
-from __future__ import annotations
-
 import itertools
 from itertools import count
 

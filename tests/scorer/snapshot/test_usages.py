@@ -1,7 +1,5 @@
 """Usage by instance as the scorer reads it: by machine and instance, whatever worker wrote the table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

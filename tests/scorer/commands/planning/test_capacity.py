@@ -1,7 +1,5 @@
 """``windward capacity`` from a file: the count, by label, what limits it, one more machine, and if a zone is lost."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """How the steps of a plan are carried out: each rule after a refusal; and how they are undone."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

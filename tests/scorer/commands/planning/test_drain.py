@@ -1,7 +1,5 @@
 """``windward drain`` from a file: the plan, as a table and as JSON, what it refuses, its exit codes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``windward plan`` from a file: the table, JSON, exit codes; and what is said of steps that were undone."""
 
-from __future__ import annotations
-
 import json
 from io import BytesIO
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``windward rebalance`` from a file: by both rules, as a table and as JSON, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

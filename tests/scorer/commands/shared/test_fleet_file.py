@@ -1,7 +1,5 @@
 """The commands that need nothing running: rank from files, profiles."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A decision in words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

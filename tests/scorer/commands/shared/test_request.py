@@ -1,7 +1,5 @@
 """The flags of a request: what is sent, and what wins."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which pods are evicted, and when the next one may be."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """What the verbs answer, by rows of nodes; pods on their way count, and the scheduler is told of no figure."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

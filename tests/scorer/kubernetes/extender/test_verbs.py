@@ -1,7 +1,5 @@
 """The verbs in time: while another holds the fleet, or when something fails, the scheduler decides alone, and soon."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a load watcher answers, by rows of windows; no deviation without its mean, whatever is unknown."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The record of an instance: what is stored of amounts that were given and of those that were not."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

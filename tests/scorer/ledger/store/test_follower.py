@@ -1,7 +1,5 @@
 """The follower's copy of the ledger, kept by the changes that its own process makes."""
 
-from __future__ import annotations
-
 import gc
 import re
 import weakref

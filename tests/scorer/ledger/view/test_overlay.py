@@ -1,7 +1,5 @@
 """What is proposed over a ledger: seen by its readers alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Batches: the same machines as one placement after another, with every wish about the whole batch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Batches in steps: others are served between two steps, and what they changed is seen."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import msgspec

@@ -1,7 +1,5 @@
 """The what-if: what is proposed is seen, what is taken back leaves nothing, and the ledger stays as it is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which limits the ledger is given for a request: those that the profile's filters name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Any fleet, any settings: what a plan never does, by both rules and both objectives."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A plan of moves: what it must cut, and what it may never do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Plans by thresholds: rounds, classes, targets that stay below the source, moves on their way."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Usage that was measured takes the place of what is expected, where there is enough of it and it is current."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """By what moves are judged: the expected overload of machines, and what an objective says of a move."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import example, given

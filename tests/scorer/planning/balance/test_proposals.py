@@ -1,7 +1,5 @@
 """What becomes of the moves that were proposed, row by row."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

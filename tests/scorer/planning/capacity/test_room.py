@@ -1,7 +1,5 @@
 """How many more instances of a kind fit: as many as placing them one by one finds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

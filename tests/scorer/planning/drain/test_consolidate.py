@@ -1,7 +1,5 @@
 """A consolidation: which machines are emptied, at what cost, and that the others stay within their limits."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """A drain: where instances go, which stay and why, and that no filter is overridden on the way."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import msgspec

@@ -1,7 +1,5 @@
 """Who leaves when higher classes come back: the lowest class first, no more than is needed, and where to."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ the product's own filters. The settings of a row are those of a profile's ``[reb
 listed in `NOT_COVERED`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

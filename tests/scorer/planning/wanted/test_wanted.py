@@ -1,7 +1,5 @@
 """Wanted instances against what is there: every kind of step, in its order, and that none breaks a rule."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

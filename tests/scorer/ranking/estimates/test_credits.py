@@ -1,7 +1,5 @@
 """Credits: what placed instances add, how it fades as the window absorbs them, and that release removes it at once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Debits: what ended instances have in the windows is taken out, fades with the window, and bounded from below."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The estimate of what an instance will use; who uses what is learned, and who does not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What is learned of measured instances: each kind's own, whoever lies; who uses it, and how sure it is."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """The answer in words: terms, verdicts, warnings."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -5,8 +5,6 @@ by each topology key, against the labels of the new one; a node without the key 
 the terms by cluster, role and kind.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

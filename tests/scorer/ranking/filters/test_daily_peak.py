@@ -1,7 +1,5 @@
 """The filter `daily_peak`: the peaks of today and yesterday."""
 
-from __future__ import annotations
-
 import pytest
 
 from scorer.ranking.filters.daily_peak import DailyPeak

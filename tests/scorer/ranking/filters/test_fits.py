@@ -1,7 +1,5 @@
 """The filter `fits`: who passes, what is said of it, and the ratio: how far promises may go beyond what is there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The filter `selector`: labels that a machine must have; long ones are parsed in linear time, and bounded."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Filters of one idea each: who passes, and which settings are refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

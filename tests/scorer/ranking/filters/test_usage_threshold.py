@@ -1,7 +1,5 @@
 """The filter `usage_threshold`: measured load with the requested instance."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from typing import Any

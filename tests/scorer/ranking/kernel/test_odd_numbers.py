@@ -3,8 +3,6 @@
 `tests.sanitized` runs this on a library that ends at the first access beside an array, or undefined behaviour.
 """
 
-from __future__ import annotations
-
 import random
 import warnings
 

@@ -4,8 +4,6 @@ Rows are written by a flush of windows and by transitions of the ledger. A call 
 lock, so no row is written meanwhile; what takes several calls is done by one thread, or by who holds the fleet's lock.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence

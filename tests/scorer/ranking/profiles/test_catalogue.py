@@ -1,7 +1,5 @@
 """The profiles there are: built in, and from a user's file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

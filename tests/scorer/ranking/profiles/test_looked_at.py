@@ -1,7 +1,5 @@
 """What no filter of a profile looks at: a query for it is refused, and a plan gives such an instance no machine."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Profile files: what is read, what is in effect, and which line and field an error names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

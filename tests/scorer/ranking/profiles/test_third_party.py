@@ -1,7 +1,5 @@
 """A plugin of another package is installed, registered and used; it changes nothing, and its answers are checked."""
 
-from __future__ import annotations
-
 import doctest
 import re
 import sys

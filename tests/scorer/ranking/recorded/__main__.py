@@ -1,7 +1,5 @@
 """Records anew: ``python -m tests.scorer.ranking.recorded rankings|wider [part ...]``, all parts without a number."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

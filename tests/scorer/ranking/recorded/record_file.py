@@ -1,7 +1,5 @@
 """The file of the recorded rankings: columns of all of them, one after the other, compressed."""
 
-from __future__ import annotations
-
 import lzma
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ Of each ranking: the chosen machine, the best ten with their totals, a digest of
 of the counts by reason, and of every few the raw values of the chosen machine. Of each batch a digest of its machines.
 """
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator

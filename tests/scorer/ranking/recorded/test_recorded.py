@@ -4,8 +4,6 @@ Of the first 20,309 rankings 833 were recorded anew when the rules of instances 
 lists them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType

@@ -5,8 +5,6 @@ extender answers in its three modes, the machines of a batch, one by one; where 
 the moves that are advised; and how many copies fit on each machine.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

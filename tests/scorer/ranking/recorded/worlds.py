@@ -1,7 +1,5 @@
 """The worlds of the recorded rankings: fleets, requests and profiles, drawn from seeds by Python's own generator."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import replace

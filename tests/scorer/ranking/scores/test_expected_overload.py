@@ -1,7 +1,5 @@
 """Expected overload against its formula, reckoned with scipy one machine at a time; its normal tails."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy

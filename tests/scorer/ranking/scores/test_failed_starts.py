@@ -1,7 +1,5 @@
 """Where starts fail: the machine comes later the more failed, comes again by and by, and no fleet is emptied by it."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

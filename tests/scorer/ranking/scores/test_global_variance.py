@@ -1,7 +1,5 @@
 """The score `global_variance` against the variance computed for each placement anew."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

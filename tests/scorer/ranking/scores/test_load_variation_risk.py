@@ -1,7 +1,5 @@
 """Load variation risk against Trimaran's own tables, the study's examples and the laws of the formula."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

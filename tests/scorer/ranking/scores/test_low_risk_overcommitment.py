@@ -1,7 +1,5 @@
 """The score `low_risk_overcommitment` against Trimaran's own tables."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

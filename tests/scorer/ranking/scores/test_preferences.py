@@ -4,8 +4,6 @@ In `spread` a machine without the label scores 0, as in kube-scheduler's plugin 
 ``IgnoredNodes`` miss a key.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from scorer.ranking.explanation import explain

@@ -1,7 +1,5 @@
 """The scores `target_load_packing` and `peaks` against Trimaran's own tables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

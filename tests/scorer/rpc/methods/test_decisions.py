@@ -1,7 +1,5 @@
 """The log of decisions: bounded by entries and by bytes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """A move in two steps, as a caller asks for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

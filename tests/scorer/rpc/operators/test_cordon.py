@@ -1,7 +1,5 @@
 """Cordons by query: the same machines and the same entries as the command's, once a query."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
