@@ -1,12 +1,12 @@
-"""Batches of records as a broker hands them out: unpacked within a bound, and passed over where that fails. Shell.
+"""Batches of records from a broker, unpacked within a bound; a batch that fails is skipped. Shell.
 
-A producer chooses how its batches are compressed, and a broker hands them out as they came. So each consumer reads what
+A producer chooses the compression of its batches, and a broker does not change it. So each consumer reads all that
 Kafka knows: none, gzip, snappy, lz4, zstd. One library (``cramjam``) unpacks for aiokafka and for kafka-python, in
 place of the three that kafka-python asks for. Both libraries' own functions have no bound: 6 kB of zstd make 200 MB.
 
 Both libraries raise for a batch that they cannot read, for all partitions of a consumer, and meet it again after each
-restart until retention has dropped it. Here its records come out empty instead, each at its offset: a reader refuses
-and counts them like any other that is no message, and offsets have no hole.
+restart until retention has dropped it. Here its records are empty instead, each at its offset: a reader refuses and
+counts them like any other invalid message, and offsets have no gap.
 """
 
 from __future__ import annotations

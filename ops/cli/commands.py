@@ -63,7 +63,7 @@ COMMANDS = {
         "say how many more instances of a kind fit, and what limits them",
     ),
     "why": ("scorer.commands.instances.why", "say why an instance is where it is"),
-    "learned": ("scorer.commands.running.learned", "show the learned part of what is asked that instances use"),
+    "learned": ("scorer.commands.running.learned", "show what share of their requests instances really use"),
     "health": ("scorer.commands.running.health", "say whether a scorer is ready"),
     "top": ("ops.top.command", "watch the fleet: hottest machines, windows, risk, decisions"),
     "doctor": ("ops.doctor.command", "check all parts, and say what is wrong and what to do"),

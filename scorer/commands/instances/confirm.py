@@ -36,10 +36,10 @@ class StepSettings(ClientSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfirmSettings(StepSettings):
-    """Turn reservations into instances. It may be repeated; --dry-run says which ones are meant.
+    """Turn reservations into instances. It may be repeated; --dry-run lists the chosen ones.
 
-    Globs and --selector mean reservations; each that fails is told, and the others go on.
-    With --machine, the machine that a moving instance goes to, it is there and has left the other.
+    A glob or --selector picks reservations; failures are listed, the rest go on.
+    --machine TARGET confirms a move: the instance is on its target, and the source is free.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (

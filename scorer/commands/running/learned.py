@@ -1,4 +1,4 @@
-"""``windward learned``: the learned part of what is asked that instances use, with its error."""
+"""``windward learned``: what share of their requests instances really use, with its error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROWS = 20
 
 @dataclass(frozen=True, kw_only=True)
 class LearnedSettings(ClientSettings):
-    """Print the learned part of what is asked that instances use; exit code 1 while nothing is learned."""
+    """Print what share of their requests instances really use; exit code 1 while nothing is learned."""
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward learned", "windward learned --json")
 

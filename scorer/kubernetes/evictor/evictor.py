@@ -248,7 +248,7 @@ def _told(move: MoveProposal, pod: EvictedPod | None) -> dict[str, str]:
 class Proposals:
     """The list of proposed moves, of which only some are taken: another program may move the others.
 
-    Raises what the wire raises, and ``redis.ResponseError``.
+    Raises the errors of the connection, and ``redis.ResponseError``.
     """
 
     def __init__(self, wire: Wire, names: Names) -> None:

@@ -1,9 +1,8 @@
 """The state kept between rounds: a machine gives instances away only after several rounds over in a row.
 
-The daemon keeps it in memory. Who asks a scorer for a round gets it with the answer, as a text, and sends it with the
-next round: a scorer keeps nothing, and the next round may be answered by another. Rejected: a state in Redis. A round
-that one user asks for would then change what the next user gets. Rejected: one query for all rounds, which would be
-lost with its scorer, minutes after it was taken.
+The daemon keeps it in memory. A caller of `rebalance` gets it as a text with the answer, and sends it with the next
+round, so that any process can answer that. Rejected: a state in Redis, by which one user's round would change the next
+user's result; and one query for all rounds, which would be lost with its process, minutes after it was claimed.
 """
 
 from __future__ import annotations

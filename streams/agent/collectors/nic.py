@@ -81,7 +81,7 @@ class Nic(Collector):
         )
 
     def read(self) -> Traffic:
-        """Return the counters of ``/proc/net/dev`` for the interfaces that count."""
+        """Return the counters of ``/proc/net/dev`` for the measured interfaces."""
         now_s = time.monotonic()
         if now_s >= self._links_until_s:
             links = [read_link(path) for path in sorted(self.sysfs.iterdir()) if path.is_dir()]
