@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from schemas.messages.sample import Message, Sample, encode
@@ -22,7 +22,6 @@ from streams.agent.collectors.memory import Memory
 from streams.agent.identity import Identity, read_identity
 from streams.agent.instances.meter import Meter
 from streams.agent.instances.report import Reporter
-from streams.agent.loop import Clock, run
 from streams.agent.producer import connect
 from streams.agent.publisher import Publisher
 from streams.agent.rises import NoReadingError
@@ -180,3 +179,51 @@ def serve_metrics(settings: AgentSettings, sampler: Sampler) -> None:
     silent_s = 2 * settings.interval_s + SENDING_S
     host, port = settings.metrics_host, settings.metrics_port
     serve(sampler.counts, product_version(), host, port, silent_s, fleet=settings.prefix)
+
+
+class Clock:
+    """The machine's clocks; ``stop`` ends a wait. Tests have one of their own."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+
+    def epoch_s(self) -> float:
+        return time.time()
+
+    def monotonic_s(self) -> float:
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long; return True as soon as the process is to stop."""
+        return self._stop.wait(max(seconds, 0.0))
+
+
+def run(
+    sampler: Sampler,
+    clock: Clock,
+    emit: Callable[[Message], bool],
+    facts_interval_s: float,
+    alive: Callable[[], None] = lambda: None,
+    reporter: Reporter | None = None,
+) -> None:
+    """Read at every tick and emit samples and facts until the clock says stop or ``emit`` returns False.
+
+    ``reporter`` adds the usage of the machine's instances to samples; None: samples have none. The facts follow the
+    first reading after a start, so that they have the capacities, and then at their own interval.
+    """
+    sampler.read(clock.epoch_s(), clock.monotonic_s())
+    if reporter:
+        reporter.start(clock.monotonic_s())
+    next_facts_s = clock.monotonic_s()
+    while not clock.wait(sampler.schedule.until_next_tick_s(clock.epoch_s())):
+        messages: list[Message] = []
+        now_s = clock.monotonic_s()
+        samples: list[Sample] = sampler.read(clock.epoch_s(), now_s)
+        if now_s >= next_facts_s:
+            next_facts_s = now_s + facts_interval_s
+            messages.append(sampler.facts(clock.epoch_s()))
+        messages.extend(reporter.attach(sample, now_s) if reporter else sample for sample in samples)
+        alive()
+        wanted = [emit(message) for message in messages]
+        if not all(wanted):
+            return

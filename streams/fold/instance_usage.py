@@ -211,8 +211,7 @@ class InstanceUsage:
         """Drop pairs whose last report ended before a moment; return how many."""
         used = len(self.names)
         kept = np.flatnonzero(self.at[:used] >= before_s)
-        if len(kept) < used:
-            self.keep(kept)
+        self.keep(kept)
         return used - len(kept)
 
     def forget(self, forgotten: Mapping[str, float]) -> int:
@@ -222,8 +221,7 @@ class InstanceUsage:
             until[self._numbers.get(machine, -1)] = moment
         used = len(self.names)
         kept = np.flatnonzero(self.at[:used] > until[self._machine[:used]])
-        if len(kept) < used:
-            self.keep(kept)
+        self.keep(kept)
         return used - len(kept)
 
     def keep(self, rows: Rows) -> None:

@@ -15,7 +15,6 @@ reading.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -42,10 +41,6 @@ class Schedule:
     interval_s: float
     reading_s: float
     phase_s: float
-
-    def __post_init__(self) -> None:
-        if not math.isclose(self.interval_s / self.reading_s, self.readings):
-            raise ValueError(f"reading_s: {self.reading_s:g} does not divide interval_s, which is {self.interval_s:g}")
 
     @property
     def readings(self) -> int:

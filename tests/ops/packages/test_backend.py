@@ -50,7 +50,7 @@ def test_a_published_wheel_leaves_out_what_the_others_hold(tmp_path: Path) -> No
     names = (
         "schemas/messages/sample.py",
         "streams/__init__.py",
-        "streams/agent/loop.py",
+        "streams/agent/__main__.py",
         "streams/worker/app.py",
         "scorer/client/__init__.py",
         "scorer/client/call.py",

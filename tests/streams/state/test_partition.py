@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.messages.sample import MachineFacts, Message, Moments, Sample, Usage, encode
-from streams.agent.loop import run
+from streams.agent.__main__ import run
 from streams.fold.batch import Arrived, Outcome
 from streams.fold.peaks import Zone
 from streams.fold.table import Table

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.sample import MachineFacts, Message, Moments, Sample, decode, encode
+from streams.agent.__main__ import run
 from streams.agent.collectors.base import Collector, Reading
 from streams.agent.collectors.nic import Nic
-from streams.agent.loop import run
 from streams.agent.rises import ImpossibleRiseError
 from streams.agent.sampling.backlog import Backlog, Record
 from streams.agent.sampling.readings import Readings
@@ -345,12 +345,6 @@ def test_an_interval_holds_its_ticks_up_to_its_end(schedule: Schedule, epoch_s: 
     assert schedule.end_of(interval) == pytest.approx(schedule.tick_at(last[0]), abs=1e-5)
     assert schedule.interval(last[0] + 1) == interval + 1
     assert schedule.interval(last[0] - schedule.readings + 1) == interval
-
-
-def test_a_reading_that_does_not_divide_the_interval_is_refused():
-    """Seven seconds do not fill ten."""
-    with pytest.raises(ValueError, match="reading_s"):
-        Schedule(10, 7, 0.5)
 
 
 def records(*numbers: int) -> list[Record]:
