@@ -1,0 +1,231 @@
+"""Capacity, plans and moves by query: those of the command; nothing is changed."""
+
+import re
+from typing import Any
+
+import pytest
+
+from schemas.rpc.request import InvalidRequest, read_request
+from scorer.ledger.record.instance import of_builtins
+from scorer.planning.balance.advice import advice
+from scorer.planning.wanted.wanted import compare
+from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.profiles.profile import ProfileError
+from scorer.ranking.tables import Tables
+from tests.rows import each_row
+from tests.scorer.fleets import fleet, machine
+from tests.scorer.planning.balance.test_by_overload import hot_and_cold, moves
+from tests.scorer.rpc.test_results import Scorer
+
+
+@pytest.fixture
+def racks() -> Scorer:
+    """Two machines in one rack and one in another."""
+    return Scorer(
+        fleet(
+            machine("a", 8, 100, usage={"cpu": 0.5, "memory": 5}, labels={"rack": "r1"}),
+            machine("b", 8, 100, usage={"cpu": 0.5, "memory": 5}, labels={"rack": "r1"}),
+            machine("c", 4, 100, usage={"cpu": 0.5, "memory": 5}, labels={"rack": "r2"}),
+        )
+    )
+
+
+def test_as_many_as_are_placed(racks: Scorer) -> None:
+    """What it says fits is placed, and one more is refused for the reason that it gave."""
+    found = racks.ask("capacity", cpu=2, memory=1, profile="kubernetes")
+    assert found["fit"] == 10
+    assert found["limits"] == [{"filter": "fits", "machines": 3, "reason": found["limits"][0]["reason"]}]
+    placed = [racks.ask("place", id=f"n{n}", cpu=2, memory=1, profile="kubernetes") for n in range(found["fit"] + 1)]
+    assert [one["machine"] is not None for one in placed] == [True] * found["fit"] + [False]
+    assert racks.ask("capacity", cpu=2, memory=1, profile="kubernetes")["fit"] == 0
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [("rack", {"r1": 8, "r2": 2}), ("machine", {"a": 4, "b": 4, "c": 2}), ("zone", {"": 10}), ("", {})],
+)
+def test_counts_by_label(racks: Scorer, by: str, expected: dict[str, int]) -> None:
+    """Most first; machines without the label are one group."""
+    found = racks.ask("capacity", cpu=2, memory=1, profile="kubernetes", by=by)
+    assert list(found["by"].items()) == list(expected.items())
+    assert (found["fit"], found["machines_with_room"]) == (10, 3)
+
+
+def test_nothing_is_reserved(racks: Scorer) -> None:
+    """The ledger is as it was."""
+    racks.ask("capacity", id="x", cpu=2)
+    assert [one["id"] for one in racks.ask("instances")["instances"]] == []
+
+
+WANTED = [
+    {"id": "same", "cpu": 1, "memory": 1}, {"id": "grows", "cpu": 2, "memory": 1},
+    {"id": "moves", "cpu": 1, "memory": 1, "machine": "m2"}, {"id": "new", "cpu": 1, "memory": 1, "count": 2},
+    {"id": "huge", "cpu": 999, "memory": 1},
+]  # fmt: skip
+
+
+@pytest.fixture
+def three() -> Scorer:
+    """Three machines, and instances on one of them, of which one is not wanted."""
+    scorer = Scorer(fleet(*(machine(f"m{number}", usage={"cpu": 1, "memory": 5}) for number in range(3))))
+    for name in ("same", "grows", "moves", "gone"):
+        scorer.ask("place", id=name, cpu=1, memory=1, machine="m1", labels={"app": "x"} if name == "gone" else {})
+        scorer.ask("confirm", id=name)
+    return scorer
+
+
+def test_the_steps_are_those_of_the_command(three: Scorer) -> None:
+    """In the same order, with what an update is to be told; the ledger stays as it is."""
+    current = three.service.current
+    inputs = RankingInputs(current.snapshot, current.ledger, current.profiles.choose(), current.clock(), Tables())
+    requests = [read_request(one) for one in WANTED if one["id"] != "new"]
+    requests[3:3] = [read_request({"id": f"new-{n}", "cpu": 1, "memory": 1}) for n in (1, 2)]
+    expected = compare(requests, inputs, prune=True, prune_labels={"app": "x"})
+    before = dict(current.ledger.instances)
+    found = three.ask("plan", instances=WANTED, prune=True, prune_labels={"app": "x"})
+    assert [(one["action"], one["id"], one["source"], one["target"], one["why"]) for one in found["steps"]] == [
+        (one.action, one.id, one.source, one.target, one.why) for one in expected.steps
+    ]
+    assert found["counts"] == {
+        "release": 1, "change": 1, "update": 0, "move": 1, "place": 2, "refuse": 1, "same": 1
+    }  # fmt: skip
+    (grows,) = (one for one in found["steps"] if one["id"] == "grows")
+    assert (grows["changes"], grows["generation"]) == ({"cpu": 2.0}, before["grows"].generation)
+    assert current.ledger.instances == before
+    assert three.ask("update", id="grows", **grows["changes"])["amounts"][0] == 2.0
+    assert three.ask("plan", instances=WANTED)["others"] == 1
+
+
+def test_a_step_has_the_record_by_which_it_can_be_undone(three: Scorer) -> None:
+    """Where that is asked for; the answer says on how large a fleet it was planned."""
+    three.ask("place", id="there", cpu=1, memory=1, labels={"app": "a"})
+    three.ask("confirm", id="there")
+    wanted = [{"id": "there", "cpu": 2, "memory": 1, "labels": {"app": "a"}}, {"id": "new", "cpu": 1, "memory": 1}]
+    before = three.service.current.ledger.instances["there"]
+    found = three.ask("plan", instances=wanted, records=True)
+    records = {one["id"]: one["record"] for one in found["steps"]}
+    assert of_builtins(records["there"]) == before
+    assert records["new"] is None
+    assert (found["machines"], found["instances"]) == (
+        len(three.service.current.snapshot), len(three.service.current.ledger)
+    )  # fmt: skip
+    assert [one["record"] for one in three.ask("plan", instances=wanted)["steps"]] == [None, None]
+
+
+def test_releases_come_last_where_that_is_asked_for(three: Scorer) -> None:
+    three.ask("place", id="there", cpu=1, memory=1)
+    three.ask("confirm", id="there")
+    asked: dict[str, Any] = {"instances": [{"id": "new", "cpu": 1, "memory": 1}], "prune": True}
+    first, last = (three.ask("plan", **asked, release_last=late)["steps"] for late in (False, True))
+    assert [one["action"] for one in first if one["id"] in ("there", "new")] == ["release", "place"]
+    assert [one["action"] for one in last if one["id"] in ("there", "new")] == ["place", "release"]
+
+
+@pytest.fixture
+def hot() -> Scorer:
+    """One machine near its limit with five instances, three that are half idle."""
+    offline = hot_and_cold()
+    scorer = Scorer(offline)
+    for one in offline.ledger.instances.values():
+        scorer.service.current.ledger.apply(one)
+    return scorer
+
+
+def told(found: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [(one["id"], one["source"], one["target"]) for one in found["moves"]]
+
+
+@pytest.mark.parametrize("profile", ["windward", "koordinator"])
+def test_the_moves_are_those_of_the_command(hot: Scorer, profile: str) -> None:
+    """By either rule, with their gain, copy and reason; the ledger stays as it is."""
+    offline, current = hot_and_cold(), hot.service.current
+    expected = advice(offline.inputs(current.profiles.choose(profile)))
+    before = dict(current.ledger.instances)
+    found = hot.ask("rebalance", profile=profile)
+    unplaced = [(one.id, one.machine, None) for one, _ in expected.unplaced]
+    assert told(found) == [*moves(expected), *unplaced]
+    assert all(one["reason"] for one in found["moves"])
+    assert found["rule"] == current.profiles.choose(profile).rebalance.rule
+    if profile == "windward":
+        assert found["moves"]
+    for one, step in zip(found["moves"], expected.steps, strict=not unplaced):
+        assert (one["gain"], one["copy_bytes"], one["copy_s"]) == (step.gain, step.copy_bytes, step.copy_s)
+    assert found["totals"] == {name: list(pair) for name, pair in expected.totals.items()}
+    assert current.ledger.instances == before
+
+
+def test_settings_in_place_of_the_profiles(hot: Scorer) -> None:
+    """Fewer moves; and a label that source and target share, which here none does."""
+    before = hot.service.current.profiles.choose("koordinator").rebalance
+    assert len(told(hot.ask("rebalance", profile="koordinator"))) == 2
+    assert len(told(hot.ask("rebalance", profile="koordinator", moves_max=1))) == 1
+    assert told(hot.ask("rebalance"))
+    assert told(hot.ask("rebalance", same=["machine"])) == []
+    assert told(hot.ask("rebalance", settings={"gain_min": 1.0})) == []
+    assert hot.ask("rebalance", settings={"objective": "variance"})["objective"] == "variance"
+    assert hot.service.current.profiles.choose("koordinator").rebalance == before, "the profile itself stays"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"gain_min": "much"}, "settings.gain_min: expected a number, got text"),
+        ({"gain_min": 2}, "gain_min: expected a share from 0 to 1"),
+        ({"gain": 0.1}, "settings: no setting 'gain'; there are classes, cluster_max"),
+        ({"moves_max": 10**6}, "settings: no setting 'moves_max'"),
+    ],
+)
+def test_settings_that_are_refused(hot: Scorer, settings: dict[str, Any], said: str) -> None:
+    """Each by its name; what is a parameter of its own has its own bound."""
+    with pytest.raises(InvalidRequest, match=re.escape(said)):
+        hot.ask("rebalance", settings=settings)
+
+
+@pytest.mark.parametrize("profile", ["windward", "koordinator"])
+def test_several_rounds(hot: Scorer, profile: str) -> None:
+    """A machine gives in the round after `rounds_over` of them; the state is that of the answer before."""
+    asked = {"profile": profile, "every_s": 60, "settings": {"rounds_over": 2, "over_s": 600}}
+    alone, found, states = told(hot.ask("rebalance", profile=profile)), [], [""]
+    for _ in range(3):
+        answer = hot.ask("rebalance", **asked, rounds=states[-1])
+        found.append(told(answer))
+        states.append(answer["rounds"])
+    assert found == [[], [], alone]
+    assert told(hot.ask("rebalance", **asked, rounds=states[1])) == []
+    assert hot.ask("rebalance", profile=profile)["rounds"] == ""
+
+
+APART = [{"instances": {"app": "x"}, "topology": "rack"}]
+
+
+@each_row(
+    ("method", "asked", "error"),
+    [
+        (
+            "capacity",
+            {"cpu": 1, "labels": {"app": "x"}, "anti_affinity": APART},
+            "looks at instances of other machines",
+        ),
+        ("capacity", {"cpu": "two"}, "cpu"),
+        ("capacity", {"by": 3}, "by"),
+        ("capacity", {"cpus": 3}, "cpus"),
+        ("plan", {}, "instances: expected a list"),
+        ("plan", {"instances": [{"cpu": 1}]}, r"instances\[0\]: id is required"),
+        ("plan", {"instances": [{"id": "a"}, {"id": "a"}]}, r"instances\[1\]: id 'a' is listed twice"),
+        ("plan", {"instances": [{"id": "a", "cpu": "x"}]}, r"instances\[0\]: cpu"),
+        ("plan", {"instances": [], "prune_labels": {"a": "b"}}, "prune_labels: goes with prune"),
+        ("plan", {"instances": [{"id": "a"}] * 10_001}, "instances: 10001, at most 10000"),
+        ("plan", {"instances": [], "apply": True}, "apply"),
+        ("rebalance", {"moves_max": 0}, "moves_max"),
+        ("rebalance", {"rounds": "[{},{},{}]"}, "rounds: give every_s"),
+        ("rebalance", {"rounds": "[{}]", "every_s": 60}, "rounds: not the state of a round before"),
+        ("rebalance", {"every_s": 0}, "every_s"),
+        ("rebalance", {"same": [""]}, "same: expected names"),
+        ("rebalance", {"profile": "none"}, "profile"),
+        ("rebalance", {"apply": True}, "apply"),
+    ],
+)
+def test_refused(hot: Scorer, method: str, asked: dict[str, Any], error: str) -> None:
+    """With the instance and the field."""
+    with pytest.raises((InvalidRequest, ProfileError), match=error):
+        hot.ask(method, **asked)
