@@ -21,7 +21,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.live.loader import Loader
-from scorer.ranking.fleet_state import FleetState
+from scorer.ranking.inputs import FleetState
 from scorer.ranking.profiles.catalogue import Profiles, load_profiles
 from scorer.ranking.profiles.profile import ProfileError
 from scorer.settings import LedgerSettings

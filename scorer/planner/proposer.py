@@ -31,7 +31,7 @@ from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.proposals import Term, propose
 from scorer.planning.balance.rounds import Rounds, condition_of
-from scorer.ranking.fleet_state import FleetState
+from scorer.ranking.inputs import FleetState
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.third_party import PluginError
 from scorer.ranking.tables import Tables

@@ -1,7 +1,7 @@
 """Filters and scores over all machines at once, the profiles that combine them, and the answer in words.
 
 rank          the decision: filters, scores, normalisation, total. Start here
-inputs        what it is made from besides the request; `fleet_state`: the fleet of a file, or the running one
+inputs        what it is made from besides the request; `FleetState`: the fleet of a file, or the running one
 ranking       what it returns; `staleness`: what it does while the pipeline is silent
 plugin        the base of the built-in filters and scores; `scorer.plugins` is for those of other packages
 tables        the rows of all machines, a table a load model

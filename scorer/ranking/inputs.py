@@ -39,3 +39,16 @@ class RankingInputs:
     def on(self, overlay: Overlay) -> RankingInputs:
         """Return the same inputs with proposed changes of their ledger."""
         return replace(self, overlay=overlay)
+
+
+@dataclass(frozen=True)
+class FleetState:
+    """The fleet at one time: of a file, or the running one (`scorer.live.live_fleet`)."""
+
+    snapshot: Snapshot
+    ledger: LedgerView
+    now_s: float
+
+    def inputs(self, profile: Profile, tables: Tables | None = None) -> RankingInputs:
+        """Return the inputs of a ranking by a profile; ``tables``: those of this ledger, None: new ones."""
+        return RankingInputs(self.snapshot, self.ledger, profile, self.now_s, tables or Tables())

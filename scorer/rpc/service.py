@@ -37,8 +37,7 @@ from scorer.rpc.methods.parameters import read_object, read_params
 from scorer.rpc.methods.placements import Placements, ranked
 from scorer.rpc.methods.records import answer_to
 from scorer.rpc.methods.update import Updates
-from scorer.rpc.operators.cordon import cordon
-from scorer.rpc.operators.operator_rules import OperatorRules
+from scorer.rpc.operators.operator_rules import OperatorRules, cordon
 from scorer.settings import AnsweringSettings, ScorerSettings
 from scorer.wire import Command
 

@@ -35,3 +35,15 @@ def by_row(rows: Integers, count: int) -> Callable[[int], Integers]:
     order = np.argsort(rows, kind="stable")
     ends = np.searchsorted(rows[order], np.arange(count + 1))
     return lambda row: order[ends[row] : ends[row + 1]]
+
+
+def known_or(values: Floats, otherwise: float) -> Floats:
+    """Return the values with NaN replaced; the same array when there is none.
+
+    >>> known_or(np.array([1.0, np.nan]), 0.0).tolist()
+    [1.0, 0.0]
+    """
+    if not np.isnan(values.sum()):
+        return values
+    found: Floats = np.where(np.isnan(values), otherwise, values)
+    return found

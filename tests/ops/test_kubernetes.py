@@ -13,7 +13,7 @@ from ops.exporter.settings import ExporterSettings
 from ops.record.settings import RecordSettings
 from schemas.process.settings import load_settings
 from scorer.kubernetes.evictor.__main__ import EvictorSettings
-from scorer.kubernetes.extender.settings import ExtenderSettings
+from scorer.kubernetes.extender.__main__ import ExtenderSettings
 from scorer.kubernetes.load_watcher.__main__ import LoadWatcherSettings
 from scorer.kubernetes.pods.__main__ import PodsSettings
 from scorer.planner.settings import PlannerSettings

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from schemas.tables.learned import Learned
-from scorer.background.predictor import WRITE_S
+from scorer.background.learner import WRITE_S
 from scorer.classes.class_usage import class_usage, prod_and_system, reported_at
 from scorer.classes.last_reports import LastReports
 from scorer.classes.prediction import Histograms
@@ -58,7 +58,7 @@ class Learning:
 
 
 class PredictedPeaks:
-    """Observes the usage by class, as `scorer.background.predictor` does; ``raw`` is what all scorers read.
+    """Observes the usage by class, as `scorer.background.learner` does; ``raw`` is what all scorers read.
 
     It observes each snapshot that is made. Reports between two of them that are further apart than a minute are
     observed as their mean.

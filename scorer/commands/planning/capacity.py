@@ -26,7 +26,7 @@ from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
 if TYPE_CHECKING:
     from scorer.placement.choosing.trial import Trial
     from scorer.planning.capacity.mix import Kind
-    from scorer.ranking.fleet_state import FleetState
+    from scorer.ranking.inputs import FleetState
     from scorer.ranking.profiles.profile import Profile
 
 _SHOWN = ("cpu", "memory")

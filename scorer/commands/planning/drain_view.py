@@ -19,7 +19,7 @@ from scorer.commands.shared.show import amount
 
 if TYPE_CHECKING:
     from scorer.planning.drain.evicting import Advice
-    from scorer.ranking.fleet_state import FleetState
+    from scorer.ranking.inputs import FleetState
     from scorer.ranking.profiles.profile import Profile
 
 _SHOWN = ("cpu", "memory")

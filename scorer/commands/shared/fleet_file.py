@@ -68,7 +68,7 @@ from scorer.commands.shared.fleet_fields import (
 )
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.view import LedgerView, instance_of
-from scorer.ranking.fleet_state import FleetState
+from scorer.ranking.inputs import FleetState
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.usages import Usages, UsageTable
 

@@ -11,7 +11,7 @@ from schemas.values.durations import duration
 from schemas.values.numbers import amount, counted, number, size
 
 if TYPE_CHECKING:
-    from scorer.ranking.fleet_state import FleetState
+    from scorer.ranking.inputs import FleetState
     from scorer.ranking.profiles.profile import Profile
 
 __all__ = [

@@ -21,7 +21,7 @@ from scorer.commands.shared.request import read_json
 from scorer.settings import ClientSettings, LedgerSettings
 
 if TYPE_CHECKING:
-    from scorer.ranking.fleet_state import FleetState
+    from scorer.ranking.inputs import FleetState
     from scorer.ranking.profiles.profile import Profile
 
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)

@@ -24,10 +24,9 @@ from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS
 from scorer.planning.thresholds.low_node_load import Rules, low_node_load
 from scorer.planning.thresholds.pool import Pool
 from scorer.planning.thresholds.thresholds import compared
-from scorer.ranking.formulas.rounding import known_or
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
-from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.arrays import Bools, Floats, Integers, known_or
 
 _UNITS: Mapping[str, float] = {resource.name: 10.0 ** min(resource.decimals, 3) for resource in ALL}
 """Whole units of an amount, thousandths at the finest: thresholds are cut to them."""

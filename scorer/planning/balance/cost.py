@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from scorer.ranking.formulas.rounding import known_or
-from scorer.snapshot.arrays import Floats
+from scorer.snapshot.arrays import Floats, known_or
 
 UNKNOWN_NIC = 125e6
 """Bytes/s of a NIC whose speed is not known: 1 Gbit/s."""

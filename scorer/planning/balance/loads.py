@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scorer.ranking.formulas.overload import expected_excess
-from scorer.ranking.formulas.rounding import known_or
-from scorer.snapshot.arrays import Bools, Floats
+from scorer.snapshot.arrays import Bools, Floats, known_or
 
 
 @dataclass

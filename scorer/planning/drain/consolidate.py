@@ -28,10 +28,9 @@ from scorer.planning.anew import Anew, goes_first
 from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.candidates import takes_pod
 from scorer.planning.drain.drain import Apart, Drained, why_it_stays, with_cordon
-from scorer.ranking.formulas.rounding import known_or
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.machines.machines import Machines
-from scorer.snapshot.arrays import Bools, Floats, by_row
+from scorer.snapshot.arrays import Bools, Floats, by_row, known_or
 
 MOVE_BYTES = 1e9
 """The cost of a move besides its memory, as bytes to copy: a small instance costs something, too."""

@@ -15,8 +15,7 @@ from scorer.ledger.record.transition import Call
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import AnsweringMetrics
-from scorer.ranking.fleet_state import FleetState
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import FleetState, RankingInputs
 from scorer.ranking.profiles.catalogue import Profiles
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.staleness import degraded

@@ -1,5 +1,7 @@
 """Shell: operators' rules as a scorer or a planner writes them for a query: once, and never after the query's deadline.
 
+`cordon` does the methods ``cordon`` and ``uncordon``, for programs that are no command.
+
 The script of `write_rules.lua` compares the deadline with the server's clock, so that a process that was frozen with a
 query in its hand writes nothing when it wakes. The answer is kept until the deadline has passed: the same query gets it
 again. Commands write the same entries in a transaction of their own (`scorer.commands.machines.operator_facts`).
@@ -12,11 +14,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from schemas.messages.operator import DEFAULT, drained, stored, without_empty
 from schemas.messages.proposal import READ_MAX, MoveProposal, replaced, write_proposal
 from schemas.names import Names
 from schemas.rpc.envelope import Query
+from schemas.rpc.parameters import Cordon
+from schemas.rpc.request import Draining, InvalidRequest
+from schemas.rpc.results import CordonResult
 from schemas.values.read_json import read_json
+from scorer.planning.which_machines import NoMachine, meant
+from scorer.rpc.methods.errors import CallError
+from scorer.rpc.methods.parameters import read_object, read_params
+from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import Wire
 
 _SCRIPT = Path(__file__).with_name("write_rules.lua").read_text()
@@ -108,3 +119,55 @@ class OperatorRules:
             if kind != b"changed":
                 return kept[0] if kept else said
         raise RulesChanged(f"{machines[0]}: changed by others {TRIES} times in a row")
+
+
+_decode = msgspec.json.Decoder(CordonResult).decode
+
+
+def cordon(query: Query, snapshot: Snapshot, rules: OperatorRules, *, off: bool) -> CordonResult:
+    """Cordon machines, or uncordon them; return the operators' rules that they have then.
+
+    The machines are those that the scorer sees: a snapshot is up to a second old.
+    """
+    asked: Cordon = read_params(Cordon, read_object(query))
+    if not asked.dry_run and (answered := rules.answered(query)) is not None:
+        return _decode(answered)
+    machines = machines_meant(asked.machines, asked.selector, snapshot, ahead=asked.ahead)
+    drain = None if off else asked.drain
+    return _decode(write_cordon(query, machines, rules, off=off, dry_run=asked.dry_run, drain=drain))
+
+
+def write_cordon(
+    query: Query, machines: Sequence[str], rules: OperatorRules, *, step: str = "", off: bool = False,
+    dry_run: bool = False, drain: Draining | None = None,
+) -> bytes:  # fmt: skip
+    """Cordon these machines, or uncordon them; return the result as JSON. Raises CallError.
+
+    ``drain``: they are emptied from now on. An uncordoned machine is not.
+    """
+    facts: dict[str, Any] = {"cordon": not off}
+    if off or drain is not None:
+        facts["drain"] = None if drain is None else msgspec.to_builtins(drain)
+
+    def answer(after: Entries) -> bytes:
+        return msgspec.json.encode(CordonResult(rules=after, dry_run=dry_run))
+
+    try:
+        return rules.change(query, machines, facts, answer, step=step, dry_run=dry_run)
+    except LateRules as late:
+        raise CallError("DEADLINE_EXCEEDED", str(late), retryable=True) from None
+    except RulesChanged as changed:
+        raise CallError("UNAVAILABLE", str(changed), retryable=True) from None
+
+
+def machines_meant(given: Sequence[str], selector: str, snapshot: Snapshot, *, ahead: bool = False) -> list[str]:
+    """Return the machines of the snapshot that names, globs and a selector mean; there is at least one."""
+    if not given and not selector:
+        raise InvalidRequest("machines: give names, globs or a selector")
+    known: dict[str, Mapping[str, str]] = {name: {} for name in snapshot.names}
+    if selector:
+        known.update((name, snapshot.rules.labels(row)) for row, name in enumerate(snapshot.names))
+    try:
+        return meant(given, selector, known, ahead=ahead)
+    except NoMachine as error:
+        raise CallError("NOT_FOUND", str(error)) from None

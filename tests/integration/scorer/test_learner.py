@@ -13,8 +13,7 @@ from schemas.rpc.request import Request
 from schemas.tables.instance_table import pair_name
 from schemas.tables.learned import Learned, read_learned
 from schemas.tables.window_table import Header, decode_table, encode_table
-from scorer.background.learner import Learner
-from scorer.background.predictor import Predictor
+from scorer.background.learner import Learner, Predictor
 from scorer.classes.prediction import Histograms, Peaks
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.transition import Candidate, Wanted

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from schemas.process.settings import SettingsError, load_settings
+from scorer.kubernetes.extender.__main__ import ExtenderSettings
 from scorer.kubernetes.extender.protocol import (
     ExtenderBindingResult,
     ExtenderFilterResult,
@@ -16,7 +17,6 @@ from scorer.kubernetes.extender.protocol import (
     read_args,
     read_binding,
 )
-from scorer.kubernetes.extender.settings import ExtenderSettings
 
 ARGS = (
     b'{"Pod":{"metadata":{"name":"p","namespace":"shop","uid":"u-1","resourceVersion":"5","managedFields":[{"manager":"x"}]},'
