@@ -169,6 +169,8 @@ class _Batch:
         self._chosen_at = [inputs.ledger.position] * len(requests)
         """By instance, the ledger's position when its machine was chosen."""
         self._trial, self._trial_at = Trial(inputs), inputs.ledger.position
+        self._waiting: list[int] = []
+        """Positions that have a machine and are not proposed in the trial yet."""
         self._next = list(range(len(requests)))
 
     def steps(self) -> Steps[None]:
@@ -201,12 +203,11 @@ class _Batch:
             for done, position in enumerate(run):
                 self._choose(position, left - done)
             return
-        trial = self._proposed()
         self._first = None
         for position, machine in zip(run, chosen, strict=True):
-            self._note(position, machine, trial)
+            self._note(position, machine)
         if None in chosen:  # the last ones: no machine is feasible after all that were placed
-            why = trial.best(self._requests[run[0]]).why
+            why = self._proposed().best(self._requests[run[0]]).why
             self.reasons |= {position: why for position, machine in zip(run, chosen, strict=True) if machine is None}
 
     def _withdraw(self, position: int) -> None:
@@ -217,20 +218,19 @@ class _Batch:
             self.found[position], self._trial_at = None, -1
 
     def _choose(self, position: int, left: int) -> None:
-        request, trial = self._requests[position], self._proposed()
-        bound = self._bound(left)
+        request, trial, bound = self._requests[position], self._proposed(), self._bound(left)
         found = trial.best(request, *bound) if self._first is None else best_in(self._first, *bound)
         self._first = None
-        self._note(position, found.machine, trial)
+        self._note(position, found.machine)
         if found.machine is None:
             self.reasons[position] = found.why
 
-    def _note(self, position: int, machine: str | None, trial: Trial) -> None:
-        """Note the choice for an instance, and propose it."""
+    def _note(self, position: int, machine: str | None) -> None:
+        """Note the choice for an instance; it is proposed when the trial is next asked for, if it is."""
         self._chosen_at[position], self.found[position] = self._trial_at, machine
         if machine is not None:
             self._used[machine] += 1
-            trial.propose(self._requests[position], machine, proposed_id(position))
+            self._waiting.append(position)
 
     def _bound(self, left: int) -> tuple[Bools, str] | tuple[()]:
         """Return which machines may be chosen so that the batch has as many different ones as asked for, in words."""
@@ -250,7 +250,13 @@ class _Batch:
     def _proposed(self) -> Trial:
         """Return the present ledger with the chosen instances."""
         if self._trial_at != self._inputs.ledger.position:
-            self._trial, self._trial_at = _with(self._requests, self.found, self._inputs), self._inputs.ledger.position
+            self._trial, self._trial_at = Trial(self._inputs), self._inputs.ledger.position
+            self._waiting = list(range(len(self.found)))
+        for position in self._waiting:
+            machine = self.found[position]
+            if machine is not None:
+                self._trial.propose(self._requests[position], machine, proposed_id(position))
+        self._waiting.clear()
         return self._trial
 
     def _outdated(self) -> list[int]:
@@ -289,12 +295,3 @@ def _minds(request: Request, came: frozenset[Facet]) -> bool:
 def proposed_id(position: int) -> str:
     """Return the id of the proposed instance at a position of the batch; no real instance can have it."""
     return f"\0batch-{position}"
-
-
-def _with(requests: Sequence[Request], found: Sequence[str | None], inputs: RankingInputs) -> Trial:
-    """Return the ledger with those instances of a batch that have a machine."""
-    trial = Trial(inputs)
-    for position, (request, machine) in enumerate(zip(requests, found, strict=True)):
-        if machine is not None:
-            trial.propose(request, machine, proposed_id(position))
-    return trial
