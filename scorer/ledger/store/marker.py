@@ -1,9 +1,9 @@
 """The marker, an epoch guard: a key on the windows' server with the ledger's epoch and its number of instances.
 
 A ledger on a server of its own may be empty after a restart: it then has another epoch, and the marker says how many
-instances there were. When one server keeps both and is emptied, the marker is lost, too. This looks like a first start.
-An unreadable marker is ignored, and written again. It is written at most once a second, so its number may be older
-than a scorer's.
+instances there were. When one server keeps both and is emptied, the marker is lost, too: a scorer that runs writes
+again the marker that it saw. A scorer that starts then, before any other, takes it for a first start. An unreadable
+marker is ignored, and written again. It is written at most once a second, so its number may be older than a scorer's.
 """
 
 from __future__ import annotations
@@ -42,6 +42,9 @@ class Marker:
         if isinstance(answer, bytes) and not known and answer != self._unreadable:
             self._unreadable = answer
             log.warning("scorer.ledger.marker_unreadable", extra={"values": {"stored": repr(answer)[:80]}})
+        emptied = answer is None and self._seen[1] > 0 and self._seen[0] != epoch
+        if emptied:
+            known = self._seen[0]
         if known == self._seen[0] and known != epoch:
             count = self._seen[1] or count
         if known and known != epoch and count:
@@ -49,7 +52,7 @@ class Marker:
                 f"the ledger has begun anew: it has {instances} instances and had {count}. Restore it or import an "
                 "inventory (windward instances import), then run `windward ledger accept`"
             )
-            return []
+            return [("SET", self._key, f"{known} {count}")] if emptied else []
         self.refusal, self._seen = "", (epoch, instances)
         if isinstance(answer, Exception) or not epoch or (self._written == (epoch, instances) and known):
             return []

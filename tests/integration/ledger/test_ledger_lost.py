@@ -124,6 +124,10 @@ def test_a_marker_of_an_emptied_ledger_tells_the_number_seen_last(names: Names) 
     for _ in range(2):
         assert marker.accept(b"abc 1", "xyz", 0) == []
         assert "it has 0 instances and had 20." in marker.refusal
+    assert marker.accept(None, "xyz", 0) == [("SET", names.ledger_marker, "abc 20")], "emptied with its server"
+    assert "had 20." in marker.refusal
+    assert marker.accept(b"xyz 0", "xyz", 0) == []
+    assert marker.refusal == "", "it was accepted"
     other = Marker(names)  # it last saw an empty ledger, and must not place on this one
     other.accept(None, "abc", 0)
     other.accept(b"abc 1", "xyz", 0)
