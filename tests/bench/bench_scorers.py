@@ -75,7 +75,7 @@ def client_process(
 ) -> None:
     """Place, and treat what was placed as deployers do; all wait at ``pause`` before they release what is left."""
     with Client(url, prefix, timeout_s=30) as client:
-        deployer = _Deployer(client, number, classes)
+        deployer = Deployer(client, number, classes)
         for turn in range(placements):
             try:
                 deployer.place(turn)
@@ -92,7 +92,7 @@ def client_process(
     out.put((deployer.answers, deployer.told))
 
 
-class _Deployer:
+class Deployer:
     """Some are careful, some forgetful."""
 
     def __init__(self, client: Client, number: int, classes: bool = False) -> None:

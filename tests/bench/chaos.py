@@ -3,7 +3,7 @@
     python -m tests.bench.chaos [--seconds 180] [--scorers 4] [--clients 8] [--machines 200] [--seed 1]
         [--spare-redis]
 
-Clients place, confirm, move and release under a name of their own each time; every third move is left half way. Every
+Clients place, confirm, move and release under a name of their own each time; some moves are left half way. Every
 second or so a scorer is killed (and started again), frozen for up to three seconds, or Redis is frozen for up to one.
 In the end every answer is compared with the ledger's log, the ledger and its sums (`tests.support.history`); none is
 moving. SLOWLOG tells every script of 50 ms or more. The exit code says whether all of it held. A Redis that is frozen
@@ -16,6 +16,7 @@ longest of those.
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import random
@@ -32,10 +33,10 @@ from schemas.names import Names
 from scorer.client import Client, WindwardError
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import AWAY, Wire
-from tests.bench.bench_scorers import CAPACITY, SIZES
+from tests.bench.bench_scorers import CAPACITY, Deployer
 from tests.conftest import free_port, start_valkey, stop
 from tests.support.history import Told
-from tests.support.witness import Witness, verdict_on
+from tests.support.witness import verdict_on
 from tests.window_tables import publish, window_table
 
 SLOW_US = 50_000
@@ -44,43 +45,17 @@ MEASURE = "local sum = 0 for i = 1, 30000 do sum = sum + i % 7 end return sum"
 
 
 def client_process(url: str, number: int, until: float, out: multiprocessing.Queue[Any]) -> None:
-    """Place, confirm, move and release until then; put all that was answered, and how often what came."""
-    dice, counts = random.Random(number), Counter[str]()
-    said: list[Told] = []
-    held: list[str] = []
-    turn = 0
+    """Treat instances as the deployers of `tests.bench.bench_scorers` do, until then; put what was answered."""
     with Client(url, timeout_s=8) as client:
-        call = Witness(client, said.extend)
-        while time.time() < until:
-            turn += 1
-            name, (cpu, memory) = f"c{number}-{turn}", dice.choice(SIZES)
+        deployer = Deployer(client, number)
+        for turn in itertools.count(1):
+            if time.time() >= until:
+                break
             try:
-                answer = call("place", name, cpu=cpu / 10, memory=memory / 10, ttl_s=20, top=1)
-                if answer.machine is None:
-                    counts["no machine"] += 1
-                else:
-                    counts["placed"] += 1
-                    call("confirm", name, generation=answer.generation)
-                    held.append(name)
-                if held and dice.random() < 0.3:
-                    counts[move(call, dice.choice(held), dice)] += 1
-                if len(held) > 150 or (held and answer.machine is None):
-                    call("release", held.pop(dice.randrange(len(held))))
-                    counts["released"] += 1
+                deployer.place(turn)
             except WindwardError as error:
-                counts[error.code] += 1
-    out.put((counts, said))
-
-
-def move(call: Witness, name: str, dice: random.Random) -> str:
-    """Move an instance, or leave that half way; return what became of it."""
-    begun = call("update", name, machine="", move=True, ttl_s=3)
-    if begun.moving is None:
-        return "stayed"
-    if dice.random() < 1 / 3:
-        return "left half way"
-    call("confirm", name, machine=begun.moving.to, generation=begun.generation, move=begun.moving.number)
-    return "moved"
+                deployer.answers[error.code] += 1
+    out.put((deployer.answers, deployer.told))
 
 
 def measure_process(url: str, until: float) -> None:
