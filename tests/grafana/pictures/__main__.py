@@ -14,7 +14,7 @@ from pathlib import Path
 
 from schemas.values.near import did_you_mean
 from tests.grafana.asked import FOLDER, choices
-from tests.grafana.pictures.panel_data import PanelData
+from tests.grafana.pictures.drawing import PanelData
 from tests.grafana.prometheus import Prometheus
 
 

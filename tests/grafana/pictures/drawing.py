@@ -1,5 +1,6 @@
-"""Draws a dashboard: its panels in their places, each by its kind."""
+"""Draws a dashboard: its panels in their places, each by its kind, from the answers of Prometheus at one time."""
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,9 +12,144 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from tests.grafana.asked import interpolate
-from tests.grafana.pictures.panel_data import Line, PanelData, on_grid
-from tests.grafana.pictures.style import COLORS, GREY, PALETTE, color_at, legend_columns, shortened, shown
+from tests.grafana.asked import interpolate, legend
+from tests.grafana.prometheus import Prometheus, Series
+
+PALETTE = ("#3f7fbf", "#e08214", "#4daf4a", "#c2403a", "#8e63b0", "#8c6d31", "#d36ba6", "#6b6b6b", "#17a2b8", "#b5bd22")
+COLORS = {
+    "green": "#3f9b46", "yellow": "#d9a300",
+    "red": "#c8352d", "orange": "#e07b1a", "blue": "#3f7fbf", "purple": "#8e63b0",
+}  # fmt: skip
+GREY = "#6a6f76"
+LEGEND_CHARACTERS = 10
+"""So many fit a column of Grafana's grid."""
+
+
+def shown(value: float, unit: str) -> str:
+    """Return a value with its unit, as a person reads it.
+
+    >>> shown(0.123, "percentunit"), shown(3.2e9, "bytes"), shown(75, "s"), shown(12.0, "short")
+    ('12.3 %', '2.98 GiB', '1.2 min', '12')
+    """
+    if not math.isfinite(value):
+        return "-"
+    if unit == "percentunit":
+        return f"{100 * value:.3g} %"
+    if unit == "s":
+        return f"{value / 60:.2g} min" if value >= 60 else f"{value:.2g} s" if value >= 1 else f"{1000 * value:.3g} ms"
+    if unit in ("bytes", "Bps"):
+        step = max(0, min(5, int(math.log(max(value, 1), 1024))))
+        return f"{value / 1024**step:.3g} {('B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB')[step]}{'/s' * (unit == 'Bps')}"
+    text = f"{value:.0f}" if value == round(value) and abs(value) < 1e6 else f"{value:.3g}"
+    if unit.startswith("suffix:"):
+        return text + unit.removeprefix("suffix:")
+    return f"{text}/s" if unit == "ops" else text
+
+
+def shortened(text: str) -> str:
+    """Return a text of at most 26 characters."""
+    return text if len(text) <= 26 else f"{text[:25]}…"
+
+
+def legend_columns(lengths: Sequence[int], width: int, rows_max: int = 3) -> int:
+    """Return in how many columns names of these lengths stand below a panel that is ``width`` columns of the grid wide.
+
+    The fewest rows in which all fit; names that fit in no number of rows stand in as many columns as the longest
+    allows.
+
+    >>> legend_columns([4, 4, 4], 6), legend_columns([15, 15, 15, 19, 14], 6), legend_columns([40] * 9, 6)
+    (3, 2, 1)
+    """
+    for rows in range(1, rows_max + 1):
+        columns = math.ceil(len(lengths) / rows)
+        taken, more = divmod(len(lengths), columns)
+        ends = [place * taken + min(place, more) for place in range(columns + 1)]
+        widest = [max(lengths[start:end]) for start, end in itertools.pairwise(ends)]
+        if sum(widest) + 5 * columns <= LEGEND_CHARACTERS * width:
+            return columns
+    return max(1, LEGEND_CHARACTERS * width // (max(lengths) + 5))
+
+
+def color_at(value: float, steps: Sequence[Mapping[str, Any]]) -> str:
+    """Return the colour of the highest step that the value reaches."""
+    color = steps[0]["color"]
+    for step in steps[1:]:
+        if value >= step["value"]:
+            color = step["color"]
+    return COLORS.get(color, "#3f7fbf")
+
+
+Line = tuple[str, list[tuple[float, float]]]
+
+
+class PanelData:
+    """The answers to the queries of a dashboard; ``marks`` are the times of its annotations, with their colours."""
+
+    def __init__(self, prometheus: Prometheus, values: Mapping[str, str], end_s: float, span_s: float) -> None:
+        self.values = values
+        self.start_s = end_s - span_s
+        self.end_s = end_s
+        self.step_s = max(5.0, span_s / 240)
+        self.marks: list[tuple[float, str]] = []
+        self._prometheus = prometheus
+
+    @property
+    def grid(self) -> np.ndarray[Any, Any]:
+        """The times of the values over time."""
+        return np.arange(self.start_s, self.end_s + self.step_s, self.step_s)
+
+    def lines(self, panel: Mapping[str, Any]) -> list[Line]:
+        """Return the legend and points of every series."""
+        found: list[Line] = []
+        for target in panel["targets"]:
+            form = interpolate(target["legendFormat"], self.values)
+            series = self._at_end(target["expr"]) if target.get("instant") else self._over(target["expr"])
+            found += [(legend(form, labels), points) for labels, points in series]
+        return found
+
+    def _at_end(self, expression: str) -> list[Series]:
+        return self._prometheus.at(interpolate(expression, self.values), self.end_s)
+
+    def _over(self, expression: str) -> list[Series]:
+        return self._prometheus.over(interpolate(expression, self.values), self.start_s, self.end_s, self.step_s)
+
+    def rows(self, panel: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
+        """Return the columns' names and the rows: the labels all series have, then a value for each query."""
+        answers = [self._at_end(target["expr"]) for target in panel["targets"]]
+        options = panel["transformations"][-1]["options"]
+        names, hidden = options["renameByName"], options["excludeByName"]
+        titles = [names.get(f"Value #{target['refId']}", "") for target in panel["targets"]]
+        keys = [key for key in answers[0][0][0] if key not in hidden] if answers[0] else []
+        found: dict[tuple[str, ...], list[Any]] = {}
+        for column, series in enumerate(answers):
+            for labels, points in series:
+                row = found.setdefault(tuple(labels.get(key, "") for key in keys), [math.nan] * len(answers))
+                row[column] = points[-1][1]
+        rows = sorted(([*key, *values] for key, values in found.items()), key=lambda row: -row[len(keys)])
+        if "Value" in hidden:
+            return keys, [row[: len(keys)] for row in rows]
+        return [*keys, *titles], rows
+
+    def times(self, annotation: Mapping[str, Any]) -> list[tuple[float, str]]:
+        """Return when an annotation stands, each time with its colour."""
+        points = [point for _, points in self._over(annotation["expr"]) for point in points]
+        if annotation["useValueForTime"]:
+            times = {value / 1000 for _, value in points}
+        else:
+            times = {time_s for time_s, value in points if value > 0}
+        return [(time_s, annotation["iconColor"]) for time_s in sorted(times) if time_s >= self.start_s]
+
+
+def on_grid(points: Sequence[tuple[float, float]], grid: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the values at the times of the grid, NaN where there is none."""
+    values = np.full(len(grid), np.nan)
+    step_s = grid[1] - grid[0]
+    for time_s, value in points:
+        place = round((time_s - grid[0]) / step_s)
+        if 0 <= place < len(grid) and math.isfinite(value):
+            values[place] = value
+    return values
+
 
 COLUMN_IN, ROW_IN = 0.75, 0.38
 """Width and height in inches of Grafana's grid."""
