@@ -78,7 +78,7 @@ def _check(settings: CheckSettings) -> int:
 
 
 def _problems(cls: type, given: dict[str, tuple[Any, str]]) -> list[str]:
-    """Return the error for each value that cannot be used; each is left out for the next."""
+    """Return the errors of all invalid values, found one after the other."""
     try:
         made(_optional(cls), given)
     except SettingsError as error:

@@ -146,9 +146,9 @@ def _pods(pod: Pod, term: PodTerm, kept: Collection[str]) -> dict[str, Any] | No
 
 
 def _toleration(one: PodToleration) -> Iterator[dict[str, Any]]:
-    """Yield what a toleration tolerates of a machine's taints; less where it has no equal.
+    """Yield the machine's taints that a toleration covers; fewer where it has no equivalent.
 
-    Every pod tolerates `_OF_HEALTH` for a while. Records go without that: a node that has such a taint is no target.
+    Every pod tolerates `_OF_HEALTH` for a while. Records omit that: a node with such a taint is no target.
     """
     if one.operator not in ("", "Equal", "Exists") or one.key.startswith(_OF_HEALTH):
         return

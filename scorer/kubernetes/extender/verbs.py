@@ -165,7 +165,7 @@ class Verbs:
         return ExtenderBindingResult()
 
     def _reservation(self, request: Request, node: str) -> tuple[Wanted, Instance | None]:
-        """Return what to reserve, and what holds a node for this pod."""
+        """Return the request to reserve, and the pod's hold of a node."""
         now_s = self.clock()
 
         def of(ranking: Ranking, held: Instance | None) -> tuple[Wanted, Instance | None]:
