@@ -23,7 +23,7 @@ from scorer.wire import Wire
 from streams.fold.ring import Ring
 from streams.state.checkpoint import encode_position, encode_vitals
 from tests.conftest import Valkey
-from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
+from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, planner_process, scorer_process
 from tests.window_tables import publish, window_table
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -47,7 +47,9 @@ def windward(valkey: Valkey) -> Iterator[Run]:
                 code = ended.code
         return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
-    with scorer_process(valkey.url, names):
+    with planner_process(valkey.url, names, "--every", "0"), scorer_process(valkey.url, names):
+        with redis.Redis.from_url(valkey.url) as server:
+            eventually(lambda: server.zcard(names.planners))
         eventually(lambda: run("health").returncode == 0)
         yield run
 
@@ -461,12 +463,11 @@ def test_why_tells_the_terms_of_that_moment(windward: Run) -> None:
 
 
 def test_rebalance_and_capacity_read_the_running_fleet(windward: Run) -> None:
-    """By itself, without a scorer's help: every machine and every instance is seen, nothing is changed."""
+    """By its planner: every machine and every instance is seen, nothing is changed."""
     placed = json.loads(windward("place", "--id", "seen", "--cpu", "1", "--json").stdout)["machine"]
     answer = json.loads(windward("rebalance", "--json").stdout)
     assert answer["machines"] == len(MACHINES)
     assert answer["instances"] == json.loads(windward("instances", "--json").stdout)["total"]
-    assert windward("rebalance", "--json", WINDWARD_PREFIX="elsewhere").returncode == 0
     assert json.loads(windward("capacity", "--cpu", "1", "--json").stdout)["fit"] > 0
     assert windward("capacity", "--cpu", "1", WINDWARD_PREFIX="elsewhere").returncode == 3
     assert json.loads(windward("instances", "show", "seen", "--json").stdout)["machine"] == placed
