@@ -10,7 +10,6 @@ program's own.
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, get_args, get_type_hints
 
@@ -22,14 +21,13 @@ from schemas.rpc.results import CapacityResult, PlanResult, PlanStep, RebalanceR
 from schemas.values.errors import field_error
 from scorer.planning.balance.advice import advice, told
 from scorer.planning.balance.rounds import Rounds, rounds_of
-from scorer.planning.capacity.room import Room, room_of_each
+from scorer.planning.capacity.room import counts_by, room_of_each
 from scorer.planning.wanted.requests import InvalidWanted, WantedRequests
 from scorer.planning.wanted.steps import Action
 from scorer.planning.wanted.wanted import compare, undoable
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.rpc.methods.parameters import read_params
-from scorer.snapshot.snapshot import Snapshot
 
 InputsOf = Callable[[str, str], RankingInputs]
 """Returns the inputs of a ranking by a profile: its name, and the text of its file, if it is given."""
@@ -137,14 +135,6 @@ def capacity(params: dict[str, Any], inputs_of: InputsOf) -> CapacityResult:
         at_least=found.at_least,
         machines_with_room=int((found.copies > 0).sum()),
         limits=list(found.limits),
-        by=_by(by, found, inputs.snapshot) if by else {},
+        by=counts_by(by, dict(zip(found.machines, found.copies.tolist(), strict=True)), inputs.snapshot) if by else {},
         profile=inputs.profile.name,
     )
-
-
-def _by(key: str, found: Room, snapshot: Snapshot) -> dict[str, int]:
-    """Return copies by the values of a label, or by machine, most first."""
-    counts: Counter[str] = Counter()
-    for row, copies in enumerate(found.copies.tolist()):
-        counts[snapshot.names[row] if key == "machine" else snapshot.rules.labels(row).get(key, "")] += copies
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
-from schemas.process.tables import Column, Screen, table, view
+from schemas.process.tables import Column, Screen, view
 from schemas.resources import RESOURCES
 from schemas.values.durations import duration
 from scorer.client import Candidate, RankResult, Verdict
@@ -23,6 +23,10 @@ _TITLES = {"age_s_max": "at most", "available_min": "at least", "coverage_min": 
 _SHARES = ("available", "available_min", "coverage", "coverage_min", "fleet_mean")
 _AMOUNTS_BY = ("request", "today", "yesterday", "limit", "maxmemory")
 """What is shown in the unit of its resource."""
+_RANKED = (
+    Column("machine", of="machine"), Column("score", of=lambda one: number(one.score)),
+    Column("risk", 1, of=lambda one: number(one.risk)),
+)  # fmt: skip
 _REFUSALS = (
     Column("refused by", of="filter"),
     Column("machines", of="machines"),
@@ -36,28 +40,26 @@ def candidates(answer: Ranked, screen: Screen | None = None) -> str:
     ``cpu`` is the mean with credits and debits as a share of allocatable; ``then`` is the same with the requested
     instance.
     """
-    found, named = answer.machines or answer.candidates, answer.request
-    shown = resources(("cpu", "memory", "nic"), named)
-    detailed = resources(("cpu", "memory"), named)
-    columns = [Column("machine"), Column("score"), Column("risk", 1)]
-    for name in shown:
-        columns += [Column(name, 0 if name in ("cpu", "memory") else 2), Column(f"{name} then", 3)]
-    for name in detailed:
-        first, *others = ((f"{name} mean", 5), ("std", 6), ("credit", 7), ("request", 7), ("of", 4))
-        columns += [Column(*first), *(Column(*each) for each in others)]
-    columns += [Column("window", 8), Column("age", 2)]
-    return table(columns, [_row(one, shown, detailed, expected_use(answer)) for one in found], screen)
+    named, expected = answer.request, expected_use(answer)
 
+    def share(name: str, more: float = 0.0) -> Callable[[Candidate], str]:
+        return lambda one: ratio(used_share(one.resources[name], more))
 
-def _row(one: Candidate, shown: Sequence[str], detailed: Sequence[str], expected: Mapping[str, float]) -> list[str]:
-    cells = [one.machine, number(one.score), number(one.risk)]
-    for name in shown:
-        terms = one.resources[name]
-        cells += [ratio(used_share(terms)), ratio(used_share(terms, expected.get(name, 0.0)))]
-    for name in detailed:
-        terms = one.resources[name]
-        cells += [amount(name, terms[each], 0 if each == "allocatable" else 2) for each in _AMOUNTS]
-    return [*cells, duration(one.window_s), age(one.age_s)]
+    def term(name: str, each: str) -> Callable[[Candidate], str]:
+        return lambda one: amount(name, one.resources[name][each], 0 if each == "allocatable" else 2)
+
+    columns = [*_RANKED]
+    for name in resources(("cpu", "memory", "nic"), named):
+        columns.append(Column(name, 0 if name in ("cpu", "memory") else 2, of=share(name)))
+        columns.append(Column(f"{name} then", 3, of=share(name, expected.get(name, 0.0))))
+    for name in resources(("cpu", "memory"), named):
+        titles = {"mean": f"{name} mean", "allocatable": "of"}
+        columns += [Column(titles.get(each, each), at, of=term(name, each)) for each, at in _AMOUNTS.items()]
+    columns += [
+        Column("window", 8, of=lambda one: duration(one.window_s)),
+        Column("age", 2, of=lambda one: age(one.age_s)),
+    ]
+    return view(columns, answer.machines or answer.candidates, screen)
 
 
 def ranking(answer: RankResult, screen: Screen | None = None) -> str:

@@ -5,7 +5,6 @@ It reads windows and ledger itself (`scorer.commands.shared.whole_fleet`). Nothi
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -13,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.process.tables import Column, Screen, table
+from schemas.process.tables import Column, Screen, view
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request, read_request
 from schemas.values.durations import duration
 from schemas.values.near import did_you_mean
 from scorer.commands.shared import ask
 from scorer.commands.shared.request import RequestSettings
-from scorer.commands.shared.show import amount, basis, basis_in_words, counted, ratio
+from scorer.commands.shared.show import amount, amount_of, basis, basis_in_words, counted, ratio
 from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
 
 if TYPE_CHECKING:
@@ -164,20 +163,15 @@ def _kind(kind: Kind) -> dict[str, Any]:
 
 
 def _by(key: str, copies: Mapping[str, int], fleet: FleetState) -> dict[str, int]:
-    """Return copies by the values of a label, or by machine, most first; "" for machines without the label.
+    """Return `counts_by`; raises SettingsError for a label that no machine has."""
+    from scorer.planning.capacity.room import counts_by
 
-    Raises SettingsError for a label that no machine has.
-    """
-    found: Counter[str] = Counter()
-    known = {"machine"}
-    for row, name in enumerate(fleet.snapshot.names):
-        labels = fleet.snapshot.rules.labels(row)
-        known |= labels.keys()
-        found[name if key == "machine" else labels.get(key, "")] += copies.get(name, 0)
-    if key not in known and fleet.snapshot.names:
+    snapshot = fleet.snapshot
+    known = {"machine"}.union(*map(snapshot.rules.labels, range(len(snapshot))))
+    if key not in known and snapshot.names:
         hint = did_you_mean(key, known) or f"; there are {', '.join(sorted(known))}"
         raise SettingsError(f"by: no machine has a label {key!r}{hint}")
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    return counts_by(key, copies, snapshot)
 
 
 def _one_more(request: Request, fleet: FleetState, profile: Profile) -> list[dict[str, Any]]:
@@ -214,8 +208,9 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
         lines = [f"{number} of the mix {there} (mix: {_mix_words(answer)}; {about})", _mix_table(answer, screen)]
     else:
         lines = [f"{number} {there} ({about})"]
-    lines += [*_tables(answer, screen), *_sizes(answer.get("one_more_machine", ()))]
-    return "\n".join([*_lost_line(answer), *lines])
+    tables = ((_BY, answer["by"].items()), (_LIMITS, answer["limits"]))
+    lines += [view(columns, rows, screen) for columns, rows in tables if rows]
+    return "\n".join([*_lost_line(answer), *lines, *_sizes(answer.get("one_more_machine", ()))])
 
 
 def _lost_line(answer: Mapping[str, Any]) -> list[str]:
@@ -228,20 +223,6 @@ def _lost_line(answer: Mapping[str, Any]) -> list[str]:
     )
     placed = lost["placed"] + lost["homeless_count"]
     return [f"without {counted(lost['machines'], 'machine')}: {counted(placed, 'instance')} placed anew, {homeless}"]
-
-
-def _tables(answer: Mapping[str, Any], screen: Screen | None) -> list[str]:
-    """Return the tables of where they fit, and of what limits them."""
-    lines = []
-    if answer["by"]:
-        lines.append(
-            table([Column("value"), Column("fit")], [[k or "-", str(v)] for k, v in answer["by"].items()], screen)
-        )
-    if answer["limits"]:
-        columns = [Column("filter"), Column("machines"), Column("what limits them", left=True)]
-        rows = [[one["filter"], str(one["machines"]), one["reason"]] for one in answer["limits"]]
-        lines.append(table(columns, rows, screen))
-    return lines
 
 
 def _sizes(shapes: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -265,17 +246,20 @@ def _mix_words(answer: Mapping[str, Any]) -> str:
 
 def _mix_table(answer: Mapping[str, Any], screen: Screen | None) -> str:
     """Return the kinds, how many were placed and how many more fit; the first that no longer fits is marked."""
-    columns = [
-        Column("kind"), Column("class", 1, left=True), *(Column(name) for name in _SHOWN), Column("placed"),
-        Column("fit"), Column("", left=True),
-    ]  # fmt: skip
-    rows = [
-        [one["kind"] or "-", one["priority_class"], *(amount(name, one[name]) for name in _SHOWN), str(one["placed"]),
-         str(one["fit"]), "no longer fits" * _is_first(one, answer["first"])]
-        for one in answer["mix"]
-    ]  # fmt: skip
-    return table(columns, rows, screen)
+    first = answer["first"]
+
+    def mark(one: Mapping[str, Any]) -> str:
+        return "no longer fits" * bool(first and all(one[name] == value for name, value in first.items()))
+
+    return view([*_MIX, Column("", left=True, of=mark)], answer["mix"], screen)
 
 
-def _is_first(one: Mapping[str, Any], first: Mapping[str, Any] | None) -> bool:
-    return first is not None and all(one[name] == value for name, value in first.items())
+_BY = (Column("value", of=lambda one: one[0] or "-"), Column("fit", of=lambda one: str(one[1])))
+_LIMITS = (
+    Column("filter", of="filter"), Column("machines", of="machines"),
+    Column("what limits them", left=True, of="reason"),
+)  # fmt: skip
+_MIX = (
+    Column("kind", of="kind"), Column("class", 1, left=True, of="priority_class"),
+    *(Column(name, of=amount_of(name)) for name in _SHOWN), Column("placed", of="placed"), Column("fit", of="fit"),
+)  # fmt: skip

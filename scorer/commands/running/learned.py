@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from schemas.process.settings import load_settings
-from schemas.process.tables import Column, Screen, table
+from schemas.process.tables import Column, Screen, table, view
 from schemas.resources import RESOURCES
 from schemas.tables.learned import ChanceBin, Chances, Learned, read_learned
 from schemas.values.durations import duration
@@ -85,13 +85,14 @@ def _measured(learned: Learned, screen: Screen | None) -> str:
 
 def _chances(chances: Chances, name: str, bins: list[ChanceBin], screen: Screen | None) -> str:
     """Return a table of stated chances of overload, and how often it came."""
-    rows = [
-        [f"{one.stated / one.cases:.1%}", f"{one.observed / one.cases:.1%}", f"{one.cases:,.0f}"]
-        for one in bins
-        if one.cases >= 1
-    ]
     above = f"{name} above {chances.limit:.0%} in the next half hour"
-    return table([Column("stated before correction"), Column(above), Column("cases")], rows, screen) if rows else ""
+    columns = (
+        Column("stated before correction", of=lambda one: f"{one.stated / one.cases:.1%}"),
+        Column(above, of=lambda one: f"{one.observed / one.cases:.1%}"),
+        Column("cases", of=lambda one: f"{one.cases:,.0f}"),
+    )
+    rows = [one for one in bins if one.cases >= 1]
+    return view(columns, rows, screen) if rows else ""
 
 
 def _part(part: float | None, deviation: float | None) -> str:

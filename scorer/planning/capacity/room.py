@@ -7,6 +7,8 @@ may take (anti-affinity over a topology), the copies are placed one by one.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +21,7 @@ from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles.looked_at import check_looked_at
 from scorer.ranking.rank import Decision, rank
 from scorer.snapshot.arrays import Integers
+from scorer.snapshot.snapshot import Snapshot
 
 MACHINE_MAX = 4_096
 """The most copies counted on one machine."""
@@ -79,3 +82,11 @@ def _one_by_one(request: Request, trial: Trial) -> Room:
         copies[index[machine]] += 1
         trial.propose(request, machine, f"\0copy-{number}")
     return Room(names, copies, (), at_least=True)
+
+
+def counts_by(key: str, copies: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
+    """Return copies by the values of a label, or by ``machine``, most first; "" for machines without the label."""
+    counts: Counter[str] = Counter()
+    for row, name in enumerate(snapshot.names):
+        counts[name if key == "machine" else snapshot.rules.labels(row).get(key, "")] += copies.get(name, 0)
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
