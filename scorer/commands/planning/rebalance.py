@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-import numpy as np
 from msgspec import Meta
 
 from schemas.process.settings import SettingsError, load_settings, setting
@@ -176,7 +175,6 @@ def _code(answer: Mapping[str, Any]) -> int:
 
 
 def _draw(answer: Mapping[str, Any], path: str) -> None:
-
     try:
         save_plot(answer, path)
     except OSError as error:
@@ -196,6 +194,7 @@ def save_plot(answer: Mapping[str, Any], path: str | Path) -> None:
 
     Bars are mean utilization as a share of allocatable. The title says what the fleet gains.
     """
+    import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
