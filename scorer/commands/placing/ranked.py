@@ -133,7 +133,7 @@ def _explained(machine: Verdict, answer: RankResult) -> list[str]:
 def _compared(verdict: Mapping[str, Any], machine: Verdict, asked: Mapping[str, float]) -> str:
     """Return what a filter compared, in units that people know: what is promised apart from what is measured."""
     values, name = verdict.get("compared", {}), verdict["filter"]
-    if name == "fits" and "promised" in values:
+    if name == "fits" and "taken" in values:
         parts = _fits(values, asked)
     elif name == "usage_threshold":
         parts = _used(values, machine)

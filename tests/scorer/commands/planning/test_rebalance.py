@@ -204,3 +204,8 @@ def test_it_looks_at_all_machines_and_only_prints(more: list[str], capsys: pytes
     """What chooses machines or changes something is refused beside it."""
     assert windward(["drain", "--evict", *more]) == 2
     assert "evict: looks at all machines and only prints" in capsys.readouterr().err
+
+
+def test_a_refusal_by_class_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert windward(["rank", *FILES, "--cpu", "2", "--priority-class", "batch", "--explain"]) == 0
+    assert "1/2 feasible: 1 cpu of batch above what is reclaimable" in capsys.readouterr().out
