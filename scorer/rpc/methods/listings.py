@@ -111,7 +111,7 @@ def machines(params: dict[str, Any], inputs: RankingInputs, most: float = math.i
     total, page = _page(rows, names.__getitem__, asked.limit, most)
     found = _machines(seen_of(inputs, window_s=asked.window_s), class_sums(inputs), page)
     if asked.names:
-        few = snapshot.of_rows(np.array(page))
+        few = snapshot.of_rows(np.array(page, np.int64))
         found = [msgspec.structs.replace(one, windows=_windows(few, at)) for at, one in enumerate(found)]
     return MachinesResult(total=total, machines=found, more=total > len(page))
 
