@@ -325,7 +325,7 @@ class Inspection:
             known = read_processes(fields)
             self.processes[what] = running(known, now_s)
             told = process_findings(what, known, now_s, refused)
-            known_users |= {one.user for one in known.values()}
+            known_users |= {one.user or "default" for one in known.values()}
             if what == "scorer":
                 self._scorer_lost = bool(told) and not self.processes[what]
             if what == "planner" and not missing(known, now_s):
@@ -450,10 +450,15 @@ def _refused_logins(server: redis.Redis) -> dict[str, Attempt]:
     except redis.ResponseError:
         return {}
     return {
-        one["username"]: Attempt(float(one["age-seconds"]), one["client-info"]["addr"])
+        one["username"]: Attempt(float(one["age-seconds"]), _address(one["client-info"]))
         for one in reversed(log)
         if one["reason"] == "auth" and float(one["age-seconds"]) <= SILENT_S
     }
+
+
+def _address(client: Any) -> str:
+    """Return the address of a client in the log; redis-py has parsed its line by default, not by RESP3."""
+    return str(client["addr"]) if isinstance(client, dict) else str(client).partition("addr=")[2].partition(" ")[0]
 
 
 def _agent(raw: Any) -> MachineFacts | None:

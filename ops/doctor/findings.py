@@ -185,7 +185,7 @@ def process_findings(
     found = []
     for name, one in gone.items():
         said = f"{name} (process {one.pid} of {one.host})"
-        if attempt := refused.get(one.user):
+        if attempt := refused.get(one.user or "default"):
             said = f"Redis refuses the password of {said}, last {duration(attempt.age_s)} ago"
             do = _RENEW
         else:

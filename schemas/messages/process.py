@@ -14,7 +14,8 @@ KINDS = ("stream", "scorer", "exporter", "record", "planner", "load-watcher", "p
 """The processes that write heartbeats, as their commands are called; agents have no Redis."""
 
 BEAT_S = 2.0
-SILENT_S = 8.0
+BEATS_MISSED = 4
+SILENT_S = BEATS_MISSED * BEAT_S
 """A process without a heartbeat for so long does not run, or does nothing."""
 REMEMBERED_S = 3600.0
 """How long a process that said no goodbye is known."""
@@ -39,6 +40,13 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """As its page ``/ready`` has them."""
     user: str = ""
     """Its user at Redis."""
+    beat_s: float = 5.0
+    """How often it writes heartbeats; the default is that of processes that do not say it."""
+
+    @property
+    def silent_s(self) -> float:
+        """Without a heartbeat for so long it does not run."""
+        return BEATS_MISSED * self.beat_s
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)
@@ -61,8 +69,14 @@ def read_processes(fields: Mapping[bytes, bytes]) -> dict[str, Process]:
 
 
 def running(processes: Mapping[str, Process], now_s: float) -> dict[str, Process]:
-    """Return those with a recent heartbeat."""
-    return {name: one for name, one in processes.items() if now_s - one.at <= SILENT_S}
+    """Return those with a recent heartbeat.
+
+    >>> new = Process(host="h", pid=7, version="1", started=0.0, at=90.0, beat_s=2.0)
+    >>> old = Process(host="h", pid=8, version="1", started=0.0, at=90.0)
+    >>> list(running({"new": new, "old": old}, 100.0))
+    ['old']
+    """
+    return {name: one for name, one in processes.items() if now_s - one.at <= one.silent_s}
 
 
 def missing(processes: Mapping[str, Process], now_s: float) -> dict[str, Process]:
@@ -78,7 +92,7 @@ def missing(processes: Mapping[str, Process], now_s: float) -> dict[str, Process
     live = sorted(running(processes, now_s).values(), key=lambda one: one.started)
     found = {}
     for name, one in sorted(processes.items(), key=lambda item: item[1].at):
-        if not SILENT_S < now_s - one.at <= REMEMBERED_S:
+        if not one.silent_s < now_s - one.at <= REMEMBERED_S:
             continue
         heir = next((new for new in live if new.host == one.host and new.started > one.at), None)
         if heir is None:
@@ -106,9 +120,15 @@ class Pipeline:
 
 
 def read_pipeline(fields: Mapping[bytes, bytes]) -> Pipeline:
-    """Return what the heartbeats of the workers say."""
+    """Return what the heartbeats of the workers say.
+
+    >>> odd = Process(host="h", pid=7, version="1", started=0.0, at=5.0, details={"caught_up_s": None})
+    >>> read_pipeline({b"h-7": odd.encode()}).caught_up
+    ((5.0, 5.0),)
+    """
     found = read_processes(fields).values()
-    return Pipeline(tuple((one.at - one.details.get("caught_up_s", 0.0), one.at) for one in found))
+    said = [(one.details.get("caught_up_s"), one.at) for one in found]
+    return Pipeline(tuple((at - (for_s if isinstance(for_s, int | float) else 0.0), at) for for_s, at in said))
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):

@@ -107,7 +107,7 @@ class Presence(threading.Thread):
         said = Process(
             host=socket.gethostname(), pid=os.getpid(), version=product_version(), started=self._started_s, at=now_s,
             clock_ahead_s=round(self.ahead_s, 3), page=self._page, ready=ready, details=details,
-            user=self._user,
+            user=self._user, beat_s=BEAT_S,
         )  # fmt: skip
         self._server.hset(self._key, self._field, said.encode())
         self._server.expire(self._key, 2 * round(REMEMBERED_S))

@@ -6,6 +6,7 @@ that is refused is opened again anyway, by every process.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -14,9 +15,22 @@ BYTES_MAX = 65_536
 
 
 class SecretFile(str):
-    """The text that a file had when it was first read; `now` is the text that it has."""
+    """The text that a file had when it was first read; `now` is the text that it has.
+
+    >>> from tempfile import NamedTemporaryFile
+    >>> with NamedTemporaryFile() as file:
+    ...     path, seen = Path(file.name), []
+    ...     for text in ("old", "new", ""):
+    ...         _ = path.write_text(text)
+    ...         secret = secret if seen else SecretFile.read(path)
+    ...         seen.append(secret.now)
+    >>> seen
+    ['old', 'new', 'new']
+    """
 
     path: Path
+    last: str
+    """The text that it had when it was last read."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -29,16 +43,15 @@ class SecretFile(str):
             found = cls(raw.decode().rstrip("\r\n"))
         except UnicodeDecodeError:
             raise ValueError("the file is not UTF-8 text") from None
-        found.path = path
+        found.path, found.last = path, str(found)
         return found
 
     @property
     def now(self) -> str:
         """The secret that the file has; the known one while the file is away or empty, as amid a change."""
-        try:
-            return self.read(self.path) or self
-        except (OSError, ValueError):
-            return self
+        with contextlib.suppress(OSError, ValueError):
+            self.last = str(self.read(self.path)) or self.last
+        return self.last
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,9 @@ PENDING_MAX = 20_000
 CATCHING_UP_MESSAGES = 5_000
 """Further behind than this, the share of time spent writing is limited: throughput before freshness."""
 
+UP_TO_DATE_MESSAGES = 50
+"""A worker that is further behind has not read all there is: it says so while no machine's data is fresh."""
+
 HUNG_S = 5.0
 """A worker that has not looked at itself for so long is not up to date, whatever it found last."""
 
@@ -280,8 +283,9 @@ class StreamApp:
             behind = {partition: self.reading.behind(partition) for partition in self.holdings.held}
             measure(self.metrics, behind, time.time(), broker_up=self.topic.broker_up)
             self._tell_clocks(behind)
-            ready, self._measured_at = self.ready()[0], time.monotonic()
-            if not ready or sum(behind.values()) > CATCHING_UP_MESSAGES:
+            ready, now_s = self.ready()[0], time.monotonic()
+            hung, self._measured_at = now_s - self._measured_at >= HUNG_S, now_s
+            if hung or not ready or sum(behind.values()) > UP_TO_DATE_MESSAGES:
                 self._late_at = self._measured_at
             self.metrics.ready.set(ready)
 

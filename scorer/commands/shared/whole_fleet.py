@@ -65,11 +65,13 @@ def fleet_of_file(path: str) -> FleetState:
 def planned(settings: FleetSettings, profile: str, kind: type[_Kind], method: str, params: dict[str, Any]) -> _Kind:
     """Return a planner's answer; of the fleet of a file what the planner's code makes of it.
 
-    The text of a profile of one's own goes with the query. Raises WindwardError, SettingsError, InvalidRequest.
+    The text of a profile of one's own goes with the query; with ``apply`` the scorers' profile of that name is meant,
+    which carries the plan out. Raises WindwardError, SettingsError, InvalidRequest.
     """
     if settings.fleet_file is not None:
         return cast("_Kind", _planned_here(settings, profile, method, params))
-    if file := _own_profile(profile, settings.profiles):
+    named = getattr(settings, "apply", False) and not profile.endswith(".toml")
+    if not named and (file := _own_profile(profile, settings.profiles)):
         params = params | {"profile": file.stem, "profile_text": _text(file)}
     else:
         params = params | {"profile": profile}

@@ -52,7 +52,10 @@ class Expression(Plugin):
 
     def needs(self, rules: object) -> frozenset[str]:
         """Have the maximum where it is named."""
-        return frozenset(["statistics"] if "max." in self.value else [])
+        named = [node.value for node in ast.walk(ast.parse(self.value, mode="eval")) if isinstance(node, ast.Attribute)]
+        return frozenset(
+            ["statistics"] if any(isinstance(each, ast.Name) and each.id == "max" for each in named) else []
+        )
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
         """Return the value of each machine."""

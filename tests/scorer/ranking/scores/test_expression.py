@@ -43,6 +43,17 @@ def test_the_largest_scores_100_and_the_others_their_share() -> None:
     }
 
 
+def test_the_maximum_is_read_however_it_is_written() -> None:
+    """The rows have the maxima that an expression names."""
+    assert raw_maxima("max.cpu") == raw_maxima("max .cpu") == {"roomy": 7.0, "small": 3.0}
+
+
+def raw_maxima(value: str) -> dict[str, float]:
+    busy = [one | {"usage": {"cpu": {"mean": 1, "max": most}}} for one, most in ((ROOMY, 7), (SMALL, 3))]
+    found = score_told(fleet(*busy), {"use": "expression", "weight": 1, "value": value})
+    return {name: each["amount"] for name, each in found.items()}
+
+
 @each_row(
     ("value", "why"),
     [
