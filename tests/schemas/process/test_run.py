@@ -44,7 +44,7 @@ def test_a_process_begins_works_and_ends(valkey: Valkey, capsys: pytest.CaptureF
             os.kill(os.getpid(), signal.SIGHUP)
             page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
             seen.append('windward_try_up{fleet="try-run"} 1.0' in page)
-            wait_until(lambda: beats.hgetall(key), 10, "a heartbeat")
+            wait_until(lambda: clock and beats.hgetall(key), 30, "a heartbeat, and a clock that was read in time")
             seen.extend(read_processes(beats.hgetall(key)))
             os.kill(os.getpid(), signal.SIGTERM)
             seen.append(stop.wait(10))
