@@ -35,7 +35,7 @@ CPUS = (32.0, 64.0, 96.0)
 NIC, DISK = 1.25e9, 5e8
 
 _messages = of_tree("schemas.messages.sample", "schemas.sample")
-_Arrived: Any = of_tree("streams.fold.batch", "streams.arrivals").Arrived
+_Arrived: Any = of_tree("streams.fold.arrivals", "streams.fold.batch").Arrived
 _Partition: Any = of_tree("streams.state.partition", "streams.partition").Partition
 _Store: Any = of_tree("streams.worker.store", "streams.store").Store
 _Table: Any = of_tree("streams.fold.table", "streams.table").Table
