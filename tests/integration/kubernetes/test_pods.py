@@ -244,7 +244,8 @@ def test_an_answer_that_is_no_list_ends_no_pod(scene: Scene) -> None:
             eventually(lambda: follower.watcher.watches)
             assert not scene.api.answers
         assert scene.ledger.wire.one("HGET", scene.ledger.head, "change") == change, answers
-    scene.api.answers = [empty, empty]
+    now = empty | {"metadata": {"resourceVersion": str(scene.api.version)}}  # the watch then tells no pod again
+    scene.api.answers = [now, now]
     with scene.follower() as follower:
         eventually(lambda: follower.watcher.watches)
         assert scene.ours() == {}
