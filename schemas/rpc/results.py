@@ -180,6 +180,10 @@ class ConfirmResult(_WithAmounts, kw_only=True):
     repeated: bool = False
     dry_run: bool = False
 
+    def __post_init__(self) -> None:
+        for name, amount in zip(RESOURCES, self.amounts, strict=False):
+            setattr(self, name, amount)  # an older scorer answers the list alone
+
 
 class ReleaseResult(ConfirmResult, kw_only=True):
     """The result of ``release``."""

@@ -124,6 +124,7 @@ class Loader:
         Raises one of `scorer.wire.AWAY` when the server is away.
         """
         changed = self._snapshot is None
+        changed |= self._read_pipeline()  # first: a failure here loses no change that another reader has seen
         if ledger_machines is not self._ledger_machines:
             self._ledger_machines = ledger_machines
             known = self._snapshot.roster.index if self._snapshot is not None else {}
@@ -142,7 +143,6 @@ class Loader:
             changed = True
         changed |= self._read_learned(*answers[len(counters) :])
         changed |= self._usage_loader.refresh(partitions)
-        changed |= self._read_pipeline()
         if not changed:
             return None
         self._snapshot = build_snapshot(

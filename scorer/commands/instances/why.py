@@ -64,7 +64,7 @@ def _why_machine(settings: WhySettings, machine: str) -> int:
     with ask.server(settings) as server:
         newest: Any = server.xrevrange(settings.names.decisions, count=1)
     decision = read_json(newest[0][1][b"answer"]) if newest else {}
-    amounts = {name: amount for name, amount in decision.get("request", {}).items() if amount}
+    amounts = {name: amount for name, amount in (decision.get("request") or {}).items() if amount}
     answer = ask.read(settings, RankResult, "rank", amounts | {"explain": True})
     try:
         found = explained_only(answer, machine)

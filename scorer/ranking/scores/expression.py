@@ -6,6 +6,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,10 @@ class Expression(Plugin):
     def __post_init__(self) -> None:
         self._of(_Checked())
 
+    @cached_property
+    def _tree(self) -> ast.expr:
+        return ast.parse(self.value, mode="eval").body
+
     @property
     def inner(self) -> int:
         """Compare with the largest value among the feasible machines."""
@@ -52,10 +57,9 @@ class Expression(Plugin):
 
     def needs(self, rules: object) -> frozenset[str]:
         """Have the maximum where it is named."""
-        named = [node.value for node in ast.walk(ast.parse(self.value, mode="eval")) if isinstance(node, ast.Attribute)]
-        return frozenset(
-            ["statistics"] if any(isinstance(each, ast.Name) and each.id == "max" for each in named) else []
-        )
+        attributes = (node.value for node in ast.walk(self._tree) if isinstance(node, ast.Attribute))
+        named = any(isinstance(each, ast.Name) and each.id == "max" for each in attributes)
+        return frozenset(["statistics"] if named else [])
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
         """Return the value of each machine."""
@@ -76,8 +80,8 @@ class Expression(Plugin):
             raise ValueError(f"value: expected an expression of at most {LENGTH_MAX} characters")
         try:
             with np.errstate(all="ignore"):
-                return _value(ast.parse(self.value, mode="eval").body, machines)
-        except (SyntaxError, MemoryError, RecursionError) as error:
+                return _value(self._tree, machines)
+        except (SyntaxError, MemoryError, RecursionError, OverflowError) as error:
             raise ValueError(f"value: {self.value!r} cannot be read: {getattr(error, 'msg', 'too deep')}") from None
 
 

@@ -111,20 +111,24 @@ def machines(params: dict[str, Any], inputs: RankingInputs, most: float = math.i
     total, page = _page(rows, names.__getitem__, asked.limit, most)
     found = _machines(seen_of(inputs, window_s=asked.window_s), class_sums(inputs), page)
     if asked.names:
-        few = snapshot.of_rows(np.array(page, np.int64))
-        found = [msgspec.structs.replace(one, windows=_windows(few, at)) for at, one in enumerate(found)]
+        windows = _windows(snapshot.of_rows(np.array(page, np.int64)), len(page))
+        found = [msgspec.structs.replace(one, windows=own) for one, own in zip(found, windows, strict=True)]
     return MachinesResult(total=total, machines=found, more=total > len(page))
 
 
-def _windows(snapshot: Snapshot, row: int) -> dict[str, dict[str, dict[str, float | None]]]:
-    """Return what the windows have of one machine, as measured."""
-    found: dict[str, dict[str, dict[str, float | None]]] = {name: {} for name in RESOURCES}
+def _windows(snapshot: Snapshot, machines: int) -> list[dict[str, dict[str, dict[str, float | None]]]]:
+    """Return what the windows have of so many machines, as measured."""
+    titles = ("mean", "std", "max", "coverage", *(f"p{each}" for each in PERCENTILES))
+    found: list[dict[str, Any]] = [{name: {} for name in RESOURCES} for _ in range(machines)]
     for place, seconds in enumerate(snapshot.windows_s):
-        columns = {what: snapshot.window(what, place)[..., row] for what in ("mean", "std", "max", "coverage")}
-        percentiles = snapshot.window("percentile", place)[..., row]
-        columns |= {f"p{each}": percentiles[:, at] for at, each in enumerate(PERCENTILES)}
-        for position, name in enumerate(RESOURCES):
-            found[name][str(seconds)] = {what: finite(column[position]) for what, column in columns.items()}
+        columns = [*(snapshot.window(title, place) for title in titles[:4])]
+        columns += [*snapshot.window("percentile", place).swapaxes(0, 1)]
+        by_machine = np.array(columns).transpose(2, 1, 0)
+        known = by_machine.astype(object)
+        known[~np.isfinite(by_machine)] = None
+        for windows, values in zip(found, known.tolist(), strict=True):
+            for name, row in zip(RESOURCES, values, strict=True):
+                windows[name][str(seconds)] = dict(zip(titles, row, strict=True))
     return found
 
 

@@ -61,6 +61,7 @@ def raw_maxima(value: str) -> dict[str, float]:
         ("mean.cpu" * 100, "at most 500"),
         ("mean.cpu +", "cannot be read"),
         ("(" * 240, "cannot be read"),
+        ("1" * 400, "cannot be read"),
         ("mean.gpu", "'mean.gpu' is no number, column"),
         ("mean", "'mean' is no number, column"),
         ("speed.cpu", "'speed.cpu' is no number, column"),
