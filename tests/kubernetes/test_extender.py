@@ -3,17 +3,24 @@
 The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` builds it where it is not.
 """
 
+import http.client
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import redis
 
-from ops.stack.servers.process import LocalProcess
+from ops.stack.servers.process import LOOPBACK, LocalProcess
 from schemas.names import Names
+from schemas.resources import RESOURCES
+from scorer.kubernetes.holds import hold_id
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.transition import Candidate, Wanted
+from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey
@@ -22,14 +29,16 @@ from tests.integration.observe.test_exporter import get
 from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes import test_trimaran
 from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.processes import MANIFESTS, REQUESTS, agents, entry, follower, make_nodes, value
+from tests.kubernetes.processes import MANIFESTS, REQUESTS, SETTLED_S, agents, entry, follower, make_nodes, value
 from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
-from tests.support.extender_process import extender
+from tests.support.extender_process import ask, extender, pod
 
 pytestmark = test_trimaran.pytestmark
 
 Extenders = list[tuple[LocalProcess, str]]
+ROOM = 5
+"""So many pods of three cores has a node of 16."""
 
 
 @contextmanager
@@ -99,6 +108,84 @@ def test_twenty_places_are_twenty(tmp_path: Path, valkey: Valkey, names: Names, 
             assert held == {uid: node for uid, (node, _) in cluster.running().items()}
             assert Counter(node for node, _ in cluster.running().values()) == dict.fromkeys(nodes, 2)
             assert value(both[1][1], "windward_extender_answers_total", verb="bind", result="answered") > 0
+    ledger.wire.close()
+
+
+def test_several_tries_to_bind_a_pod_keep_every_limit(tmp_path: Path, valkey: Valkey, names: Names) -> None:
+    """Of each pod three at once, on other nodes, at two extenders; answers are cut off, one extender is killed.
+
+    `windward pods` runs beside them. No node ever runs more than its room, and the ledger has what runs.
+    """
+    nodes, ledger = [f"n{number}" for number in range(4)], Ledger(Wire({"url": valkey.url}), names)
+    with ExitStack() as parts:
+        cluster = parts.enter_context(cluster_of(nodes, tmp_path))
+        parts.callback(ledger.wire.close)
+        parts.enter_context(agents(valkey.url, names, lambda: dict.fromkeys(nodes, 0.0)))
+        parts.enter_context(follower(valkey.url, names, cluster.flags_of("windward-pods")))
+        api = parts.enter_context(Service([cluster.port]))
+        flags = [*cluster.flags_of("windward-extender"), "--api-url", f"https://{LOOPBACK}:{api.port}"]
+        both = [parts.enter_context(extender(valkey.url, names, "--mode", "bind", *flags)) for _ in range(2)]
+        for _, _, page in both:
+            eventually(lambda page=page: get(f"{page}/ready")[0] == 200)
+        for number in range(40):
+            cluster.make_pod(f"p{number}", {"cpu": "3"}, {}, schedulerName="nobody")
+        uids = [cluster.uid_of(f"p{number}") for number in range(40)]
+
+        def most() -> int:
+            return max(Counter(node for node, _ in cluster.running().values()).values(), default=0)
+
+        def bind(at: int, number: int, node: str) -> None:
+            about = {"PodName": f"p{number}", "PodNamespace": "default", "PodUID": uids[number], "Node": node}
+            with suppress(OSError, http.client.HTTPException):
+                ask(both[at % 2][1], "bind", about)
+            if (number + at) % 10 == 5:
+                api.cut()
+            assert most() <= ROOM
+
+        pool = parts.enter_context(ThreadPoolExecutor(6))
+        tries = [(at, number, nodes[(number + at) % 4]) for number in range(40) for at in range(3)]
+        first, second = tries[:60], tries[60:]
+        list(pool.map(lambda each: bind(*each), first))
+        both[0][0].kill()
+        list(pool.map(lambda each: bind(*each), second))
+
+        def followed() -> bool:
+            held = {one.id: (one.machine, one.state) for one in ledger.all_instances().values()}
+            running = {uid: (node, "confirmed") for uid, (node, _) in cluster.running().items()}
+            return running == {uid: where for uid, where in held.items() if where[1] == "confirmed"}
+
+        eventually(followed, SETTLED_S)
+        assert Check(ledger).run().differences == []
+        assert most() <= ROOM < len(cluster.running())
+
+
+def test_only_the_evictors_hold_steers_a_pod(
+    tmp_path: Path, valkey: Valkey, names: Names, server: redis.Redis
+) -> None:  # fmt: skip
+    """A deployer's reservation under the id of a hold is none, until the evictor's own word is beside it."""
+    load, ledger = {"n0": 0.1, "n1": 0.3, "n2": 0.7}, Ledger(Wire({"url": valkey.url}), names)
+    ledger.open()
+    asked = Instance(id=hold_id("east", "default/db"), machine="", state="reserved", amounts=(None,) * len(RESOURCES))
+    (made,) = ledger.reserve([Wanted(asked, 600.0, [Candidate("n2", -1)])]).outcomes
+    assert made.instance is not None
+    spec = {"containers": [{"name": "c", "image": "none"}], "schedulerName": "windward"}
+    with (
+        cluster_of(list(load), tmp_path) as cluster, agents(valkey.url, names, lambda: load),
+        extender(valkey.url, names) as (_, port, page),
+    ):  # fmt: skip
+        eventually(lambda: get(f"{page}/ready")[0] == 200)
+        cluster.schedule([{"schedulerName": "windward"}], [entry(port)], name="second")
+        for number in range(6):
+            cluster.make_owned(f"db-{number}", "db", spec)
+        assert "n2" not in {cluster.node_of(f"db-{number}") for number in range(6)}
+        server.hset(names.holds, asked.id, made.instance.generation)
+        like = pod("u")
+        owner = {"kind": "StatefulSet", "name": "db", "controller": True}
+        like["metadata"] |= {"namespace": "default", "ownerReferences": [owner]}
+        asked_of = {"Pod": like, "NodeNames": list(load)}
+        eventually(lambda: [one["Host"] for one in ask(port, "prioritize", asked_of)[1]] == ["n2"])
+        cluster.make_owned("db-6", "db", spec)
+        assert cluster.node_of("db-6") == "n2"
     ledger.wire.close()
 
 

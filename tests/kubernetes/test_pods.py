@@ -4,8 +4,9 @@ The binary is named by WINDWARD_TEST_CONTROL_PLANE; `make test-kubernetes` build
 """
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,16 @@ import pytest
 
 from ops.stack.servers.process import LOOPBACK, LocalProcess
 from schemas.names import Names
-from scorer.kubernetes.pods_api import ApiServer
+from scorer.kubernetes.pods_api import PODS, ApiServer
+from scorer.ledger.record.instance import Instance
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.kubernetes.test_pods import Follower
+from tests.integration.ledger.test_ledger import amounts_of
 from tests.integration.scorer.test_rpc import eventually
 from tests.kubernetes import test_trimaran
+from tests.kubernetes.cluster import PODS as OF_DEFAULT
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.processes import MANIFESTS, follower, settle, value
 from tests.kubernetes.service import Service
@@ -29,6 +33,22 @@ from tests.kubernetes.test_trimaran import BINARY
 pytestmark = test_trimaran.pytestmark
 
 REQUESTS = {"cpu": "500m", "memory": "1Gi"}
+
+
+Lie = Callable[[dict[str, Any]], Any]
+"""Makes an answer of the true one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lying(ApiServer):
+    """The real one, but for its first lists of pods."""
+
+    lies: list[Lie]
+
+    def _lines(self, path: str, *given: Any, **more: Any) -> Iterator[bytes]:
+        for line in super()._lines(path, *given, **more):
+            lie = self.lies.pop(0) if self.lies and path == PODS.path and more.get("whole") else None
+            yield line if lie is None else msgspec.json.encode(lie(msgspec.json.decode(line)))
 
 
 class Scene:
@@ -42,12 +62,16 @@ class Scene:
         """Run the command as a service account with the rights of the manifest."""
         return follower(self._valkey.url, self._names, self.cluster.flags_of("windward-pods"), *flags)
 
-    def thread(self, port: int) -> Follower:
-        """Make one that is a thread here, and asks the API server at a port."""
+    def thread(self, *lies: Lie) -> Follower:
+        """Make one that is a thread here, and is told lies in place of the first pages of its list of pods."""
         _, _, _, authority, _, token = self.cluster.flags_of("windward-pods")
         tls = ssl.create_default_context(cafile=authority)
-        server = ApiServer(host=LOOPBACK, port=port, tls=tls, token_file=Path(token), silent_s=1.0)
+        server = Lying(host=LOOPBACK, port=self.cluster.port, tls=tls, token_file=Path(token), lies=list(lies))
         return Follower(server, self._valkey, self._names)
+
+    def change(self) -> Any:
+        """Return the ledger's number of the last change."""
+        return self.ledger.wire.one("HGET", self.ledger.head, "change")
 
     def settled(self) -> bool:
         """Wait until the ledger has what the API server has."""
@@ -165,3 +189,68 @@ def test_a_frozen_leader_that_wakes_changes_nothing(scene: Scene) -> None:
         pages[waits].kill()
         cluster.delete_pod("p9")
         assert scene.settled()
+
+
+LIES: dict[str, Lie] = {
+    "nothing": lambda _: {},
+    "another service": lambda _: {"status": "ok"},
+    "a status": lambda _: {"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": 200},
+    "items that are null": lambda page: page | {"items": None},
+    "of nodes": lambda page: page | {"kind": "NodeList", "items": []},
+    "without a version": lambda page: page | {"metadata": {}},
+    "none of most pods": lambda page: page | {"items": [], "metadata": page["metadata"] | {"continue": ""}},
+}
+
+
+def test_an_answer_that_is_no_list_ends_no_pod(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the first page of a real list or as its second; most pods are gone only when they are gone twice."""
+    monkeypatch.setattr("scorer.kubernetes.pods_api.PAGE", 25)
+    cluster = scene.cluster
+    for number in range(60):
+        cluster.make_pod(f"p{number}", REQUESTS, {}, nodeName=f"n{number % 4}")
+    with scene.thread():
+        assert scene.settled()
+    for name, lie in LIES.items():
+        for lies in ([lie], [lambda page: page, lie]):
+            change, follower = scene.change(), scene.thread(*lies)
+            with follower:
+                eventually(lambda follower=follower: follower.watcher.watches)
+            assert scene.change() == change, name
+    for number in range(50):
+        cluster.delete_pod(f"p{number}")
+    with scene.thread():
+        assert scene.settled()
+
+
+def test_a_pod_that_names_another_takes_nothing_from_it(scene: Scene) -> None:
+    """Neither another pod's uid, nor a static pod's hash, nor a deployer's instance: each keeps what it has."""
+    cluster, static = scene.cluster, "a" * 32
+    of_node = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1", "controller": True}
+    names = ("web-7", "b" * 32)
+    scene.ledger.correct(
+        [Instance(id=name, machine="n1", state="confirmed", amounts=amounts_of(4.0)) for name in names]
+    )
+
+    def make(name: str, config: str, *owners: dict[str, Any], **notes: str) -> None:
+        about = {"name": name, "annotations": {"kubernetes.io/config.hash": config, **notes}, "ownerReferences": owners}
+        container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "10m"}}}
+        spec = {"nodeName": "n1", "containers": [container]}
+        cluster.call("POST", OF_DEFAULT, {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": spec})
+
+    mirror = {"kubernetes.io/config.mirror": "x"}
+    cluster.make_pod("victim", {"cpu": "8"}, {}, nodeName="n1")
+    make("static-n1", static, of_node, **mirror)
+    with scene.follower():
+        before = eventually(lambda: len(found := scene.ledger.all_instances()) == 4 and found)
+        assert before.keys() == {*names, static, cluster.uid_of("victim")}
+        attacks = [
+            (config, owners, notes) for config in before for owners in ((), (of_node,)) for notes in ({}, mirror)
+        ]
+        for number, (config, owners, notes) in enumerate(attacks):
+            make(f"x{number}", config, *owners, **notes)
+        uids = {cluster.uid_of(f"x{number}") for number in range(len(attacks))}
+        eventually(lambda: scene.ledger.all_instances().keys() == before.keys() | uids)
+        for number in range(len(attacks)):
+            cluster.delete_pod(f"x{number}")
+        eventually(lambda: not scene.ledger.all_instances().keys() & uids)
+        assert scene.ledger.all_instances() == before
