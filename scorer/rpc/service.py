@@ -210,8 +210,13 @@ class ScorerService(AnsweringService):
         super().accept(answers[1:])
         follower = self.current.follower
         if follower.loaded:
-            self._marks = self._marker.accept(answers[0], follower.epoch, len(follower.view))
+            self._marks = self._marker.accept(answers[0], follower.epoch, len(follower.view), self._reported)
             self._metrics.unaccepted.set(float(bool(self._marker.refusal)))
+
+    def _reported(self) -> int:
+        """Return how many instances agents report that ran before the ledger began."""
+        began_s = float(self.current.follower.epoch or "inf")
+        return self.current.snapshot.usages.columns.running_before(began_s, self.current.clock())
 
     def writes(self) -> Sequence[Command]:
         """Return the commands that write the log of decisions and the ledger's marker."""

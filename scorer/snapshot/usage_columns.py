@@ -136,6 +136,11 @@ class UsageColumns:
         found: Floats = np.array(sums, np.float64)
         return found
 
+    def running_before(self, at_s: float, now_s: float) -> int:
+        """Return how many instances were first reported before ``at_s`` and are current at ``now_s``."""
+        is_instance = self.index.systems != np.arange(self.at.size)
+        return int(np.count_nonzero(is_instance & (self.since < at_s) & (self.at >= now_s - AGE_MAX_S)))
+
     def rows(self, digests: Integers, now_s: Floats) -> Integers:
         """Return [K]: the row of each pair, -1 where there is none that is current at ``now_s`` [K] of its machine."""
         rows = self.index.rows(digests)

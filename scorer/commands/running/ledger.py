@@ -45,8 +45,9 @@ class CheckSettings(ClientSettings, LedgerSettings):
 class AcceptSettings(ClientSettings, LedgerSettings):
     """Accept the ledger as it is, so that scorers place again.
 
-    Scorers refuse to place when the ledger has begun anew while instances are known to have been there. Import an
-    inventory first (`windward instances import FILE --apply`), or accept that they are gone.
+    Scorers refuse to place when the ledger has begun anew while instances are known to have been there, or is empty
+    while agents report instances. Import an inventory first (`windward instances import FILE --apply`), or accept that
+    these are not in the ledger.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward ledger accept",)
@@ -121,6 +122,7 @@ def _words(found: Checked) -> str:
 
 def _accept(settings: AcceptSettings) -> int:
     with ask.open_ledger(settings) as ledger, closing(Wire(settings.redis_arguments())) as windows:
+        ledger.expire()  # begins a ledger where none is, so that there is an epoch
         follower = Follower(ledger)
         follower.poll()
         follower.require()

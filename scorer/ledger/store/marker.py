@@ -2,14 +2,18 @@
 
 A ledger on a server of its own may be empty after a restart: it then has another epoch, and the marker says how many
 instances there were. When one server keeps both and is emptied, the marker is lost, too: a scorer that runs writes
-again the marker that it saw. A scorer that starts then, before any other, takes it for a first start. An unreadable
-marker is ignored, and written again. It is written at most once a second, so its number may be older than a scorer's.
+again the marker that it saw. A scorer that starts then asks the agents' reports: instances that ran before the ledger
+began, and still run, stop placing. So does a first start on a fleet whose agents report instances, until an inventory
+is imported or the ledger accepted. A ledger that never had an instance gets no marker but by `windward ledger accept`.
+An unreadable marker is ignored, and written again. It is written at most once a second, so its number may be older
+than a scorer's.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 from schemas.names import Names
@@ -18,6 +22,7 @@ from scorer.wire import Command
 log = logging.getLogger("windward.scorer")
 
 _WRITE_S = 1.0
+_DO = "Restore it or import an inventory (windward instances import), then run `windward ledger accept`"
 
 
 class Marker:
@@ -36,8 +41,12 @@ class Marker:
         """Return the command whose answer `accept` takes."""
         return ("GET", self._key)
 
-    def accept(self, answer: Any, epoch: str, instances: int) -> list[Command]:
-        """Compare the marker with the ledger; return the commands that update the marker."""
+    def accept(self, answer: Any, epoch: str, instances: int, reported: Callable[[], int] = lambda: 0) -> list[Command]:
+        """Compare the marker with the ledger; return the commands that update the marker.
+
+        ``reported`` returns how many instances agents report that ran before the ledger began. It is asked only where
+        an empty ledger has no marker.
+        """
         known, count = _read(answer)
         if isinstance(answer, bytes) and not known and answer != self._unreadable:
             self._unreadable = answer
@@ -48,11 +57,12 @@ class Marker:
         if known == self._seen[0] and known != epoch:
             count = self._seen[1] or count
         if known and known != epoch and count:
-            self.refusal = (
-                f"the ledger has begun anew: it has {instances} instances and had {count}. Restore it or import an "
-                "inventory (windward instances import), then run `windward ledger accept`"
-            )
+            self.refusal = f"the ledger has begun anew: it has {instances} instances and had {count}. {_DO}"
             return [("SET", self._key, f"{known} {count}")] if emptied else []
+        if known != epoch and not instances and not isinstance(answer, Exception):
+            running = reported()
+            self.refusal = f"the ledger is empty, and agents report {running} instances. {_DO}" if running else ""
+            return []
         self.refusal, self._seen = "", (epoch, instances)
         if isinstance(answer, Exception) or not epoch or (self._written == (epoch, instances) and known):
             return []

@@ -7,10 +7,12 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import redis
 
 from schemas.names import Names
 from scorer.client import Client, WindwardError
@@ -22,7 +24,9 @@ from scorer.wire import Command, Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
 from tests.integration.ledger.test_ledger import simple
 from tests.integration.scorer.test_rpc import eventually
+from tests.rows import each_row
 from tests.scorer.ledger.golden_ledger import dump, load
+from tests.scorer.snapshot.test_usages import encoded
 from tests.support.fleet_label import without_fleet
 from tests.window_tables import publish, window_table
 
@@ -134,6 +138,25 @@ def test_a_marker_of_an_emptied_ledger_tells_the_number_seen_last(names: Names) 
     assert "had 1." in other.refusal
 
 
+@each_row(
+    ("answer", "instances", "reported", "refuses", "writes"),
+    [
+        (None, 0, 3, True, False), (b"???", 0, 3, True, False), (b"old 0", 0, 3, True, False),
+        (None, 0, 0, False, False), (None, 1, 3, False, True), (b"abc 0", 0, 3, False, True),
+        (b"abc 5", 0, 3, False, True), (redis.ResponseError("away"), 0, 3, False, False),
+    ],
+)  # fmt: skip
+def test_reports_of_instances_stand_for_a_lost_marker(
+    names: Names, answer: object, instances: int, reported: int, refuses: bool, writes: bool
+) -> None:
+    """An empty ledger without a marker, while agents report instances that are older: a new scorer refuses."""
+    marker = Marker(names)
+    wrote = marker.accept(answer, "abc", instances, lambda: reported)
+    assert (marker.refusal.startswith("the ledger is empty, and agents report 3"), bool(wrote)) == (refuses, writes)
+    marker.accept(b"abc 0", "abc", 0, lambda: reported)
+    assert marker.refusal == "", "it was accepted"
+
+
 def test_a_row_that_was_put_back_is_read_again(wire: Wire, names: Names) -> None:
     """It has another version than the copy, and no change says so: without reading it, each placement there is lost."""
     ledger = Ledger(wire, names)
@@ -239,6 +262,19 @@ def test_an_emptied_ledger_is_not_placed_on_until_it_is_accepted(apart: Apart) -
         assert (accepted.returncode, accepted.stdout) == (0, "accepted: the ledger has 0 instances\n")
         assert client.place(id="b", cpu=0.1)["machine"]
         assert apart.metric("windward_scorer_ledger_unaccepted") == 0
+
+
+def test_a_new_scorer_refuses_an_empty_ledger_while_agents_report_instances(apart: Apart) -> None:
+    """No marker, nothing seen before: the reports alone say that instances run, until the operator accepts."""
+    with Client(apart.url, apart.names.prefix, timeout_s=30) as client, closing(Wire({"url": apart.url})) as windows:
+        eventually(lambda: client.health()["ready"])
+        assert windows.one("GET", apart.names.ledger_marker) is None
+        windows.one("SET", apart.names.instance_usage(0), encoded({("m0", ""): 1.0, ("m0", "a"): 1.0}, time.time()))
+        eventually(lambda: "agents report 1 instances" in client.health()["ledger_unaccepted"])
+        with pytest.raises(WindwardError, match=r"FAILED_PRECONDITION.*agents report.*windward ledger accept"):
+            client.place(id="b", cpu=0.1)
+        assert apart.windward("ledger", "accept").returncode == 0
+        assert client.place(id="b", cpu=0.1)["machine"]
 
 
 def test_a_scorer_checks_at_start_and_the_command_repairs(apart: Apart) -> None:

@@ -1,5 +1,7 @@
 """Usage by instance as the scorer reads it: by machine and instance, whatever worker wrote the table."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,9 +15,7 @@ from scorer.snapshot.usage_columns import AGE_MAX_S, pair_digest
 from scorer.snapshot.usages import Usages, UsageTable
 
 
-def table(
-    pairs: dict[tuple[str, str], float], at: float = 100.0, resources: tuple[str, ...] = RESOURCES
-) -> WindowTable:
+def encoded(pairs: dict[tuple[str, str], float], at: float = 100.0, resources: tuple[str, ...] = RESOURCES) -> bytes:
     """A table of pairs and their cores; of the other resources nothing is known."""
     count = len(pairs)
     recent = np.full((len(resources), count), np.nan, "f4")
@@ -25,7 +25,21 @@ def table(
         "partial": np.ones(count, "u1"), "recent": recent, "variance": np.full((2, count), 0.25, "f4"),
     }  # fmt: skip
     header = Header(machines=count, windows_s=(), columns=[], resources=resources)
-    return decode_table(encode_table(header, columns, "\n".join(pair_name(*pair) for pair in pairs).encode()))
+    return encode_table(header, columns, "\n".join(pair_name(*pair) for pair in pairs).encode())
+
+
+def table(*given: Any, **more: Any) -> WindowTable:
+    """The same as it is read."""
+    return decode_table(encoded(*given, **more))
+
+
+def test_instances_that_ran_before_a_time_are_counted() -> None:
+    """Without a machine's system, without what began later, and without what is no longer reported."""
+    some = UsageTable(table({("m", ""): 9.0, ("m", "a"): 1.5, ("n", "b"): 2.0}))
+    columns = Usages([some, UsageTable(table({("o", "old"): 1.0}, at=100.0 - 2 * AGE_MAX_S))]).columns
+    assert [columns.running_before(at_s, 100.0) for at_s in (40.0, 41.0, float("inf"))] == [0, 2, 2]
+    assert columns.running_before(41.0, 101.0 + AGE_MAX_S) == 0
+    assert Usages().columns.running_before(41.0, 100.0) == 0
 
 
 def test_an_instance_is_found_on_its_machine_alone() -> None:
