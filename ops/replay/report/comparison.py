@@ -70,6 +70,11 @@ class Ratio:
             return f"{self.ratio:.2f}"
         return f"{self.ratio:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
+    @property
+    def tells(self) -> bool:
+        """Whether 1 is not inside of the interval; a single world tells nothing."""
+        return self.low is not None and self.high is not None and not self.low < 1 < self.high
+
 
 def ratio_of(pairs: Sequence[tuple[float, float]], offset: float) -> Ratio:
     """Return the ratio of the first to the second of each pair.

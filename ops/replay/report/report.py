@@ -114,7 +114,7 @@ def ratios(rows: Sequence[Row], baseline: str, title: str, shown: Shown) -> Tabl
     """Return the table of ratios to the baseline; the baseline's own row has its figures.
 
     A ratio of nothing to nothing is a dash. Where every policy has the same figures, as with one instance, there are
-    too few instances to compare.
+    too few instances to compare. A ratio whose interval has 1 in it, or that is of one world, is marked by ``~``.
     """
     shown = _with_further(shown, rows)
     base = next((row.figures for row in rows if row.policy == baseline), {})
@@ -130,14 +130,17 @@ def ratios(rows: Sequence[Row], baseline: str, title: str, shown: Shown) -> Tabl
             cells = [shown.cell(row, name) for name in shown.compared]
         else:
             cells = [
-                str(row.ratios[name])
+                f"{'' if row.ratios[name].tells else '~'}{row.ratios[name]}"
                 if name in row.ratios and not alike and (row.figures.get(name) or base.get(name))
                 else "-"
                 for name in shown.compared
             ]
         lines.append([row.policy, *cells, shown.cell(row, shown.beside), str(row.worlds)])
+    single = all(row.worlds < 2 for row in rows)
     note = "; too few instances to compare: every policy has the same figures" if alike else shown.note
-    return Table(f"{title}: ratios to {baseline}, 95 % intervals{note}", columns, lines)
+    if not alike and any(cell.startswith("~") for line in lines for cell in line):
+        note += f"; ~: too little to tell, {'one world has no interval' if single else 'the interval has 1 in it'}"
+    return Table(f"{title}: ratios to {baseline}{'' if single else ', 95 % intervals'}{note}", columns, lines)
 
 
 def figures(rows: Sequence[Row], shown: Shown) -> Table:

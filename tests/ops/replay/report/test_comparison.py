@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ops.replay.report.comparison import CLASS_RATIOS, Result, as_json, compare, once, ratio_of, read_results
-from ops.replay.report.report import BY_CLASS, LOAD, markdown, tables
+from ops.replay.report.report import BY_CLASS, LOAD, markdown, ratios, tables
 from ops.replay.workload import WorkloadError
 from tests.rows import each_row
 
@@ -112,7 +112,27 @@ def test_nothing_is_compared_where_all_policies_have_the_same_figures() -> None:
     ]
     first = tables(differing, "one")[0]
     assert "too few" not in first.title
-    assert first.lines[1][:4] == ["two", "2.00", "-", "1.00"]
+    assert first.lines[1][:4] == ["two", "~2.00", "-", "~1.00"]
+
+
+@each_row(
+    ("stds", "cell", "title"),
+    [
+        ([0.5], "~0.50", "ratios to base; lower is better; ~: too little to tell, one world has no interval"),
+        ([0.5, 0.5], "0.50 [0.50, 0.50]", "ratios to base, 95 % intervals; lower is better"),
+        (
+            [0.5, 0.6, 1.5], "~0.77 [0.18, 3.31]",
+            "ratios to base, 95 % intervals; lower is better; ~: too little to tell, the interval has 1 in it",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_too_little_to_tell_is_said(stds: list[float], cell: str, title: str) -> None:
+    """One world has no interval; an interval with 1 in it tells neither better nor worse."""
+    worlds = list(enumerate(stds))
+    results = [result("base", seed, 1.0) for seed, _ in worlds] + [result("new", seed, std) for seed, std in worlds]
+    shown = LOAD._replace(formats={"std": ".3f", "refused_first": ".2%"}, compared=("std",))
+    found = ratios(compare(results, "base"), "base", "worlds", shown)
+    assert (found.lines[1][1], found.title.removeprefix("worlds: ")) == (cell, title)
 
 
 def test_worlds_without_batch_have_the_tables_they_had() -> None:
