@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scorer.ledger.record.instance import LIVE, Instance, as_held, counts_of, read_record, sums_of
-from scorer.ledger.record.transition import Damaged, Difference
+from scorer.ledger.record.transition import Difference
 from scorer.ledger.record.units import SUMS
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
@@ -110,18 +110,15 @@ class Check:
     def run(self) -> Checked:
         """Return what differs. Writes nothing, except that reservations that are due expire.
 
-        Where a record cannot be read, these are the differences: without them all sums would seem wrong. Raises
-        UnknownFormat where something else of the ledger cannot be read.
+        Where a record cannot be read, here or by the scripts, these are the differences: without them all sums would
+        seem wrong. Raises UnknownFormat where something else of the ledger cannot be read.
         """
         self._ledger.expire()
         found = Checked()
-        try:
-            self._poll()
-        except Damaged:
-            if not (torn := self._ledger.torn()):
-                raise
+        if torn := self._ledger.torn():
             found.differences = [_torn(name, raw, in_log) for name, (raw, in_log) in torn.items()]
             return found
+        self._poll()
         self._counts = self._ledger.counted()
         names = {*self._follower.view.machine_names, *self._ledger.machine_versions(), *self._counts}
         found.machines = len(names)

@@ -259,7 +259,11 @@ class Ledger:
         torn: dict[str, tuple[bytes, bytes]] = {}
         for page in self._scan(self.instances):
             pairs = zip(page[::2], page[1::2], strict=True)
-            torn |= {name.decode(errors="replace"): (raw, b"") for name, raw in pairs if not _is_record(raw)}
+            torn |= {
+                name.decode(errors="replace"): (raw, b"")
+                for name, raw in pairs
+                if b"\n" not in raw or not _is_record(raw)  # the scripts find the tail by its line
+            }
         after = "-"
         while torn and (entries := self.wire.one("XRANGE", self.log, after, "+", "COUNT", 2000)):
             after = "(" + entries[-1][0].decode()

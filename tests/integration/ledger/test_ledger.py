@@ -461,6 +461,16 @@ def simple(instance_id: str, machine: str = "m1", ttl_s: float = 60.0) -> Wanted
     return Wanted(record, ttl_s, [Candidate(machine, -1, limits_on("m1"))])
 
 
+def test_an_inventory_with_rules_makes_others_decide_again(wire: Wire, names: Names) -> None:
+    """It may tie machines beyond its own: who decided before it came saw a ledger without its rules."""
+    ledger = Ledger(wire, names)
+    seen = ledger.reserve([simple("first")]).changes[0].version
+    for rules, kind in ((None, "placed"), (Rules(selector="zone=a"), "conflict")):
+        found = msgspec.structs.replace(simple(f"found before {kind}").instance, machine="m9", rules=rules)
+        ledger.correct([found])
+        assert ledger.reserve([simple(f"after {kind}")], expected_change=-2 - seen).outcomes[0].kind == kind
+
+
 def test_a_follower_that_fell_behind_reads_everything(wire: Wire, names: Names) -> None:
     """When the log was trimmed past a follower it reloads; otherwise it never rereads the ledger."""
     ledger = Ledger(wire, names, log_length=100)

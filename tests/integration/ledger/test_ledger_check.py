@@ -187,6 +187,7 @@ TEARS: list[tuple[str, Callable[[bytes], bytes]]] = [
     ("no object", lambda _: b"7"),
     ("another object", lambda _: b"{}\n"),
     ("a state that is none", lambda raw: raw.replace(b'ed","machine', b'id","machine')),
+    ("on one line", lambda raw: raw.replace(b"\n", b"")),
     ("no amounts", lambda raw: raw.replace(b"amounts", b"amountt")),
 ]  # fmt: skip
 

@@ -282,6 +282,26 @@ def test_who_starts_later_knows_where_starts_failed(wire: Wire, names: Names) ->
     assert {machine for machine, *_ in known(starting)} == {"m2"}
 
 
+def test_a_failed_start_of_a_moving_instance_is_of_the_machine_it_moves_to(wire: Wire, names: Names) -> None:
+    """Both machines are free; the windows of the one it left still show it."""
+    ledger = Ledger(wire, names)
+    following = Follower(ledger)
+    following.load()
+    running = run(ledger, "a", "m1")
+    ledger.begin_move(running, [Candidate("m2", -1)], 60.0)
+    done = ledger.release("a", failed=True).outcomes[0]
+    assert (done.kind, done.instance and done.instance.machine) == ("done", "m2")
+    following.poll()
+    starting = Follower(ledger)
+    starting.load()
+    for follower in (following, starting):
+        assert follower.view.failures.keys() == {"m2"}
+        assert "m1" in {machine for machine, *_ in known(follower)}
+        assert not len(follower.view)
+    assert (ledger.all_instances(), ledger.machine_versions()) == ({}, {})
+    assert ledger.release("a", failed=True).outcomes[0].kind == "repeat"
+
+
 def test_leavers_are_bounded(wire: Wire, names: Names) -> None:
     """The setting bounds their number; a repeated release leaves nothing twice."""
     ledger = Ledger(wire, names, leavers_most=2)

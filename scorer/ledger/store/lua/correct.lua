@@ -1,5 +1,6 @@
 --[[ Correct the ledger by an inventory: instances are put on the machines where it found them, whatever the limits. An
-instance written this way is not moving. A record that cannot be read counts as none: it is written anew.
+instance written this way is not moving. A record that cannot be read counts as none: it is written anew. One with rules
+may tie other machines, so what was decided before it came is decided again (`far`).
 
 ARGV[5] name of the lease under which the inventory was made ("": none)
 ARGV[6] its number: an older one is refused
@@ -49,6 +50,7 @@ for at = FIRST, #ARGV, EACH do
     else
       new.new, new.revived, new.generation = true, record, tonumber(ARGV[at + GENERATION])
     end
+    if new.rules and new.rules ~= cjson.null then far = nil end
     hold(new, 1)
     changed(new, live and record or nil)
     found[id] = new

@@ -1,4 +1,5 @@
---[[ End an instance or give a reservation back. A moving instance leaves both machines.
+--[[ End an instance or give a reservation back. A moving instance leaves both machines. Where its start failed, that was on
+the machine it moves to: it arrives there, and ends.
 
 ARGV[5] id
 ARGV[6] machine it must be on ("": any)
@@ -22,6 +23,10 @@ if result then
 elseif MACHINE ~= '' and record.machine ~= MACHINE then
   result = 'elsewhere'
 elseif is_live(record) then
+  if FAILED and record.moving then
+    arrive(record, now)
+    record = copy_of(record)
+  end
   record.failed = FAILED or nil
   finish(record, 'released', now)
   result = 'done'
