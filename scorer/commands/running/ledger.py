@@ -58,7 +58,8 @@ class ExportSettings(ClientSettings, LedgerSettings):
     """Write all instances and reservations to a file, as they are after one change of the ledger.
 
     The file has JSON lines, which `windward instances import` reads, too. The first has the position of that change,
-    from which `windward events --after` goes on. Nothing stands still meanwhile.
+    from which `windward events --after` goes on. Nothing stands still meanwhile. Instances whose record cannot be
+    read are named, and missing in the file. Exit code 1: there are any.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward ledger export ledger.jsonl",)
@@ -140,12 +141,15 @@ def _export(settings: ExportSettings) -> int:
             count = sum(1 for _ in map(file.write, backup(ledger))) - 1
             file.flush()
             os.fsync(file.fileno())
+            torn = sorted(ledger.torn())
         part.replace(path)
     except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
         raise SettingsError(f"export: {path}: {error.strerror}") from None
-    found = {"instances": count, "file": str(path), "bytes": path.stat().st_size}
-    ask.tell(settings, found, lambda *_: f"{counted(count, 'instance')} in {path}")
-    return ask.OK
+    found = {"instances": count, "file": str(path), "bytes": path.stat().st_size, "torn": torn}
+    words = [f"{counted(count, 'instance')} in {path}"]
+    words += [f"{name}: its record cannot be read; see windward ledger check" for name in torn]
+    ask.tell(settings, found, lambda *_: "\n".join(words))
+    return ask.FAILED if torn else ask.OK
 
 
 def _restore(settings: RestoreSettings) -> int:

@@ -66,8 +66,11 @@ _read_line = reader(dict[str, Any])
 
 
 def backup(ledger: Ledger) -> Iterator[bytes]:
-    """Yield the lines of a backup, the head first. Raises UnknownFormat where the ledger cannot be read."""
-    follower = Follower(ledger)
+    """Yield the lines of a backup, the head first; without records that cannot be read (`Ledger.torn` names them).
+
+    Raises UnknownFormat where anything else of the ledger cannot be read.
+    """
+    follower = Follower(ledger, around=True)
     follower.poll()
     follower.require()
     instances = follower.view.instances

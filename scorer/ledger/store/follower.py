@@ -37,8 +37,9 @@ _TOGETHER_MIN = 12
 class Follower:
     """``view`` is the ledger as of change ``change``; `version` is what the reserve step compares."""
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: Ledger, *, around: bool = False) -> None:
+        """``around``: without live records that cannot be read."""
+        self._ledger, self._around = ledger, around
         self.view = LedgerView()
         self.epoch = ""
         self.change = 0
@@ -155,7 +156,7 @@ class Follower:
         epoch_before, change_before, before = self.epoch, self.change, self.view.instances
         for _ in range(10):
             epoch, change, _records = self._ledger.read_log(self._ledger.wire.ask(self._ledger.log_reads(2**53, 1)))
-            records = [record for page in self._ledger.pages() for record in page]
+            records = [record for page in self._ledger.pages(around=self._around) for record in page]
             versions = self._ledger.machine_versions()
             leavers = [one for one in self._ledger.leavers() if one.version <= change]
             caught_up = self._start(epoch, change, records, versions, leavers)

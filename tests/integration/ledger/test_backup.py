@@ -29,6 +29,7 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
+from tests.integration.ledger.test_ledger import simple
 from tests.integration.scorer.test_rpc import eventually, scorer_process
 from tests.integration.security.test_redis_users import (
     NAMES,
@@ -114,6 +115,19 @@ def dumped(admin_of_server: redis.Redis) -> None:
     """Have the server write its dump, and wait for it."""
     admin_of_server.bgsave()
     eventually(lambda: not admin_of_server.info("persistence")["rdb_bgsave_in_progress"])
+
+
+def test_a_torn_record_is_named_and_the_rest_exported(valkey: Valkey, wire: Wire, names: Names, tmp_path: Path) -> None:
+    """One record that cannot be read costs no other one its backup; the exit code says that one is missing."""
+    ledger, file = Ledger(wire, names), tmp_path / "ledger.jsonl"
+    ledger.reserve([simple(f"a{n}") for n in range(3)])
+    wire.one("HSET", ledger.instances, "a1", b"{")
+    environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix}
+    done = run_command("ledger", "export", str(file), environ=environ)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.splitlines()[1:] == ["a1: its record cannot be read; see windward ledger check"]
+    head, found = read_backup(file.read_bytes().splitlines())
+    assert (head.instances, sorted(one.id for one in found)) == (2, ["a0", "a2"])
 
 
 def test_the_servers_own_files_are_restored_in_the_order_of_the_page(tmp_path: Path) -> None:
