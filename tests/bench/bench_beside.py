@@ -2,7 +2,7 @@
 
     python -m tests.bench.bench_beside /tmp/other [--pairs 8] [--machines 2000] [--only agent bind]
 
-Processor time in interleaved pairs, us: a page with the reading of a flush, a question of the extender with that, a
+Processor time in interleaved pairs, us: a page, a question of the extender (each with what it reads meanwhile), a
 second of an agent in this process. The last column is the ratio to the other checkout (`tests.bench.pairs`).
 """
 

@@ -244,7 +244,10 @@ def test_a_pod_that_names_another_takes_nothing_from_it(scene: Scene) -> None:
         before = eventually(lambda: len(found := scene.ledger.all_instances()) == 4 and found)
         assert before.keys() == {*names, static, cluster.uid_of("victim")}
         attacks = [
-            (config, owners, notes) for config in before for owners in ((), (of_node,)) for notes in ({}, mirror)
+            (config, owners, notes)
+            for config in (*before, "web-8")
+            for owners in ((), (of_node,))
+            for notes in ({}, mirror)
         ]
         for number, (config, owners, notes) in enumerate(attacks):
             make(f"x{number}", config, *owners, **notes)

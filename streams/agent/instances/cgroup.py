@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 
 from streams.agent.instances.counters import NO_PROCESS, Counters
@@ -23,7 +24,7 @@ def read_cgroup(path: Path) -> Counters:
     Raises FileNotFoundError when the group is gone.
     """
     files = ("cpu.stat", "memory.current", "memory.stat", "io.stat")
-    used, current, stat, io = (_read(path / name) for name in files)
+    used, current, stat, io = (_read(f"{path}/{name}") for name in files)
     if used is None and current is None and not path.is_dir():
         raise FileNotFoundError(f"{path} is gone")
     cpu = None if used is None else cpu_seconds(used)
@@ -34,9 +35,15 @@ def read_cgroup(path: Path) -> Counters:
     )
 
 
-def _read(path: Path) -> str | None:
+def _text(path: str) -> str:
+    """Return the text of a file. Paths as objects and text layers are a third of what a reading costs."""
+    with FileIO(path) as file:
+        return file.readall().decode()
+
+
+def _read(path: str) -> str | None:
     try:
-        return path.read_text()
+        return _text(path)
     except (OSError, UnicodeDecodeError):
         return None
 
@@ -90,19 +97,19 @@ def io_bytes(text: str) -> dict[str, int | None] | None:
     return found
 
 
-def pids(path: Path) -> list[int]:
+def pids(path: Path | str) -> list[int]:
     """Return the processes of a group itself, or of the first group below it that has any. Raises OSError.
 
     Kinds of entries come with the listing: to ask for each of a group's 40 files took 1.5 ms a pod.
     """
-    found = [int(pid) for pid in (path / "cgroup.procs").read_text().split()]
+    found = [int(pid) for pid in _text(f"{path}/cgroup.procs").split()]
     if found:
         return found
     with os.scandir(path) as entries:
         children = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     for child in children:
         with suppress(FileNotFoundError):
-            if found := pids(path / child):
+            if found := pids(f"{path}/{child}"):
                 return found
     return []
 
