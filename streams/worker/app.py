@@ -245,7 +245,8 @@ class StreamApp:
 
     async def _save(self, partition: Partition) -> bool:
         try:
-            lost = await self.store.save(partition, time.time())
+            # by the clock of Redis, as scorers compare it: another host's clock makes no fleet look silent
+            lost = await self.store.save(partition, time.time() - self.clock_ahead_s)
             self.metrics.rewritten.inc(lost)
             self.health.answered(partition.number)
         except StateAheadError as error:
