@@ -28,10 +28,10 @@ SETTLED_S = 5.0
 """So long after the last change, kill or cut the ledger has what the API server has."""
 
 
-def make_nodes(cluster: Cluster, nodes: Iterable[str]) -> None:
-    """Make nodes that are alike to Kubernetes, and as large as `agents` say."""
+def make_nodes(cluster: Cluster, nodes: Iterable[str], **labels: str) -> None:
+    """Make nodes that are alike to Kubernetes, with these labels, and as large as `agents` say."""
     for node in nodes:
-        cluster.make_node(node, cpu=str(CORES), memory=f"{MEMORY_GIB}Gi", labels={})
+        cluster.make_node(node, cpu=str(CORES), memory=f"{MEMORY_GIB}Gi", labels=labels)
 
 
 def entry(port: int, mode: str = "score", **more: Any) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def test_the_first_pod_goes_by_load(tmp_path: Path) -> None:
         settings.write_text(text.replace("kafka.kafka.svc:9092", broker.address))
         cluster = parts.enter_context(Cluster(BINARY, tmp_path))
         parts.enter_context(Kubelets(cluster))
-        make_nodes(cluster, LOAD_PERCENT)
+        make_nodes(cluster, LOAD_PERCENT, **{"kubernetes.io/os": "linux"})  # as every kubelet says
         cluster.schedule([{"schedulerName": "default-scheduler"}])
         cluster.control()
         typed = cluster.shell(script, tree)
