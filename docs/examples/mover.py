@@ -68,8 +68,9 @@ def carry_out(scorer: Client, command: list[str], move: dict) -> str:
         return f"refused: {error}"
     if begun.moving is None:
         return "moved"  # it was confirmed there, and not acknowledged
+    source = "" if move["reason"] == "lost" else move["source"]  # dead: start the instance anew, copy nothing
     try:
-        subprocess.run([*command, instance, move["source"], target], check=True, timeout=MOVE_S)
+        subprocess.run([*command, instance, source, target], check=True, timeout=MOVE_S)
     except (OSError, subprocess.SubprocessError) as error:
         scorer.update(instance, cancel_move=True, generation=move["generation"])
         return f"failed: {error}"

@@ -114,7 +114,7 @@ def drained(own: bytes | None, of_all: bytes | None) -> Draining | None:
     """Return how a machine is being emptied, by its stored entry and that of all machines; None where it is not.
 
     >>> drained(b'{"cordon":true,"drain":{"ttl_s":60}}', None)
-    Draining(ttl_s=60.0, profile='', same=(), force=False)
+    Draining(ttl_s=60.0, profile='', same=(), force=False, lost=False)
     >>> drained(b'{"drain":{"ttl_s":60}}', None), drained(b'{"cordon":true}', None), drained(b"?", None)
     (None, None, None)
     """

@@ -19,6 +19,8 @@ from schemas.values.read_json import read_as
 VERSION = 1
 COMMANDS = (1 << 53) - 1
 """The fence of a move that a command began: its target is reserved, and no planner overtakes it."""
+LOST = "lost"
+"""The reason of a move whose source is dead: there is nothing to copy, the instance starts anew on the target."""
 READ_MAX = 10_000
 """The most messages of a list that who begins or cancels moves looks at, the oldest."""
 

@@ -45,6 +45,7 @@ class DrainingFields(TypedDict, total=False):
     profile: str
     same: Sequence[str]
     force: bool
+    lost: bool
 
 
 class RequestFields(TypedDict, total=False):
@@ -174,6 +175,7 @@ class DrainFields(TypedDict, total=False):
     profile_text: str
     same: Sequence[str]
     force: bool
+    lost: bool
     apply: bool
     ttl_s: float
     again: bool

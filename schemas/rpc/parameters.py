@@ -172,6 +172,8 @@ class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Labels whose value source and target must share."""
     force: bool = False
     """Also move instances with the label movable=false."""
+    lost: bool = False
+    """The machines are dead: what they held starts anew elsewhere, the highest class first."""
     apply: bool = False
     """Cordon the machines, and reserve the target of each move until it is confirmed there."""
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = 3_600.0

@@ -71,13 +71,14 @@ Affinities = Annotated[tuple[Affinity, ...], Meta(max_length=32)]
 Tolerations = Annotated[tuple[Toleration, ...], Meta(max_length=128)]
 
 
-class Draining(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Draining(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """How a machine is being emptied: as by ``drain``, again until it is empty or no longer cordoned."""
 
     ttl_s: Annotated[float, Meta(gt=0, le=86_400, description="how long each move may take")]
     profile: Name = ""
     same: Annotated[tuple[Name, ...], Meta(max_length=64)] = ()
     force: bool = False
+    lost: bool = False
 
 
 class Changeable(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):

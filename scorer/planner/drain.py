@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from schemas.messages.operator import DEFAULT, drained
-from schemas.messages.proposal import MoveProposal, begun_move
+from schemas.messages.proposal import LOST, MoveProposal, begun_move
 from schemas.resources import RESOURCES
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Drain
@@ -47,6 +47,9 @@ from scorer.rpc.methods.parameters import read_object, read_params
 from scorer.rpc.operators.operator_rules import OperatorRules, machines_meant, write_cordon
 from scorer.wire import Wire
 
+SILENT_S = 60.0
+"""A machine that sent data since is not taken for lost, s."""
+
 Update = Callable[[dict[str, Any], Query], UpdateResult]
 """The method ``update``, with its parameters, for a query."""
 
@@ -58,6 +61,8 @@ def read_drain(params: dict[str, Any]) -> Drain:
         raise InvalidRequest(f"machines: {DEFAULT!r} would drain every machine; name them")
     if asked.consolidate and (asked.machines or asked.selector):
         raise InvalidRequest("consolidate: chooses the machines itself; goes without machines and selector")
+    if asked.consolidate and asked.lost:
+        raise InvalidRequest("lost: names machines that are dead; goes without consolidate")
     if asked.apply and asked.profile_text:
         raise InvalidRequest("profile_text: with apply give the name of a profile")
     return asked
@@ -71,7 +76,21 @@ def planned_drain(asked: Drain, inputs: RankingInputs, rules: OperatorRules | No
     machines = machines_meant(asked.machines, asked.selector, inputs.snapshot, ahead=asked.again)
     if rules is not None:
         machines = rules.drained(machines)
-    return drain_result(plan_of(machines, inputs, same=asked.same, force=asked.force), inputs)
+    if asked.lost:
+        machines = _silent(machines, inputs, again=asked.again)
+    return drain_result(plan_of(machines, inputs, same=asked.same, force=asked.force, lost=asked.lost), inputs)
+
+
+def _silent(machines: Sequence[str], inputs: RankingInputs, *, again: bool) -> list[str]:
+    """Return those that send no data; raises InvalidRequest for others, unless ``again``: then these have come back."""
+    places, seen_at = inputs.snapshot.roster.index, inputs.snapshot.seen_at
+    alive = [one for one in machines if one in places and inputs.now_s - seen_at[places[one]] < SILENT_S]
+    if alive and not again:
+        raise InvalidRequest(
+            f"lost: {alive[0]} sent data within the last {SILENT_S:g} s; a dead machine sends none. Stop it, or drain "
+            "it without lost"
+        )
+    return [one for one in machines if one not in alive]
 
 
 def drain(query: Query, inputs_of: InputsOf, rules: OperatorRules, update: Update) -> DrainResult:
@@ -84,14 +103,15 @@ def drain(query: Query, inputs_of: InputsOf, rules: OperatorRules, update: Updat
     if not asked.apply:
         return planned
     if planned.drained and not asked.again:
-        how = Draining(ttl_s=asked.ttl_s, profile=asked.profile, same=asked.same, force=asked.force)
+        how = Draining(ttl_s=asked.ttl_s, profile=asked.profile, same=asked.same, force=asked.force,
+                       lost=asked.lost)  # fmt: skip
         write_cordon(query, planned.drained, rules, step="cordon", drain=how)
     moves: list[DrainLine] = []
     try:
         for one in planned.moves:
             moves.append(_begun(one, asked, query, update))
     except CallError:
-        _announce(moves, inputs.now_s, rules)
+        _announce(moves, inputs.now_s, rules, asked)
         raise
     result = msgspec.structs.replace(
         planned,
@@ -99,13 +119,14 @@ def drain(query: Query, inputs_of: InputsOf, rules: OperatorRules, update: Updat
         moves=[one for one in moves if one.target is not None],
         blocked=[*planned.blocked, *(one for one in moves if one.target is None)],
     )
-    _announce(moves, inputs.now_s, rules)
+    _announce(moves, inputs.now_s, rules, asked)
     rules.keep(query, msgspec.json.encode(result), inputs.now_s)
     return result
 
 
-def _announce(moves: Sequence[DrainLine], now_s: float, rules: OperatorRules) -> None:
-    rules.announce([_message(one, now_s) for one in moves if one.target is not None])
+def _announce(moves: Sequence[DrainLine], now_s: float, rules: OperatorRules, asked: Drain) -> None:
+    why = LOST if asked.lost else "drain"
+    rules.announce([_message(one, now_s, why) for one in moves if one.target is not None])
 
 
 def _begun(planned: DrainLine, asked: Drain, query: Query, update: Update) -> DrainLine:
@@ -130,9 +151,9 @@ def _moving(planned: DrainLine, answer: UpdateResult) -> DrainLine:
     return msgspec.structs.replace(planned, until=moving.until, move=moving.number)
 
 
-def _message(line: DrainLine, now_s: float) -> MoveProposal:
+def _message(line: DrainLine, now_s: float, why: str) -> MoveProposal:
     return begun_move(
-        line.id, line.generation, line.source, line.target or "", line.until or now_s, line.move or 0, now_s, "drain"
+        line.id, line.generation, line.source, line.target or "", line.until or now_s, line.move or 0, now_s, why
     )
 
 

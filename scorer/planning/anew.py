@@ -15,6 +15,7 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
+from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import Request
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.facets import Facet, facets
@@ -56,11 +57,13 @@ def place_anew(
     gone: bool = False,
     left: str = "",
     condition: Condition | None = None,
+    by_class: bool = False,
 ) -> list[Anew]:
     """Return the target of each instance, in the order in which they are placed; the trial then has them there.
 
     ``gone``: their machines are lost, so that none is in the ledger before it is placed. Otherwise each stays on its
     machine until its turn, and afterwards when no machine is feasible. ``left``: a selector of the remaining machines.
+    ``by_class``: higher classes before lower ones, within a class masters first; groups that move together stay first.
 
     Raises InvalidRequest where `rank` does.
     """
@@ -70,7 +73,7 @@ def place_anew(
     for bound in [] if gone else _bound(instances, trial):
         found += _all_or_none(bound, trial, condition)
     done = {one.instance.id for one in found}
-    for request, group in _alike([one for one in instances if one.id not in done], left):
+    for request, group in _alike([one for one in instances if one.id not in done], left, by_class):
         found += _placed(request, group, trial, condition, gone=gone)
     return found
 
@@ -176,7 +179,7 @@ def _put(instance: Instance, target: str | None, trial: Trial, *, gone: bool) ->
         trial.put(instance)
 
 
-def _alike(instances: Sequence[Instance], left: str) -> list[tuple[Request, list[Instance]]]:
+def _alike(instances: Sequence[Instance], left: str, by_class: bool) -> list[tuple[Request, list[Instance]]]:
     """Return the instances grouped by equal requests, the largest first."""
     groups: dict[bytes, tuple[Request, list[Instance]]] = {}
     for instance in instances:
@@ -190,7 +193,12 @@ def _alike(instances: Sequence[Instance], left: str) -> list[tuple[Request, list
         ]
     else:
         selected = list(groups.values())
-    return sorted(selected, key=lambda group: size(group[1][0]), reverse=True)
+    selected.sort(key=lambda group: size(group[1][0]), reverse=True)
+    return sorted(selected, key=lambda group: _rank(group[1][0])) if by_class else selected
+
+
+def _rank(instance: Instance) -> tuple[int, bool]:
+    return PRIORITY_CLASSES.index(instance.priority_class), instance.role != "master"
 
 
 def size(instance: Instance) -> tuple[float, ...]:

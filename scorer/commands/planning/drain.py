@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from schemas.messages.operator import DEFAULT
+from schemas.messages.proposal import LOST
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.rpc.request import Draining
 from schemas.rpc.results import DrainResult
@@ -48,6 +49,8 @@ class DrainSettings(FleetSettings):
     which a mover takes it, until `windward confirm ID --machine TARGET`, or until --ttl-s is over. After a move that
     the scorer refuses it goes on with the others. Scorers plan again every 30 s what stays: what found no machine, was
     refused, or whose move ended. --undo, and `windward machines uncordon`, end that; --undo cancels the moves, too.
+    --lost says that the machines are dead: what they held starts anew elsewhere, high classes first, and in each class
+    masters first. It implies --force, and refuses a machine that sends data.
     --consolidate chooses the machines with the least memory to copy whose instances all fit elsewhere without overload.
     --evict chooses instances: those of batch, free and mid that no longer fit, since higher classes use more. Free
     leaves before batch, both before mid; within a class first the instance that just covers the excess. It needs a
@@ -59,6 +62,7 @@ class DrainSettings(FleetSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward drain sim-00001 'sim-0001*'                        # where would their instances go?",
         "windward drain sim-00001 --apply                            # cordon it and reserve the targets",
+        "windward drain sim-00001 --lost --apply                     # it is dead: its instances start anew elsewhere",
         "windward drain --consolidate 3                              # which three are the cheapest to empty?",
         "windward drain --evict --profile docs/examples/classes.toml   # who of lower classes no longer fits?",
         "windward drain --undo sim-00001 'sim-0001*'                 # they take instances again",
@@ -78,6 +82,7 @@ class DrainSettings(FleetSettings):
                            metavar="NAME")  # fmt: skip
     same: tuple[str, ...] = setting((), "labels whose value source and target must share", metavar="LABEL")
     force: bool = setting(False, "also move instances with the label movable=false")
+    lost: bool = setting(False, "the machines are dead: place what they held anew, the highest class first")
     apply: bool = setting(False, "cordon the machines, and reserve the target of each move until it is confirmed there")
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = setting(
         3600.0, "how long each move may take; then it ends by itself", duration=True
@@ -97,6 +102,8 @@ class DrainSettings(FleetSettings):
             raise ValueError("undo: goes with machines alone, without --apply and --wait")
         if self.apply and self.profile.endswith(".toml"):
             raise ValueError("profile: --apply needs a profile of the scorer; give its name")
+        if self.lost and (self.consolidate or self.evict or self.undo):
+            raise ValueError("lost: names machines that are dead; goes without --consolidate, --evict and --undo")
         if self.consolidate and (self.words or self.selector or self.undo):
             raise ValueError("consolidate: chooses the machines itself; goes without names, --selector and --undo")
         alone = not (self.words or self.selector or self.consolidate)
@@ -125,13 +132,16 @@ def _drain(settings: DrainSettings) -> int:
         return _undo(settings)
     asked = {"machines": settings.words, "selector": settings.selector, "consolidate": settings.consolidate}
     asked |= {"same": settings.same, "force": settings.force}
+    if settings.lost:
+        asked["lost"] = True
     answer = drain_answer(planned(settings, settings.profile, DrainResult, "drain", asked))
     if settings.apply:
-        how = Draining(ttl_s=settings.ttl_s, profile=settings.profile, same=settings.same, force=settings.force)
+        how = Draining(ttl_s=settings.ttl_s, profile=settings.profile, same=settings.same, force=settings.force,
+                       lost=settings.lost)  # fmt: skip
         if answer["drained"]:
             write_cordon(settings, "cordon", answer["drained"], ahead=True, drain=how)
         answer["cordoned"] = True
-        answer["announced"] = reserve(settings, answer["moves"])
+        answer["announced"] = reserve(settings, answer["moves"], LOST if settings.lost else "drain")
         answer["blocked"] += [one for one in answer["moves"] if one["state"] == "refused"]
         answer["moves"] = [one for one in answer["moves"] if one["state"] != "refused"]
     ask.tell(settings, answer, partial(show, live=settings.fleet_file is None), indent=2)
@@ -166,7 +176,7 @@ def _evict(settings: DrainSettings, profile: Profile) -> int:
     return ask.OK
 
 
-def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]]) -> bool:
+def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]], why: str) -> bool:
     """Reserve the target of each move, with a line on stderr; set its ``state``, and ``reason`` when it is refused.
 
     Then put them on the list of moves; return whether they are there. Raises WindwardError when no scorer answers.
@@ -189,7 +199,7 @@ def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]]) -> bool:
             if outcome.moving is not None:
                 begun.append((outcome.step, outcome.moving))
                 one["until"] = outcome.moving.until
-    done = announce(settings, begun, "drain")
+    done = announce(settings, begun, why)
     if unanswered is not None:
         raise unanswered
     return done

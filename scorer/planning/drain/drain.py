@@ -45,20 +45,22 @@ class Drained:
 
 
 def drain(
-    machines: Sequence[str], inputs: RankingInputs, *, same: Collection[str] = (), force: bool = False
-) -> Drained:
+    machines: Sequence[str], inputs: RankingInputs, *, same: Collection[str] = (), force: bool = False,
+    lost: bool = False,
+) -> Drained:  # fmt: skip
     """Return the targets of the instances of these machines, each seeing the moves before it.
 
     ``same``: labels whose value source and target must share. ``force``: instances that are labelled to stay move, too.
+    ``lost``: the machines are dead, so that it forces, and the highest classes and their masters are placed first.
     """
     held = {one.id: one for machine in machines for one in inputs.ledger.held_on(machine)}
     leaving = [one for one in held.values() if one.moving and one.machine in machines and one.moving.to not in machines]
     instances = [one for one in held.values() if one not in leaving]
-    stays = {one.id: why for one in instances if (why := why_it_stays(one, force=force))}
+    stays = {one.id: why for one in instances if (why := why_it_stays(one, force=force or lost))}
     free = [one for one in instances if one.id not in stays]
     trial = Trial(inputs.by(with_cordon(inputs.profile)))
     trial.cordon(machines)
-    found = place_anew(free, trial, condition=Apart(trial, same, _together(instances)))
+    found = place_anew(free, trial, condition=Apart(trial, same, _together(instances)), by_class=lost)
     found += [Anew(one, None, stays[one.id]) for one in instances if one.id in stays]
     return Drained(tuple(machines), tuple(found), tuple(leaving))
 

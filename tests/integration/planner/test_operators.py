@@ -138,7 +138,7 @@ def test_a_drain_plans_and_reserves(client: Client, server: redis.Redis, module_
     put(server, module_names.operator_queries, "drain", "drain", machines=["m06"], apply=True)
     first = answer(server, module_names, "drain")
     rules = json.loads(server.hget(module_names.operator, "m06") or b"{}")
-    assert rules == {"cordon": True, "drain": {"ttl_s": 3600.0, "profile": "", "same": [], "force": False}}
+    assert rules == {"cordon": True, "drain": {"ttl_s": 3600.0}}
     moves = first["result"]["moves"]
     announced = [read_proposal(raw) for raw in server.lrange(module_names.moves_waiting, 0, -1)]
     assert {(one.instance, one.target) for one in announced if one} == {(one["id"], one["target"]) for one in moves}

@@ -210,3 +210,38 @@ def test_it_chooses_the_cheapest_machines(scorer: Scorer) -> None:
     assert scorer.service.current.ledger.instances["alone"].moving is not None
     with pytest.raises(InvalidRequest, match="chooses the machines itself"):
         scorer.ask("drain", consolidate=1, machines=["a1"])
+
+
+def test_what_a_dead_machine_held_gets_targets_once_though_killed_between() -> None:
+    """A machine that sends data is not lost; after a kill the rest gets a target, and what has one keeps it."""
+    usage = {"cpu": 1, "memory": 5}
+    scorer = Scorer(fleet(machine("a1", usage=usage, age_s=50), *(machine(name, usage=usage) for name in ("a2", "b1"))))
+    classes = ("free", "batch", "mid", "prod")
+    for name in classes:
+        fields: dict[str, Any] = {"priority_class": name, "labels": {"movable": "false"}}
+        scorer.ask("place", id=name, cpu=0.5, memory=1, machine="a1", **fields)
+        scorer.ask("confirm", id=name)
+    with pytest.raises(InvalidRequest, match="a1 sent data within the last 60 s"):
+        scorer.ask("drain", machines=["a1"], lost=True, apply=True)
+    assert scorer.rules.entries == {}
+    dead = fleet(machine("a1", usage=usage, age_s=70), *(machine(name, usage=usage) for name in ("a2", "b1")))
+    scorer.service.current.latest.snapshot = scorer.service.current.snapshot = dead.snapshot
+    planner, begun = scorer.planner, list[str]()
+
+    def killed(params: dict[str, Any], query: Query) -> Any:
+        if len(begun) == 2:
+            raise CallError("DEADLINE_EXCEEDED", "killed", retryable=True)
+        begun.append(params["id"])
+        return planner.update(params, query)
+
+    with pytest.raises(CallError, match="killed"):
+        of_drain.drain(query("q", apply=True, lost=True), planner.inputs, scorer.rules, killed)
+    assert begun == ["prod", "mid"]
+    how = drained(scorer.rules.entries["a1"], None)
+    assert how == Draining(ttl_s=3600.0, lost=True)
+    again = scorer.ask("drain", machines=["a1"], apply=True, again=True, **msgspec.structs.asdict(how))
+    assert ([one["id"] for one in again["moves"]], len(again["moving"])) == (["batch", "free"], 2)
+    messages = [one for raw in reversed(scorer.rules.moves) if (one := read_proposal(raw))]
+    assert [(one.instance, one.reason) for one in messages] == [
+        (name, "lost") for name in ("prod", "mid", "batch", "free")
+    ]

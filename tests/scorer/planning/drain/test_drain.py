@@ -335,3 +335,26 @@ def test_each_line_says_what_it_asked_for() -> None:
     ]
     assert "movable=false" in found.blocked[0].reason
     assert (found.cordoned, found.emptying) == (False, None)
+
+
+@settings(max_examples=examples(10, 30), deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["prod", "mid", "batch", "free"]), st.booleans(), st.integers(1, 6)), min_size=1)
+)
+def test_of_a_lost_machine_no_lower_instance_takes_the_room_of_a_higher_one(held: list[tuple[str, bool, int]]) -> None:
+    """An instance that finds no machine finds none, either, when those alone are placed that go before it."""
+    records = [
+        {"id": f"i{n}", "cpu": cpu, "priority_class": of, "role": "master" if master else "", "labels": MOVABLE_NOT}
+        for n, (of, master, cpu) in enumerate(held)
+    ]
+    found = drained(small(*records), profile="kubernetes", lost=True)
+    rank_of = {f"i{n}": (ORDER.index(of), not master) for n, (of, master, _) in enumerate(held)}
+    assert where(found).keys() == rank_of.keys()
+    for one in found.blocked:
+        before = [each for each in records if rank_of[str(each["id"])] <= rank_of[one.instance.id]]
+        alone = drained(small(*before), profile="kubernetes", lost=True)
+        assert where(alone)[one.instance.id] is None
+
+
+MOVABLE_NOT = {"movable": "false"}
+ORDER = ("prod", "mid", "batch", "free")
