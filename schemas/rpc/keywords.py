@@ -27,6 +27,8 @@ class AffinityFields(TypedDict, total=False):
 
     instances: Required[Mapping[str, str]]
     topology: str
+    others: int
+    """Anti_affinity: how many of them may be near."""
 
 
 class TolerationFields(TypedDict, total=False):

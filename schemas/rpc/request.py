@@ -44,11 +44,13 @@ ByResource = Annotated[dict[Name, Quantity], Meta(max_length=16)]
 class Affinity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Be near, or far from, instances whose labels match ``instances``, on machines of one ``topology`` label value.
 
-    The topology key ``machine`` is the machine itself.
+    The topology key ``machine`` is the machine itself. Far from more than ``others`` of them: with 0 from any, with 1 a
+    group whose members all match has at most two members for each value.
     """
 
     instances: Labels
     topology: Name = "machine"
+    others: Annotated[int, Meta(ge=0, description="anti_affinity: how many of them may be near")] = 0
 
 
 class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -265,6 +267,8 @@ def check_rules(request: Request) -> None:
     terms, preferences = (*request.affinity, *request.anti_affinity), request.prefer
     if not (request.selector or terms or preferences or request.tolerations):
         return
+    if any(one.others for one in request.affinity):
+        raise InvalidRequest("affinity: others is a limit of anti_affinity; an affinity has none")
     stored = len(request.selector) + sum(len(one.selector) for one in preferences)
     stored += sum(len(one.topology) + sum(len(k) + len(v) for k, v in one.instances.items()) for one in terms)
     stored += sum(len(one.key) + len(one.value or "") for one in request.tolerations)

@@ -56,6 +56,7 @@ class RequestSettings(AmountSettings):
     role: str | None = setting(None, "role there, such as master")
     apart: bool = setting(False, "no two of its cluster on one machine: a rule, not a preference")
     apart_by: str = setting("", "the same by a label of machines, such as rack", metavar="LABEL")
+    at_most: Annotated[int, Meta(ge=1)] = setting(1, "with --apart or --apart-by: so many of its cluster, not one")
     cluster_masters: int | None = setting(None, "masters the whole cluster has or will have", metavar="COUNT")
     kind: str | None = setting(None, "kind of instance")
     machine: str | None = setting(None, "the only machine it may go to")
@@ -78,8 +79,11 @@ class RequestSettings(AmountSettings):
         topologies = ["machine"] * self.apart + [self.apart_by] * bool(self.apart_by)
         if topologies and not params.get("cluster"):
             raise SettingsError("apart: from whom? give --cluster")
+        if self.at_most > 1 and not topologies:
+            raise SettingsError("at_most: on what? give --apart for a machine, --apart-by LABEL for a label")
         if topologies:
-            rules = [{"instances": {"cluster": params["cluster"]}, "topology": each} for each in topologies]
+            whom, others = {"cluster": params["cluster"]}, self.at_most - 1
+            rules = [{"instances": whom, "topology": each, "others": others} for each in topologies]
             params["anti_affinity"] = [*params.get("anti_affinity", ()), *rules]
         return params
 

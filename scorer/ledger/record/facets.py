@@ -12,10 +12,11 @@ Named = tuple[str, ...]
 
 
 class Avoids(NamedTuple):
-    """Something else that they have in common: with whom they must not share a machine, or a label's value."""
+    """Something else that they have in common: with how many others at most they share a machine or a label's value."""
 
     topology: str
     facets: frozenset[Named]
+    others: int = 0
 
 
 Facet = Named | tuple[str, int] | Avoids
@@ -34,7 +35,7 @@ def facets(term: Affinity) -> frozenset[Named]:
 def avoids(instance: Instance | Request) -> frozenset[Avoids]:
     """Return whom an instance keeps away, by its anti-affinity."""
     of = instance if isinstance(instance, Request) else instance.rules
-    return frozenset([Avoids(term.topology, facets(term)) for term in of.anti_affinity]) if of else frozenset()
+    return frozenset([Avoids(one.topology, facets(one), one.others) for one in of.anti_affinity]) if of else frozenset()
 
 
 def facets_of(instance: Instance | Request) -> frozenset[Facet]:

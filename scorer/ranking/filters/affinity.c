@@ -5,7 +5,7 @@ static inline int64_t affinity(const Row *m, const More *c, const Query *q, cons
 }
 FILTER(affinity, None)
 
-/* x: instances near the machine that a term matches; those that avoid the requested one. */
+/* x: instances near the machine beyond what a term allows; those that avoid the requested one. */
 static inline int64_t anti_affinity(const Row *m, const More *c, const Query *q, const None *p, const double *x,
                                     double *said) {
     return x[0] > 0.0 ? 1 : x[1] > 0.0 ? 2 : 0;

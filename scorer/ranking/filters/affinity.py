@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.rpc.request import Affinity as Term
-from scorer.ledger.record.facets import facets
+from scorer.ledger.record.facets import Avoids, facets
 from scorer.ranking.formulas.topology import avoiding, instances_near
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
@@ -54,9 +54,10 @@ class Affinity(Plugin):
 
 @dataclass(frozen=True)
 class AntiAffinity(Plugin):
-    """Refuse machines that are near an instance of any term of ``anti_affinity``; without the label none is.
+    """Refuse machines near more instances than a term of ``anti_affinity`` allows; without the label none is.
 
-    The rules of the instances that are there bind, too: one that avoids the requested instance keeps it away.
+    The rules of the instances that are there bind, too: one that avoids the requested instance keeps it away, once it
+    has as many ``others`` near as it allows.
     """
 
     name = "anti_affinity"
@@ -69,12 +70,12 @@ class AntiAffinity(Plugin):
         return bool(request.anti_affinity or avoiding(machines))
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Count the instances near the machine that a term matches, and those that avoid the requested one."""
+        """Count the instances near the machine that are too many for a term, and those that avoid the requested one."""
         near, avoid = np.zeros(len(machines)), np.zeros(len(machines))
         for term in request.anti_affinity:
-            near += instances_near(facets(term), term.topology, machines)
+            near += np.maximum(instances_near(facets(term), term.topology, machines) - term.others, 0)
         for rule in avoiding(machines):
-            avoid += instances_near(frozenset([rule]), rule.topology, machines)
+            avoid += _full(rule, machines)
         return near, avoid
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
@@ -82,9 +83,9 @@ class AntiAffinity(Plugin):
         return (float(sum(facets(term) <= machines.facets for term in request.anti_affinity)), 0.0)
 
     def far(self, request: Request, machines: Machines) -> bool:
-        """Return whether instances like the requested one avoid each other beyond the one machine."""
-        beyond = (term for term in request.anti_affinity if term.topology != "machine")
-        return any(facets(term) <= machines.facets for term in beyond)
+        """Return whether more instances like the requested one change another machine, or a count below its limit."""
+        beyond = (term for term in request.anti_affinity if term.topology != "machine" or term.others)
+        return any(facets(term) <= machines.facets for term in beyond) or any(one.others for one in avoiding(machines))
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show how many matching instances are near, and how many that avoid the requested one."""
@@ -93,6 +94,19 @@ class AntiAffinity(Plugin):
             whom = ",".join(sorted("=".join(facet[-2:]) for facet in rule.facets)) or "all"
             near[f"avoiding {whom} by {rule.topology}"] = instances_near(frozenset([rule]), rule.topology, machines)
         return {shown: int(each[position]) for shown, each in near.items()}
+
+
+def _full(rule: Avoids, machines: Machines) -> Floats:
+    """Return [n]: the instances near a machine that have this rule, where one more would be too many for one of them.
+
+    An instance that its own rule matches is none of its others.
+    """
+    having = instances_near(frozenset([rule]), rule.topology, machines)
+    if not rule.others:
+        return having
+    among = instances_near(frozenset([rule, *rule.facets]), rule.topology, machines)
+    others = instances_near(rule.facets, rule.topology, machines) - (having == among)
+    return np.where(others + 1 > rule.others, having, 0.0)
 
 
 def _shown(term: Term) -> str:

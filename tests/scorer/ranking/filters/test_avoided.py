@@ -26,7 +26,7 @@ from scorer.ranking.filters.affinity import AntiAffinity
 from scorer.ranking.profiles.catalogue import load_profiles
 from tests.effort import examples
 from tests.rows import each_row
-from tests.scorer.fleets import fleet, machine, passes, request, why
+from tests.scorer.fleets import IDLE, fleet, machine, passes, request, why
 from tests.scorer.rpc.test_results import Scorer
 
 PROFILES = load_profiles()
@@ -60,6 +60,73 @@ def test_who_is_kept_away(rule: Any, asked: dict[str, Any], expected: str) -> No
     machines = [machine(name, labels={"rack": rack}) for name, rack in (("a", "1"), ("b", "1"), ("c", "2"))]
     instances = [{"id": "db", "machine": "a", "anti_affinity": rule}]
     assert passes(AntiAffinity(), *machines, machine("d"), instances=instances, **asked) == expected
+
+
+@each_row(
+    ("others", "labels", "carts", "expected"),
+    [
+        (1, {"app": "cart"}, "", "a b c d"),
+        (1, {"app": "cart"}, "b", "c d"),
+        (2, {"app": "cart"}, "b", "a b c d"),
+        (2, {"app": "cart"}, "b b", "c d"),
+        (1, {"app": "db"}, "", "a b c d"),
+        (1, {"app": "db"}, "a", "c d"),
+        (2, {"app": "cart"}, "c c c", "a b c d"),
+    ],
+)
+def test_a_rule_may_allow_others(others: int, labels: dict[str, str], carts: str, expected: str) -> None:
+    """As many as it says, besides the instance whose rule it is; other racks are not counted."""
+    machines = [machine(name, labels={"rack": rack}) for name, rack in (("a", "1"), ("b", "1"), ("c", "2"))]
+    rule = [{**never_beside("rack")[0], "others": others}]
+    there = [{"id": "ruled", "machine": "a", "labels": labels, "anti_affinity": rule}]
+    there += [{"id": f"{n}", "machine": on, "labels": {"app": "cart"}} for n, on in enumerate(carts.split())]
+    asked = {"labels": {"app": "cart"}}
+    assert passes(AntiAffinity(), *machines, machine("d"), instances=there, **asked) == expected
+
+
+RACKS, FREE = 3, 4
+ASKED = st.fixed_dictionaries(
+    {"count": st.integers(1, 4), "most": st.integers(1, 4), "by": st.sampled_from(["rack", "machine"])}
+)
+
+
+def test_as_many_as_allowed_are_placed_at_once() -> None:
+    """Two on each of three machines: the batch counts its own members, up to the limit and not beyond."""
+    scorer = Scorer(fleet(*(machine(f"m{n}", 99, 999, usage=IDLE) for n in range(3))))
+    rule = [{"instances": {"cluster": "shop"}, "others": 1}]
+    query = {"cpu": 0.1, "memory": 1, "cluster": "shop"}
+    found = [one["machine"] for one in scorer.ask("place", id="q", count=6, **query, anti_affinity=rule)["placed"]]
+    assert sorted(found) == ["m0", "m0", "m1", "m1", "m2", "m2"]
+    assert scorer.ask("place", id="r", **query)["reason"] == "0/3 feasible: 3 near instances that avoid it"
+
+
+@settings(max_examples=examples(60, 600))
+@given(asked=st.lists(ASKED, min_size=1, max_size=8), moved=st.integers(0, 9))
+def test_no_placement_puts_a_domain_over(asked: list[dict[str, Any]], moved: int) -> None:
+    """By rack and by machine, one after the other and several at once, with and without rules, after a move, too."""
+    racks = [{"rack": f"r{n % RACKS}"} for n in range(2 * RACKS)]
+    scorer = Scorer(fleet(*(machine(f"m{n}", 99, 999, usage=IDLE, labels=rack) for n, rack in enumerate(racks))))
+    placed: dict[str, tuple[str, str, int]] = {}
+    for number, one in enumerate(asked):
+        rule = [{"instances": {"cluster": "shop"}, "topology": one["by"], "others": one["most"] - 1}]
+        query = {"id": f"q{number}", "cpu": 0.1, "memory": 1, "cluster": "shop", "count": one["count"]}
+        answer = scorer.ask("place", **query, anti_affinity=rule if one["most"] < FREE else [])
+        for each in answer["placed"]:
+            placed[each["id"]] = each["machine"], one["by"], one["most"]
+        _none_over(placed)
+    if placed:
+        some = sorted(placed)[moved % len(placed)]
+        scorer.ask("confirm", id=some)
+        placed[some] = scorer.ask("update", id=some, machine="")["machine"], *placed[some][1:]
+        _none_over(placed)
+
+
+def _none_over(placed: dict[str, tuple[str, str, int]]) -> None:
+    def near(of: str, by: str) -> str:
+        return of if by == "machine" else f"r{int(of[1:]) % RACKS}"
+
+    for machine_, by, most in placed.values():
+        assert most == FREE or sum(near(other, by) == near(machine_, by) for other, _, _ in placed.values()) <= most
 
 
 def test_the_reason_says_whose_rule_it_is() -> None:

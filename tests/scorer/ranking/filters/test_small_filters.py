@@ -37,6 +37,7 @@ RACK = {"instances": {"app": "redis"}, "topology": "rack"}
         (near.Affinity(), {"affinity": [{"instances": {"cluster": "c1"}}]}, "c"),
         (near.AntiAffinity(), {"anti_affinity": [REDIS]}, "b c d"),
         (near.AntiAffinity(), {"anti_affinity": [RACK]}, "c d"),
+        (near.AntiAffinity(), {"anti_affinity": [{**RACK, "others": 1}]}, "a b c d"),
         (near.AntiAffinity(), {"anti_affinity": [REDIS, {"instances": {"cluster": "c1"}}]}, "b d"),
         (near.AntiAffinity(), {"anti_affinity": [{"instances": {"app": "redis", "cluster": "c1"}}]}, "a b c d"),
     ],
