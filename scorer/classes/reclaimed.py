@@ -39,7 +39,8 @@ GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("bat
 def highest(snapshot: Snapshot) -> Floats:
     """Return [R, n]: the usage that is rarely exceeded: the day's peak, or a high percentile of the longest window.
 
-    Of cpu the percentile is 95, of the rest 99; the larger of both days' peaks and the percentile. NaN without data.
+    The percentile is 95 for cpu and 99 for other resources; the larger of both days' peaks and the
+    percentile. NaN without data.
     """
     found = np.fmax(snapshot.column("peak_today"), snapshot.column("peak_yesterday"))
     if not snapshot.windows_s:

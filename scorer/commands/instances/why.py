@@ -33,7 +33,7 @@ _PAGE = 500
 class WhySettings(ClientSettings):
     """Say why an instance is where it is: the answer that placed or moved it, with its terms at that time.
 
-    Of a machine: its verdict now for the amounts of the newest decision, its place, and what it lacks to the best.
+    For a machine, say its verdict now for the amounts of the newest decision, its place, and what it lacks to the best.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward why db-1", "windward why sim-00022")

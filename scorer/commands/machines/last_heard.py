@@ -24,7 +24,7 @@ class _Host(msgspec.Struct):
 
 @dataclass
 class Known:
-    """Of some machines by name: age of the newest sample, host id, publishing interval."""
+    """Age of the newest sample, host id and publishing interval, by name of machine."""
 
     ages_s: dict[str, float] = field(default_factory=dict)
     hosts: dict[str, str] = field(default_factory=dict)

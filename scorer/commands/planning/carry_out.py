@@ -8,8 +8,8 @@
 
 A step depends on another one that was to leave its target, where it would have made room. It also depends on one that
 was to come to its source, where it would have brought load. Without an answer a step may have been carried out; then no
-other is tried, except under GO_ON. The outcomes are yielded one by one: who takes no more of them ends it, as the
-command ``drain`` does there.
+other is tried, except under GO_ON. The outcomes are yielded one by one: a caller stops iterating to cancel the
+rest, as the command ``drain`` does there.
 
 | action | calls |
 |---|---|
@@ -69,7 +69,7 @@ class Outcome:
     machine: str | None = None
     """Where the instance is now, or moves to; None: nowhere."""
     generation: int = 0
-    """Of a new instance."""
+    """The generation of a new instance."""
     until: float | None = None
     """Until when a new instance is reserved, epoch s."""
     moving: Moving | None = None
@@ -77,7 +77,7 @@ class Outcome:
     error: WindwardError | None = None
     """The refusal; of a step that was not tried the one that ended it."""
     cause: Step | None = None
-    """Of a dropped step: the one that it depends on."""
+    """The step on which a dropped step depends."""
     begun: bool = False
     """Whether a first part of it was carried out before the refusal."""
 
@@ -101,7 +101,7 @@ class Outcome:
 def carry_out(steps: Sequence[Step], calls: Calls, on_refusal: OnRefusal) -> Iterator[Outcome]:
     """Carry out the steps in their order; yield what became of each, except of those that the plan itself refuses.
 
-    Of the instances in one call of ``place`` those that found a machine come first.
+    Among the instances of one call of ``place``, those that found a machine are yielded first.
     """
     ended: WindwardError | None = None
     undone: list[Step] = []

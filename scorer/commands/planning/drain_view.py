@@ -37,7 +37,7 @@ _EMPTIED = (
 def drain_answer(found: DrainResult) -> dict[str, Any]:
     """Return the plan for JSON: the moves in their order, and the blocked instances with their reasons.
 
-    Of a consolidation also each machine that would be empty, with the cost of its moves.
+    A consolidation also lists each machine that would be empty, with the cost of its moves.
     """
     answer = {
         "drained": found.drained,

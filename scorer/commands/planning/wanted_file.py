@@ -21,7 +21,7 @@ from schemas.rpc.request import Request
 from scorer.planning.wanted.requests import SPLIT, InvalidWanted, WantedRequests
 
 BYTES_MAX = 64 * 2**20
-"""Of the file. It is read no further, and at `BATCH_MAX` instances its lines are not."""
+"""Size limit of the file. Reading stops there, and after `BATCH_MAX` instances."""
 
 
 def read_text(file: IO[bytes]) -> str:

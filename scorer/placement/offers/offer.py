@@ -48,8 +48,8 @@ def as_of(own: dict[str, int], wanted: Wanted) -> Wanted:
 def limits(ranking: Ranking, rows: Sequence[int], request: Request) -> list[tuple[Limit, ...]]:
     """Return, for each of some machines, the upper limits of its sums and counts with the request.
 
-    Of two limits on one measure both hold. Each port of a machine is used once, whatever the profile says. ``request``
-    may differ from the ranking's own.
+    Where one measure has two limits, both hold. Each port of a machine is used once, whatever the profile says.
+    ``request`` may differ from the ranking's own.
     """
     columns = [_of_each(limit, len(rows)) for limit in ranking.limits_for(request, rows)]
     return list(zip(*columns, strict=True)) if columns else [()] * len(rows)

@@ -200,7 +200,7 @@ class _Search:
     def _finalists(self, instance: int, cut: float, gain: Floats, machines: Integers) -> Integers:
         """Return at most `FINALISTS` of some machines: those of the highest gain before the load of the copying.
 
-        Of equal ones those that leave the fleet most even.
+        Among machines of equal gain it keeps those that leave the fleet most even.
         """
         if len(machines) <= FINALISTS:
             return machines

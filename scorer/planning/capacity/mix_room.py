@@ -38,7 +38,7 @@ class MixRoom:
     """How many more fit."""
 
     fit: tuple[int, ...]
-    """Of each kind."""
+    """How many instances of each kind fit."""
     by_machine: Counter[str]
     spread: int
     """How many of all were spread over the machines at once."""
@@ -78,7 +78,7 @@ class _Filling:
     fit: list[int] = field(default_factory=list)
     by_machine: Counter[str] = field(default_factory=Counter)
     number: int = 0
-    """Of the next copy."""
+    """The number of the next copy."""
 
     def __post_init__(self) -> None:
         self.fit = [0] * len(self.kinds)

@@ -53,7 +53,7 @@ class Advice:
     above: tuple[str, ...]
     """Machines that are above a limit of a class."""
     stay: tuple[str, ...]
-    """Of the machines looked at, those that stay above it since their other instances may not be moved."""
+    """Examined machines that stay above a limit, since their other instances may not be moved."""
     unknown: int
     """Machines without advice, since their data is too old."""
 

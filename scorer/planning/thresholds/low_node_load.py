@@ -42,7 +42,7 @@ class Rules:
     condition: Condition | None
     """How many rounds in a row make a machine a source; None: each that is over is one."""
     moves_max: int
-    """Of this round; the profile's, less what the last hour and moves under way leave of it."""
+    """The move limit of this round: the profile's, less the moves of the last hour and those under way."""
 
 
 def low_node_load(pool: Pool, rules: Rules, fits: Fits, memory: SideDetectors, now_s: float) -> list[Eviction]:

@@ -29,7 +29,7 @@ class Step:
     changes: Mapping[str, Any] = field(default_factory=dict)
     """The parameters of an update, in base units."""
     request: Request | None = None
-    """Of what is placed."""
+    """The request of the instance to place."""
     old: Instance | None = None
     """The record that it was decided on; None for a new instance."""
 

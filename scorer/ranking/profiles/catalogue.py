@@ -21,7 +21,7 @@ class Profiles:
     by_name: Mapping[str, Profile]
     default: str = DEFAULT
     digest: str = ""
-    """Of the files that the process was given, and of the default: processes with the same have the same profiles."""
+    """Digest of the profile files and the default's name: equal digests mean equal profiles."""
 
     def choose(self, name: str = "", text: str = "") -> Profile:
         """Return the profile of that name, the default for an empty one; ``text``: that of its file, if it is not here.

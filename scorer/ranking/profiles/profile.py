@@ -94,7 +94,7 @@ class Compiled(NamedTuple):
     number: int
     settings: Pinned
     reasons: Sequence[str]
-    """Of a filter: by number, from 1."""
+    """The reasons of a filter, by number from 1."""
     inner: int
     """Of a score: what its values are made of."""
     asks: bool
