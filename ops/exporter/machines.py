@@ -116,7 +116,7 @@ class MachineFamilies:
 
 
 def _kept(found: WeakKeyDictionary[Any, Any], key: Any, make: Callable[[], Any]) -> Any:
-    """Return what is made for a key; only that of the last key is kept."""
+    """Return the value that ``make`` computes for a key. The cache holds one value, that of the last key."""
     if key not in found:
         found.clear()
         found[key] = make()

@@ -62,7 +62,7 @@ def predicted(snapshot: Snapshot) -> Floats:
 
 
 class _Counted(NamedTuple):
-    """What the rules go by, [R, n] each, beside the sums over instances."""
+    """The inputs of the rules: sums over instances, and figures of the machines, [R, n] each."""
 
     sums: Uses
     capacity: Floats
@@ -72,11 +72,11 @@ class _Counted(NamedTuple):
 
 
 def _counted(machines: MachinesSeen) -> _Counted:
-    """Return it for these machines.
+    """Return the sums and figures of these machines.
 
-    The system's usage is what the agent reports of it, plus the reports of ids that the ledger does not have. Without
-    such a report it is what the machine uses beyond its instances: usage that is not measured by instance, batch's too,
-    counts against batch.
+    The system's usage is what the agent reports for it, plus the usage of ids that the ledger does not have. Without
+    a report it is the machine's usage less that of its instances. Usage that is not measured by instance then counts
+    against batch, even where an instance of batch caused it.
     """
     sums, usage = uses_from(machines.of_classes), machines.remaining_mean
     by_report = machines.usage_reported - sums.measured - machines.ended_lower
@@ -87,7 +87,10 @@ def _counted(machines: MachinesSeen) -> _Counted:
 
 
 def _peaks(machines: MachinesSeen, sums: Uses) -> tuple[Floats, Floats, Bools]:
-    """Return the peaks of prod and system, and where they are predicted; elsewhere the day's, less lower classes."""
+    """Return the peaks of prod and of the system, and which are predicted.
+
+    Where none is predicted, prod's is the machine's peak of the day less the usage of lower classes.
+    """
     prod, system = machines.predicted
     predicted = ~(np.isnan(prod) | np.isnan(system))
     prod = np.where(predicted, prod, np.maximum(machines.usage_peak - sums.below_prod, 0.0))
@@ -95,7 +98,7 @@ def _peaks(machines: MachinesSeen, sums: Uses) -> tuple[Floats, Floats, Bools]:
 
 
 def reclaimable(machines: MachinesSeen, strategy: Reclaim, priority_class: str) -> Floats:
-    """Return [R, n]: what a class below prod may have; 0 of a resource that is not sold by class, or unknown."""
+    """Return [R, n]: the limit of a class below prod; 0 where a resource is not sold by class, or its usage unknown."""
     seen = _counted(machines)
     if priority_class != "mid":
         return batch(strategy, seen.capacity, seen.reserved, seen.system, seen.sums)
@@ -105,10 +108,10 @@ def reclaimable(machines: MachinesSeen, strategy: Reclaim, priority_class: str) 
 
 
 def reckoning(machines: MachinesSeen, strategy: Reclaim, priority_class: str) -> dict[str, Floats]:
-    """Return what makes the limit of a class below prod, [R, n] each: for explanations.
+    """Return the terms of the limit of a class below prod, [R, n] each, for explanations.
 
-    Of batch and free what is taken off capacity: ``margin``, ``system`` (or what is reserved), and ``higher``, what
-    prod and mid use. Of mid what prod asks for, and the peaks that are taken off it.
+    For batch and free these are subtracted from capacity: ``margin``, ``system`` (or the reserve), and ``higher``,
+    the usage of prod and mid. For mid they are prod's requests, and the peaks that are subtracted from them.
     """
     seen = _counted(machines)
     if priority_class != "mid":

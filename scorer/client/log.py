@@ -25,7 +25,7 @@ class _Heading(msgspec.Struct):
 
 
 class _Logged(msgspec.Struct):
-    """What an event says of a record."""
+    """The fields of a record of the ledger that its events repeat."""
 
     id: str
     machine: str
@@ -44,7 +44,7 @@ class _Logged(msgspec.Struct):
     ports: list[int] = []
 
     def event(self, said: Mapping[str, str], position: str) -> Event:
-        """Return the event of an entry of the log that says this beside the record."""
+        """Return the event of an entry of the log. ``said``: the fields of the entry other than its records."""
         moving, renamed, target, ends_at = self.moving, said.get("renamed", ""), said.get("target", ""), 0.0
         if moving:
             target, ends_at = moving.to, moving.until
@@ -65,7 +65,7 @@ _logged = reader(_Logged)
 
 
 class _Entry:
-    """An entry of the ledger's log: the number of its last change, its records, and what else it says."""
+    """An entry of the ledger's log: the number of its last change, its records, and its other fields."""
 
     def __init__(self, entry: Sequence[Any]) -> None:
         name, *fields = (_text(one) for one in (entry[0], *entry[1]))
@@ -104,13 +104,13 @@ class Log:
         self._where, self._timeout_s = where, timeout_s
         self._follow, self._since = follow, since
         self._epoch, self._last = epoch, int(change or 0)
-        """The life of the ledger that was read, and the number of the last change that was."""
+        """The epoch of the ledger, and the number of the last change that was read."""
         self._is_next = True
-        """Whether the change to come has the next number; not known where the ledger is another."""
+        """Whether a skipped number is a gap; not just after a gap that was found in another way and is reported."""
         self._kept: Any = None
         """The entry with the last change, as it was read."""
         self._unsure = False
-        """Whether the connection was lost: the server may be another, which does not have that entry."""
+        """Whether the connection was lost since: the server may be another one now, without that entry."""
         self.ended = False
 
     def start(self) -> Steps[list[Event]]:

@@ -32,10 +32,10 @@ class Condition(Protocol):
     """A condition on a target, in addition to the filters."""
 
     def concerns(self, instance: Instance) -> bool:
-        """Return whether it concerns this instance; instances without a condition can be placed together."""
+        """Return whether the condition applies to this instance. Instances without one can be placed together."""
 
     def allowed(self, instance: Instance, machines: Machines) -> Bools:
-        """Return [M]: whether it holds on each machine; ``machines.feasible``: which of them the filters allow."""
+        """Return [M]: which machines satisfy the condition. ``machines.feasible``: which of them pass the filters."""
 
     def words(self, instance: Instance) -> str:
         """Return the condition, as the end of "3/5 feasible, none of them ..."."""
@@ -81,7 +81,7 @@ def place_anew(
 def _placed(
     request: Request, group: Sequence[Instance], trial: Trial, condition: Condition | None, *, gone: bool
 ) -> list[Anew]:
-    """Place instances of one request: together, or one by one where that is not possible."""
+    """Place instances that have equal requests: together, or one by one where that is not possible."""
     bound = condition if condition is not None and condition.concerns(group[0]) else None
     if len(group) > 1 and bound is None:
         for instance in group:

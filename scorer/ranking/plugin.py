@@ -57,7 +57,7 @@ class Plugin:
         return PLAIN
 
     def needs(self, rules: MachineRules) -> frozenset[str]:
-        """Return what rows must have besides: ``statistics``, ``prod``, ``classes``."""
+        """Return the optional parts of a row that the plugin reads: ``statistics``, ``prod``, ``classes``."""
         return frozenset()
 
     def wanted(self, request: Request, machines: Machines) -> bool:

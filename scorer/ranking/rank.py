@@ -233,7 +233,10 @@ def _among_feasible(term: ScoreTerm) -> bool:
 
 
 def _places(raw: Floats, feasible: Bools) -> tuple[Floats, float, float]:
-    """Return the place of each value among those of the feasible machines, equal ones sharing one; slope and start."""
+    """Return the position of each value among the feasible machines' values, and how positions become scores.
+
+    The lowest value has position 0; equal values have the same. A score is slope * position + start.
+    """
     levels = np.unique(np.rint(raw[feasible] / TIE))
     if levels.size <= 1:
         return raw, 0.0, 100.0

@@ -72,7 +72,7 @@ class Ratio:
 
     @property
     def tells(self) -> bool:
-        """Whether 1 is not inside of the interval; a single world tells nothing."""
+        """Whether the interval excludes 1; False for a single world, which has no interval."""
         return self.low is not None and self.high is not None and not self.low < 1 < self.high
 
 
@@ -112,7 +112,7 @@ def once(results: Sequence[Result]) -> list[Result]:
 
 
 def compare(results: Sequence[Result], baseline: str, stage: str = "steady", family: str = "") -> list[Row]:
-    """Return a row a policy, in the order they came, references last; of one family, or of all."""
+    """Return one row per policy, in the order of the results, references last; of one ``family``, or of all."""
     chosen = [one for one in results if stage in one.stages and (not family or one.family == family)]
     base = {(one.family, one.seed): one for one in chosen if one.policy == baseline}
     rows = []

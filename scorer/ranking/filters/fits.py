@@ -124,7 +124,7 @@ class Fits(Plugin):
         return why.replace("CLASSES", " and ".join(counted)).replace("CLASS", request.priority_class)
 
     def needs(self, rules: MachineRules) -> frozenset[str]:
-        """Have sums by class where each class has one of its own."""
+        """Return ``classes``, the sums by priority class, where each class has its own limit."""
         return frozenset() if self.classes is None else frozenset(["classes"])
 
     def settings(self) -> NDArray[Any]:

@@ -122,7 +122,7 @@ class UsageThreshold(Plugin):
         return [*(f"{name} {why}" for name in RESOURCES for why in whys), "stale"]
 
     def needs(self, rules: MachineRules) -> frozenset[str]:
-        """Have percentiles, or the usage by class prod, where they are compared."""
+        """Return ``statistics`` where a percentile is compared, and ``prod`` where the usage of class prod is."""
         percentiles = (self.percentile_thresholds or rules.has_percentile_thresholds) and self.statistic != "mean"
         prod = self.prod_thresholds or rules.has_prod_thresholds
         return frozenset([*(["statistics"] if percentiles else []), *(["prod"] if prod else [])])

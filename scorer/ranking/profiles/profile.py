@@ -138,12 +138,12 @@ class Profile:
         return tuple({id(one): one for one in (self.load_model, *filter(None, own))}.values())
 
     def needs(self, rules: MachineRules) -> frozenset[str]:
-        """Return what its filters and scores read of rows besides what all do."""
+        """Return the optional parts of a row that its filters and scores read."""
         return frozenset().union(*(plugin.needs(rules) for plugin in self._needy))
 
     @cached_property
     def _needy(self) -> list[BuiltIn]:
-        """Those of its plugins that read more of rows, under some rules at least."""
+        """Its plugins that read optional parts of a row, under some rules at least."""
         return [plugin for plugin in self.all_of(BuiltIn) if type(plugin).needs is not BuiltIn.needs]
 
     @cached_property

@@ -56,7 +56,7 @@ class Expression(Plugin):
         return SHARE
 
     def needs(self, rules: object) -> frozenset[str]:
-        """Have the maximum where it is named."""
+        """Return ``statistics`` where the formula names the maximum."""
         attributes = (node.value for node in ast.walk(self._tree) if isinstance(node, ast.Attribute))
         named = any(isinstance(each, ast.Name) and each.id == "max" for each in attributes)
         return frozenset(["statistics"] if named else [])

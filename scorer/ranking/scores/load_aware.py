@@ -75,7 +75,7 @@ class LoadAware(Plugin):
         return [name for name in RESOURCES if name in self.weights or name in ("cpu", "memory")]
 
     def needs(self, rules: MachineRules) -> frozenset[str]:
-        """Have percentiles, or the usage by class prod, where they are scored."""
+        """Return ``statistics`` where a percentile is scored, and ``prod`` where the usage of class prod is."""
         return frozenset(
             [*(["statistics"] if self.statistic != "mean" else []), *(["prod"] if self.prod_usage else [])]
         )
