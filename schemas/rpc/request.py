@@ -41,7 +41,7 @@ Ports = Annotated[tuple[Port, ...], Meta(max_length=64)]
 ByResource = Annotated[dict[Name, Quantity], Meta(max_length=16)]
 
 
-class Affinity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Affinity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Be near, or far from, instances whose labels match ``instances``, on machines of one ``topology`` label value.
 
     The topology key ``machine`` is the machine itself. Far from more than ``others`` of them: with 0 from any, with 1 a
@@ -49,7 +49,10 @@ class Affinity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     instances: Labels
-    topology: Name = "machine"
+    # a factory's value is always written: digests of requests and records stay as they were before there was ``others``
+    topology: Annotated[Name, Meta(extra_json_schema={"default": "machine"})] = msgspec.field(
+        default_factory=lambda: "machine"
+    )
     others: Annotated[int, Meta(ge=0, description="anti_affinity: how many of them may be near")] = 0
 
 

@@ -82,8 +82,9 @@ class RequestSettings(AmountSettings):
         if self.at_most > 1 and not topologies:
             raise SettingsError("at_most: on what? give --apart for a machine, --apart-by LABEL for a label")
         if topologies:
-            whom, others = {"cluster": params["cluster"]}, self.at_most - 1
-            rules = [{"instances": whom, "topology": each, "others": others} for each in topologies]
+            rule: dict[str, Any] = {"instances": {"cluster": params["cluster"]}}
+            rule |= {"others": self.at_most - 1} if self.at_most > 1 else {}
+            rules = [{**rule, "topology": each} for each in topologies]
             params["anti_affinity"] = [*params.get("anti_affinity", ()), *rules]
         return params
 

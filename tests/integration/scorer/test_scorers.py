@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -43,9 +44,9 @@ def test_no_class_exceeds_its_sum(valkey: Valkey, names: Names) -> None:
     assert all(report.fullest_of_class[name] > 0 for name in PRIORITY_CLASSES)
 
 
-def test_rules_beyond_one_machine_hold_between_scorers(valkey: Valkey, names: Names) -> None:
-    """One instance a rack, asked for by many at once of three scorers: every rack gets one, none gets two."""
-    machines = [f"m{number:02d}" for number in range(12)]
+def test_rules_hold_between_scorers(valkey: Valkey, names: Names) -> None:
+    """So many a rack or a machine, asked for by many at once of three scorers: each gets as many, none gets more."""
+    machines = [f"m{number:02d}" for number in range(8)]
     racks = {machine: f"rack{number % 4}" for number, machine in enumerate(machines)}
     facts = {
         machine: {"type": "machine", "v": 1, "machine": machine, "boot": 1, "at": 1.0, "labels": {"rack": rack}}
@@ -54,22 +55,26 @@ def test_rules_beyond_one_machine_hold_between_scorers(valkey: Valkey, names: Na
     wire = Wire({"url": valkey.url})
     publish(wire, names, [window_table(machines, at=time.time() + 30, facts=1)], [facts])
     wire.close()
-    rule = [{"instances": {"app": "shop"}, "topology": "rack"}]
     answers: list[dict[str, Any]] = []
 
-    def ask(number: int) -> None:
+    def ask(by: str, most: int, number: int) -> None:
+        app = f"{by}{most}"
+        rule = [{"instances": {"app": app}, "topology": by, "others": most - 1}]
         with Client(valkey.url, names.prefix, timeout_s=60) as client:
-            answers.append(client.place(id=f"r{number}", cpu=0.1, labels={"app": "shop"}, anti_affinity=rule))
+            answers.append(client.place(id=f"{app}-{number}", cpu=0.1, labels={"app": app}, anti_affinity=rule))
 
     scorers = [scorer_process(valkey.url, names, "--name", f"s{number}") for number in range(3)]
     with scorers[0], scorers[1], scorers[2]:
         with Client(valkey.url, names.prefix, timeout_s=60) as client:
             client.health()
-        asking = [threading.Thread(target=ask, args=(number,)) for number in range(16)]
-        for thread in asking:
-            thread.start()
-        for thread in asking:
-            thread.join()
-    placed = [racks[answer["machine"]] for answer in answers if answer["machine"]]
-    assert sorted(placed) == ["rack0", "rack1", "rack2", "rack3"]
-    assert len(answers) == 16
+        for by, most, count in (("rack", 1, 4), ("rack", 2, 4), ("machine", 2, 8)):
+            asked = most * count + 8
+            asking = [threading.Thread(target=ask, args=(by, most, number)) for number in range(asked)]
+            for thread in asking:
+                thread.start()
+            for thread in asking:
+                thread.join()
+            placed = [answer["machine"] for answer in answers if answer["machine"]]
+            where = Counter(racks[machine] if by == "rack" else machine for machine in placed)
+            assert (len(where), set(where.values()), len(answers)) == (count, {most}, asked)
+            answers.clear()

@@ -216,6 +216,21 @@ def test_a_request_without_rules_leaves_none_in_the_record() -> None:
     assert as_request(stored()) == Request(id="a", cpu=1.0)
 
 
+@each_row(
+    ("rule", "digest", "kept"),
+    [
+        ({}, "582ca9c2bbc4ed8d5b", b'"topology":"machine"}'),
+        ({"topology": "machine", "others": 0}, "582ca9c2bbc4ed8d5b", b'"topology":"machine"}'),
+        ({"topology": "rack", "others": 2}, "62543dc557daeeddd5", b'"topology":"rack","others":2}'),
+    ],
+)
+def test_a_rule_without_others_is_written_as_before_there_were(rule: Any, digest: str, kept: bytes) -> None:
+    """In the record, and for the digest: after an upgrade a repeated request is still the same one."""
+    request = read_request({"cpu": 1, "anti_affinity": [{"instances": {"app": "x"}, **rule}]})
+    assert request_digest(request) == digest
+    assert b'{"instances":{"app":"x"},' + kept in record_tail(instance_of(request, "m", 0.0))
+
+
 def test_rules_of_a_newer_release_are_read() -> None:
     """A field that is not known is passed over, inside a rule, too."""
     text = b'"rules":{"selector":"a","affinity":[{"instances":{"b":"c"},"newer":1}],"newer":{}}}'
