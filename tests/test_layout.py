@@ -99,6 +99,18 @@ def test_no_floor_is_too_full() -> None:
     assert not [folder for folder in runs if len(list(folder.glob("test_*.py"))) > FLOOR_MAX]
 
 
+def test_a_module_gives_a_name_once() -> None:
+    """A constant or function that is defined again further down is another one for all that stands above it, too."""
+    for path in sources(*PACKAGES, "tests"):
+        names = [
+            name.id
+            for node in ast.parse(path.read_text()).body
+            for name in (node.targets if isinstance(node, ast.Assign) else [])
+            if isinstance(name, ast.Name)
+        ]
+        assert len(names) == len(set(names)), f"{path}: {[name for name in names if names.count(name) > 1]}"
+
+
 def test_the_longest_chain_of_imports() -> None:
     """A change is understood by few modules below one another; a package's own file counts nothing."""
     modules = {module_name(path): path for path in sources(*PACKAGES) if path.name != "__init__.py"}

@@ -94,7 +94,6 @@ def check_deb(package: Path, completions: Mapping[str, str]) -> None:
     print(f"{package.name}: {package.stat().st_size / 1e6:.1f} MB, its agent runs", flush=True)  # noqa: T201
 
 
-ROOT = Path(__file__).parents[2]
 SOURCES = {
     "windward-client": "ops/packages/client",
     "windward-agent": "ops/packages/agent",

@@ -84,9 +84,6 @@ class Predictor:
             self._refused = True
 
 
-log = logging.getLogger("windward.scorer")
-
-
 class Learner(BackgroundThread):
     """Observes every ``learn_s``, and for the predictor every minute; holds the lease for three times ``learn_s``."""
 

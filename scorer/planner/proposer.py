@@ -92,8 +92,6 @@ class MovesQueue:
         self._wire.close()
 
 
-log = logging.getLogger("windward.planner")
-
 LEASE = "rebalance"
 _KNOWN = (*AWAY, UnknownFormat, PluginError, redis.ResponseError)
 """Failures that their words say enough of."""

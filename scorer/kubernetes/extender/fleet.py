@@ -37,6 +37,8 @@ LOOK_S = 0.02
 SILENT_S = 2.0
 """After so long without an answer of Redis the fleet is not as it is known here: pods on their way would not count."""
 _AGAIN_S = 0.5
+"""Time to the second try after a failure, and to each one after it. The first follows at once: a server or a proxy may
+have closed an idle connection."""
 
 
 class FollowedFleet(threading.Thread):
@@ -111,12 +113,10 @@ class FollowedFleet(threading.Thread):
             if time.monotonic() - self._refreshed_s >= self._refresh_s:
                 self._read_windows()
         except (*AWAY, UnknownFormat, redis.ResponseError, RuntimeError) as error:
-            self._failed(f"{type(error).__name__}: {error}")
-            return _AGAIN_S
+            return self._failed(f"{type(error).__name__}: {error}")
         except Exception as error:  # else the thread would end, and all answers be neutral for ever
             log.exception("extender.fleet.failed")
-            self._failed(f"{type(error).__name__}: {error}")
-            return _AGAIN_S
+            return self._failed(f"{type(error).__name__}: {error}")
         if self.trouble:
             log.info("extender.redis.back")
         self.trouble = ""
@@ -166,7 +166,9 @@ class FollowedFleet(threading.Thread):
             for load_model in self.profile.load_models:  # brings the rows up to date, so that no question does
                 machines_of(self.inputs(lambda _: None), load_model)
 
-    def _failed(self, error: str) -> None:
+    def _failed(self, error: str) -> float:
+        """Let go of what a failure may have left behind; return the seconds until the next try."""
+        pause_s = _AGAIN_S if self.trouble else LOOK_S
         if not self.trouble:
             log.warning("extender.redis.away", extra={"values": {"error": error}})
         self.trouble = error
@@ -175,11 +177,12 @@ class FollowedFleet(threading.Thread):
         self._ledger.wire.close()
         with self.lock:
             self._follower.forget()
+        return pause_s
 
 
 EVERY_S = 0.1
 """Much less than `scorer.kubernetes.evictor.evictor.LEAD_S`."""
-_AGAIN_S = 2.0
+_HOLDS_AGAIN_S = 2.0
 
 
 class Holds:
@@ -200,7 +203,7 @@ class Holds:
             flat = self._wire.one("HGETALL", self._key)
             self._generations = dict(zip(flat[::2], flat[1::2], strict=True))
         except (*AWAY, redis.ResponseError):
-            self._generations, self._next_s = {}, now_s + _AGAIN_S
+            self._generations, self._next_s = {}, now_s + _HOLDS_AGAIN_S
             self._wire.close()
 
     def are(self, instance: Instance) -> bool:

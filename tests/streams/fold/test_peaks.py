@@ -110,8 +110,7 @@ ZONES = [
 ]
 
 
-INTO_S = [10, 40 * 60, 2 * HOUR, 12 * HOUR + 50, 22 * HOUR + 1800]
-INTO_S = INTO_S if LONG else INTO_S[::4]
+INTO_S = [10, 40 * 60, 2 * HOUR, 12 * HOUR + 50, 22 * HOUR + 1800][:: 1 if LONG else 4]
 
 
 @pytest.mark.long

@@ -4,12 +4,14 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any, cast
+from unittest.mock import MagicMock
 
 import msgspec
 import pytest
+import redis
 
 from scorer.kubernetes.extender.binding import Binder
-from scorer.kubernetes.extender.fleet import FollowedFleet
+from scorer.kubernetes.extender.fleet import LOOK_S, FollowedFleet
 from scorer.kubernetes.extender.metrics import Metrics
 from scorer.kubernetes.extender.protocol import ExtenderFilterResult
 from scorer.kubernetes.extender.verbs import DEADLINE_S, Verbs
@@ -163,3 +165,11 @@ def test_whole_nodes_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
     assert [scene.verbs.prioritize(body), scene.verbs.prioritize(body)] == [[], []]
     assert "nodeCacheCapable" in scene.verbs.filter(body).error
     assert [record.message for record in caplog.records] == ["extender.not_named"]
+
+
+def test_a_lost_connection_is_made_again_at_once() -> None:
+    """Only where the second try fails, too, is Redis away, and asked twice in a second."""
+    ledger = MagicMock()
+    ledger.wire.ask.side_effect = redis.ConnectionError
+    fleet = FollowedFleet(ledger, MagicMock(), MagicMock(), Metrics(), 1.0, MagicMock())
+    assert [fleet.turn() for _ in range(3)] == [LOOK_S, 0.5, 0.5]

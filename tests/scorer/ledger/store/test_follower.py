@@ -66,7 +66,7 @@ class _Lost:
     def read_log(self, _answers: object) -> tuple[str, int, list[Instance]]:
         return "epoch", 0, []
 
-    def pages(self) -> list[list[Instance]]:
+    def pages(self, *, around: bool) -> list[list[Instance]]:
         return [[Instance(id="i", machine="m", state="confirmed", amounts=ONE)]]
 
     def machine_versions(self) -> dict[str, int]:
