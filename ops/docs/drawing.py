@@ -30,10 +30,10 @@ LOOK: dict[Any, Any] = {
 }
 
 
-def svg(draw: Callable[[Any], None], width: float = 6.4, height: float = 2.8) -> str:
-    """Return the picture that ``draw`` makes on axes of this size in inches; the same each time."""
+def svg(draw: Callable[[Any], None]) -> str:
+    """Return the picture that ``draw`` makes on axes; the same each time."""
     with mpl.rc_context(LOOK):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(6.4, 2.8), layout="constrained")
         FigureCanvasSVG(figure)
         draw(figure.subplots())
         text = io.StringIO()

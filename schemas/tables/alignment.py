@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -45,8 +44,8 @@ def _runs(names: tuple[str, ...]) -> tuple[tuple[int, int, int], ...]:
     return tuple(found)
 
 
-def aligned(table: WindowTable, name: str, absent: float = math.nan) -> NDArray[Any] | None:
-    """Return a column with its R axis in the order of `schemas.resources`, ``absent`` where the table has nothing.
+def aligned(table: WindowTable, name: str) -> NDArray[Any] | None:
+    """Return a column with its R axis in the order of `schemas.resources`, NaN where the table has nothing.
 
     A column without an R axis is returned as it is, None for one that the table does not have.
     """
@@ -59,7 +58,7 @@ def aligned(table: WindowTable, name: str, absent: float = math.nan) -> NDArray[
     like = table.columns[name]
     shape = list(like.shape)
     shape[axis] = len(RESOURCES)
-    whole: NDArray[Any] = np.full(shape, absent if like.dtype.kind == "f" else 0, like.dtype)
+    whole: NDArray[Any] = np.full(shape, np.nan if like.dtype.kind == "f" else 0, like.dtype)
     target = np.moveaxis(whole, axis, 0)
     for rows, part in parts:
         target[rows] = np.moveaxis(part, axis, 0)

@@ -101,7 +101,7 @@ def _admin(settings: KafkaSettings) -> Iterator[KafkaAdminClient]:
         admin.close()
 
 
-def ensure_topics(settings: TopicSettings, partitions: int | None = None) -> int:
+def ensure_topics(settings: TopicSettings) -> int:
     """Create the samples and rejects topics where they are missing; return the samples topic's partitions.
 
     The samples topic asks for the broker's own time stamps (LogAppendTime), against which clock skew is learned; a
@@ -113,7 +113,7 @@ def ensure_topics(settings: TopicSettings, partitions: int | None = None) -> int
         common = {"min.insync.replicas": str(settings.min_insync)}
         wanted = {
             names.samples_topic: {
-                "num_partitions": partitions or settings.partitions,
+                "num_partitions": settings.partitions,
                 "replication_factor": settings.replication,
                 "configs": common | {"retention.ms": str(RETENTION_MS), "message.timestamp.type": "LogAppendTime"},
             },

@@ -85,23 +85,17 @@ def simulate(
     retry_minutes: int = RETRY_MINUTES,
     mover: Mover | None = None,
     evictor: Evictor | None = None,
-    observer: Callable[[Moment], None] = lambda moment: None,
     progress: Callable[[int], None] = lambda minute: None,
 ) -> Outcome:
-    """Return the result of the policy on the workload.
-
-    ``observer`` is called at each moment in which an instance asks, before any is placed; ``progress`` gets the minute.
-    """
-    return _Simulation(workload, policy, retry_minutes, mover, evictor, observer).run(progress)
+    """Return the result of the policy on the workload; ``progress`` is called with each minute."""
+    return _Simulation(workload, policy, retry_minutes, mover, evictor).run(progress)
 
 
 class _Simulation:
     def __init__(
-        self, workload: Workload, policy: Policy, retry_minutes: int, mover: Mover | None,
-        evictor: Evictor | None, observer: Callable[[Moment], None],
-    ) -> None:  # fmt: skip
+        self, workload: Workload, policy: Policy, retry_minutes: int, mover: Mover | None, evictor: Evictor | None
+    ) -> None:
         self._workload, self._policy, self._mover, self._evictor = workload, policy, mover, evictor
-        self._observer = observer
         self._retry = retry_minutes
         self._fleet = Fleet(workload)
         self._ledger = LedgerView()
@@ -166,7 +160,6 @@ class _Simulation:
         if self._peaks is not None:
             self._peaks.look(moment.snapshot, self._ledger, moment.now_s)
             self._measuring.predicted = self._peaks.raw
-        self._observer(moment)
         self._tries[asking] += 1
         refused: list[int] = []
         at = 0

@@ -45,9 +45,9 @@ def convert(table: Table) -> Lives:
     return Lives((deleted - created)[used], cpu[used] / 1000, memory_bytes)
 
 
-def without_file(count: int = 4_096) -> Lives:
+def without_file() -> Lives:
     """Return drawn lives and sizes with the median and middle half of openb's, without its data."""
-    generator = np.random.default_rng(2023)
+    generator, count = np.random.default_rng(2023), 4_096
     life_s = LOG_MEDIAN_S * np.exp(LOG_SPREAD * generator.standard_normal(count))
     sizes, often = np.array(_SIZES).T
     cores = generator.choice(sizes, count, p=often)

@@ -82,10 +82,10 @@ def wait_until(condition: Callable[[], bool], deadline_s: float, what: str) -> N
         time.sleep(POLL_S)
 
 
-def exchange(port: int, request: bytes, reply_bytes: int, timeout_s: float = 1.0) -> bytes:
+def exchange(port: int, request: bytes, reply_bytes: int) -> bytes:
     """Send ``request`` to a port of loopback and return up to ``reply_bytes`` of the reply, nothing on any failure."""
     try:
-        with socket.create_connection((LOOPBACK, port), timeout_s) as connection:
+        with socket.create_connection((LOOPBACK, port), timeout=1.0) as connection:
             connection.sendall(request)
             return connection.recv(reply_bytes)
     except OSError:

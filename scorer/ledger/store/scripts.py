@@ -53,6 +53,8 @@ from scorer.wire import Command, Wire
 _FORMAT = str(FORMAT).encode()
 _RECORD = b"i"
 """The field of the log that has a record."""
+PAGE = 2_000
+"""How many records or rows are read at once."""
 ENDED_MAX = 1_000_000
 """How many ended instances are kept by default."""
 
@@ -222,19 +224,19 @@ class Ledger:
             raise raw
         return self._read([raw])[0] if raw else None
 
-    def all_instances(self, batch: int = 2000, *, around: bool = False) -> dict[str, Instance]:
+    def all_instances(self, *, around: bool = False) -> dict[str, Instance]:
         """Return every live record; ``around``: without those that cannot be read.
 
         Changes made meanwhile are in the log after the change that was read first.
         """
-        return {record.id: record for page in self.pages(batch, around=around) for record in page}
+        return {record.id: record for page in self.pages(around=around) for record in page}
 
-    def pages(self, batch: int = 2000, *, around: bool = False) -> Iterator[list[Instance]]:
+    def pages(self, *, around: bool = False) -> Iterator[list[Instance]]:
         """Yield every live record in pages; one may be repeated. A page is read while the server finds the next."""
         cursor, raws, read = b"0", list[bytes](), _readable if around else self._read
         while True:
             records: list[Instance] = []
-            page = ("HSCAN", self.instances, cursor, "COUNT", batch)
+            page = ("HSCAN", self.instances, cursor, "COUNT", PAGE)
             (found,) = self.wire.ask([page], meanwhile=lambda: records.extend(read(raws)))  # noqa: B023 - now
             if isinstance(found, redis.ResponseError):
                 raise found
@@ -265,18 +267,18 @@ class Ledger:
                 if b"\n" not in raw or not _is_record(raw)  # the scripts find the tail by its line
             }
         after = "-"
-        while torn and (entries := self.wire.one("XRANGE", self.log, after, "+", "COUNT", 2000)):
+        while torn and (entries := self.wire.one("XRANGE", self.log, after, "+", "COUNT", PAGE)):
             after = "(" + entries[-1][0].decode()
             for raw in filter(_is_record, records_in(entries)):
                 if (one := read_record(raw)).id in torn:
                     torn[one.id] = torn[one.id][0], raw
         return torn
 
-    def _scan(self, key: str, batch: int = 2000) -> Iterator[list[bytes]]:
+    def _scan(self, key: str) -> Iterator[list[bytes]]:
         """Yield pages of a hash, each field before its value."""
         cursor = b"0"
         while True:
-            cursor, flat = self.wire.one("HSCAN", key, cursor, "COUNT", batch)
+            cursor, flat = self.wire.one("HSCAN", key, cursor, "COUNT", PAGE)
             yield flat
             if cursor == b"0":
                 return

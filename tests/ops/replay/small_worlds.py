@@ -1,17 +1,37 @@
 """Worlds small enough to check by hand."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ops.replay.simulator.interfaces import Moment
+from ops.replay.simulator.policies import ProfilePolicy
 from ops.replay.traces.openb import Lives
 from ops.replay.traces.trace import Trace, of_days
 from ops.replay.workload import Usage, Workload
 from ops.replay.worlds.worlds import Shape, build_world
 from schemas.resources import CPU, RESOURCES
+from schemas.rpc.request import Request
+from scorer.ranking.profiles.profile import Profile
 
 MINUTES = 240
+
+
+class Observed(ProfilePolicy):
+    """A profile's policy that keeps each moment in which it chooses; ``look`` gets it before any is placed."""
+
+    def __init__(self, profile: Profile, look: Callable[[Moment], None] = lambda moment: None) -> None:
+        super().__init__(profile)
+        self.moments: list[Moment] = []
+        self._look = look
+
+    def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
+        """Choose as the profile does."""
+        if not self.moments or self.moments[-1].minute < moment.minute:
+            self._look(moment)
+            self.moments.append(moment)
+        return super().choose(instances, requests, moment)
 
 
 def world(

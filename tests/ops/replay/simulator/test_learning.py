@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from ops.replay.simulator.interfaces import Moment
 from ops.replay.simulator.learning import PredictedPeaks, learns_use
 from ops.replay.simulator.policies import ProfilePolicy
 from ops.replay.simulator.reports import Reports
@@ -15,7 +14,7 @@ from schemas.rpc.results import InstanceUsage
 from scorer.classes.prediction import Peaks
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.profile_file import parse_profile
-from tests.ops.replay.small_worlds import world
+from tests.ops.replay.small_worlds import Observed, world
 
 
 def outcome_of(profile: str) -> Outcome:
@@ -54,10 +53,9 @@ def test_peaks_are_predicted_for_a_profile_that_counts_by_class() -> None:
     )
     small.capacity[MEMORY] = small.usage.scale[MEMORY] = 2.0**30
     small.usage.values[MEMORY] = 0.01
-    seen: list[Moment] = []
-    profile = parse_profile('[[filters]]\nuse = "fits"\nclasses = { share = { cpu = 1.0 } }', "classes")
-    simulate(small, ProfilePolicy(profile), observer=seen.append)
-    snapshot = seen[-1].snapshot
+    policy = Observed(parse_profile('[[filters]]\nuse = "fits"\nclasses = { share = { cpu = 1.0 } }', "classes"))
+    simulate(small, policy)
+    snapshot = policy.moments[-1].snapshot
     assert snapshot.predicted is not None
     peak = Peaks(snapshot.predicted).of(snapshot.roster, snapshot.seen_at)
     assert peak[:, CPU, 0] == pytest.approx([0.3, 0.0], abs=0.02)
@@ -66,19 +64,18 @@ def test_peaks_are_predicted_for_a_profile_that_counts_by_class() -> None:
 
 def simulate_without_classes(small: Workload) -> bytes | None:
     """What a profile without sums by class is told of peaks."""
-    seen: list[Moment] = []
-    simulate(small, ProfilePolicy(load_profiles().choose("kubernetes")), observer=seen.append)
-    return seen[-1].snapshot.predicted
+    policy = Observed(load_profiles().choose("kubernetes"))
+    simulate(small, policy)
+    return policy.moments[-1].snapshot.predicted
 
 
 def test_peaks_are_written_every_five_minutes() -> None:
     """As by the scorer that learns."""
     looked: list[bytes | None] = []
     peaks = PredictedPeaks()
-    outcome: list[Moment] = []
-    policy = ProfilePolicy(load_profiles().choose("kubernetes"))
-    simulate(world([10.0], [(1.0, 1.0, at, 9) for at in (0, 4, 8)]), policy, observer=outcome.append)
-    for moment in outcome:
+    policy = Observed(load_profiles().choose("kubernetes"))
+    simulate(world([10.0], [(1.0, 1.0, at, 9) for at in (0, 4, 8)]), policy)
+    for moment in policy.moments:
         peaks.look(moment.snapshot, moment.ledger, moment.now_s)
         looked.append(peaks.raw)
     assert [looked[1] is looked[0], looked[2] is looked[1]] == [True, False]

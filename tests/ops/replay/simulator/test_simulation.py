@@ -18,7 +18,7 @@ from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.rank import rank
 from scorer.ranking.tables import Tables
 from tests.effort import effort
-from tests.ops.replay.small_worlds import small_world, world
+from tests.ops.replay.small_worlds import Observed, small_world, world
 
 
 def profile(name: str = "windward") -> ProfilePolicy:
@@ -177,7 +177,6 @@ def test_what_is_seen_of_instances_that_use_what_they_ask_is_their_load(seed: in
     draw = np.random.default_rng(seed)
     asked, start, life = draw.choice([0.5, 1.0, 2.0, 4.0], 150), draw.integers(0, 270, 150), draw.integers(2, 150, 150)
     small = world([99.0] * 4, list(zip(asked, asked, np.sort(start), life, strict=True)), 300)
-    policy, moments = profile(), []
 
     class Moving:
         def moves(self, moment: Moment) -> list[Move]:
@@ -191,10 +190,10 @@ def test_what_is_seen_of_instances_that_use_what_they_ask_is_their_load(seed: in
         inputs = moment.inputs(dataclasses.replace(policy.profile, load_model=taught), Tables())
         seen = rank(Request(), inputs).machines
         np.testing.assert_allclose(seen.mean[CPU], moment.fleet.load[CPU, :, moment.minute], atol=1e-9)
-        moments.append(moment.minute)
 
-    outcome = simulate(small, policy, mover=Moving(), observer=look)
-    assert len(moments) > 50
+    policy = Observed(profile().profile, look)
+    outcome = simulate(small, policy, mover=Moving())
+    assert len(policy.moments) > 50
     assert len(outcome.moves) > 20
 
 
