@@ -43,7 +43,7 @@ _PLACE = '''class PlaceFields(RequestFields, total=False):
 
 
 def client_keywords() -> str:
-    """Return the module: the TypedDicts of the methods' keywords, those that they consist of first."""
+    """Return the module: the TypedDicts of the methods' keywords, after the TypedDicts that they refer to."""
     parameters = [one.parameters for one in RPC.values() if one.parameters.__struct_fields__]
     _, parts = msgspec.json.schema_components(list(dict.fromkeys(parameters)), ref_template="{name}")
     methods = {one.__name__ for one in parameters}
@@ -56,7 +56,7 @@ def client_keywords() -> str:
 
 
 def _typed_dict(name: str, part: dict[str, Any], base: str = "", known: Collection[str] = ()) -> str:
-    """Return the TypedDict of a Struct; one that is derived from another has only the fields ``known`` lacks."""
+    """Return the TypedDict of a Struct; a derived one declares only the fields that its base ``known`` lacks."""
     lines = [
         f"class {_named(name)}({_named(base) if base else 'TypedDict'}, total=False):",
         f'    """{part.get("description", "").splitlines()[0]}"""',

@@ -53,11 +53,11 @@ class QueryLists:
         return f"{self.prefix}:{name}"
 
     def taken_of_operators(self, name: str) -> str:
-        """List: the same of the queries of operators: each goes back to the list that it came from."""
+        """List: operators' queries that one process has claimed; each returns to the list that it came from."""
         return f"{self.prefix}:{name}:operators"
 
     def pairs(self, name: str) -> tuple[tuple[str, str], tuple[str, str]]:
-        """Return each list of queries that a process has claimed, and the list that they came from."""
+        """Return each list of claimed queries of a process, with the list that they were taken from."""
         return (self.taken(name), self.queries), (self.taken_of_operators(name), self.of_operators)
 
 
@@ -78,7 +78,7 @@ class Names:
 
     @property
     def rejects_topic(self) -> str:
-        """Messages refused, unchanged, with the reason in the header ``reason``."""
+        """Refused messages, unchanged, with the reason in the header ``reason``."""
         return f"{self.prefix}.samples.rejected.v1"
 
     def key(self, *parts: object) -> str:
@@ -109,7 +109,7 @@ class Names:
         return self.key("windows", f"{{{partition}}}", "instances")
 
     def facts(self, partition: int) -> str:
-        """Hash: machine id to the JSON of its last `schemas.messages.sample.MachineFacts` message."""
+        """Hash: by machine id the JSON of its last `schemas.messages.sample.MachineFacts` message."""
         return self.key("facts", f"{{{partition}}}")
 
     def state(self, partition: int) -> str:
@@ -125,7 +125,7 @@ class Names:
         return self.key("peaks", f"{{{partition}}}", place)
 
     def vitals(self, partition: int) -> str:
-        """String: the machines in row order, and the state of each besides slots and peaks."""
+        """String: the machines in row order, and the state of each other than slots and peaks."""
         return self.key("vitals", f"{{{partition}}}")
 
     # ---- operators' rules
@@ -180,7 +180,7 @@ class Names:
         return QueryLists(*lists, self.planners, self.key("taken-by-planner"))
 
     def acted(self, step: str, query_id: str) -> str:
-        """String: the answer of an operator's query that has taken a step, until it can no longer act."""
+        """String: the answer to an operator's query that has acted, kept until the query can no longer act."""
         return self.key("acted", step, query_id)
 
     def processes(self, what: str) -> str:
@@ -192,7 +192,7 @@ class Names:
         return self.key("reply", query_id)
 
     def first_taken(self, query_id: str) -> str:
-        """String: when a query without a deadline, or with a late one, was first taken; until it can no longer act."""
+        """String: when a query without a deadline, or with a late one, was first taken; expires once it cannot act."""
         return self.key("first-taken", query_id)
 
     decisions = _Key("decisions")

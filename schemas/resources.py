@@ -1,7 +1,8 @@
 """The resources Windward measures: the one place that lists them, in the order of every resource axis.
 
 To add one, append an entry to `ALL` and write its collector. Messages, windows, tables, requests, the ledger, filters,
-scores and commands follow from the entry. Stored values name their resources: an entry is never renamed or taken out.
+scores and commands follow from the entry. Stored values contain the names of their resources, so an entry is never
+renamed or removed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Shell: the windows on a Redis Cluster: a wire to each node, and many commands answered in one round trip.
+"""Shell: the windows on a Redis Cluster, with a wire to each node; many commands take one round trip.
 
-All nodes are written to before the first is read from. A node that is away costs the answers of its own slots: they are
-`NotNow` in their places, and the reader keeps what it had of them. The first command of all names the key.
+All nodes are written to before the first is read from. The answers from a node that is away are `NotNow`, and the
+reader keeps its old values of these keys.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ NODE_S = 2.0
 
 
 class NotNow(redis.ResponseError):
-    """In place of an answer: its node is away, or its slot is being moved. The answers of other slots can be had."""
+    """Stands in for an answer whose node is away, or whose slot is being moved."""
 
 
 class WindowsWire(Protocol):
-    """What the windows are read over: a `scorer.wire.Wire`, or a `ClusterWire`."""
+    """The connection to the windows: a `scorer.wire.Wire`, or a `ClusterWire`."""
 
     def ask(self, commands: Sequence[Command]) -> list[Any]:
         """Return the answers to the commands, an error as a ``redis.ResponseError`` in its place."""
 
     def close(self) -> None:
-        """Close the connections; the next use opens others."""
+        """Close the connections; the next use opens new ones."""
 
 
 class ClusterWire:
-    """The nodes of a Cluster, asked together."""
+    """The nodes of a Cluster, to which commands are sent together."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
         """``arguments`` are those of a `Wire`. Raises ValueError for a URL that names no Cluster."""
@@ -61,7 +61,7 @@ class ClusterWire:
             raise
 
     def each(self, *command: str) -> list[Any]:
-        """Return what each node that has slots answers to a command, as `ask` does."""
+        """Return the answer of each node that has slots to a command, as `ask` does."""
         self._look()
         return self._of_nodes([(address, (command,)) for address in self._topology.primaries])
 
@@ -73,12 +73,12 @@ class ClusterWire:
 
     @property
     def uncovered(self) -> int:
-        """How many slots no node has; raises as `ask` does."""
+        """The number of slots that no node has; raises as `ask` does."""
         self._look()
         return self._topology.uncovered
 
     def close(self) -> None:
-        """Close the connections; the next use opens others."""
+        """Close the connections; the next use opens new ones."""
         for wire in self._wires.values():
             wire.close()
 
@@ -101,7 +101,7 @@ class ClusterWire:
             return None
 
     def _redirected(self, error: AskError, command: Command) -> tuple[Address, tuple[Command, ...]]:
-        """Return which node to ask after one that named it: now for all, or for this command alone."""
+        """Return the node for a redirected command, and update the slot map where the move is permanent."""
         if isinstance(error, MovedError):
             return self._topology.moved(error.slot_id, error.host, error.port, self._asked(command)), (command,)
         return (error.host or self._asked(command)[0], error.port), (("ASKING",), command)
@@ -112,7 +112,7 @@ class ClusterWire:
         return address
 
     def _of_nodes(self, asked: Sequence[tuple[Address | None, Sequence[Command]]]) -> list[Any]:
-        """Return the answer to the last command of each group, of which each goes to one node."""
+        """Return the answer to the last command of each group; each group is sent to one node."""
         answers: list[Any] = [NotNow("no node of the cluster has this slot")] * len(asked)
         by_node: dict[Address, list[int]] = defaultdict(list)
         for place, (address, _) in enumerate(asked):
@@ -156,7 +156,7 @@ class ClusterWire:
         return self._wires[address]
 
     def _look(self) -> None:
-        """Ask which node has what, if that is due; raises redis.ConnectionError while it was never known."""
+        """Read the slot map if that is due; raises redis.ConnectionError while it was never read."""
         if not self._topology.due(time.monotonic()):
             return
         said = ""

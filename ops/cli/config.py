@@ -91,7 +91,7 @@ def _problems(cls: type, given: dict[str, tuple[Any, str]]) -> list[str]:
 
 
 def _optional(cls: type) -> type:
-    """Return the settings class without required fields: a file need not have those given on the command line."""
+    """Return the settings class without required fields: a file may omit the ones that the command line gives."""
     hints = typing.get_type_hints(cls, include_extras=True)
     missing = [
         (field.name, hints[field.name] | None, dataclasses.field(default=None, metadata=field.metadata))
@@ -104,7 +104,7 @@ def _optional(cls: type) -> type:
 
 
 def _made_for_show(cls: type, given: dict[str, tuple[Any, str]]) -> Any:
-    """Return the settings, which may lack the arguments of a call; raises SettingsError where another is wrong."""
+    """Return the settings, without the arguments of a call; raises SettingsError for any other fault."""
     optional = _optional(cls)
     try:
         return made(optional, given)
@@ -120,7 +120,7 @@ def _made_for_show(cls: type, given: dict[str, tuple[Any, str]]) -> Any:
 
 
 def _about_an_argument(cls: type, error: SettingsError) -> bool:
-    """Return whether an error is not about a setting, but about an argument, which a file does not give."""
+    """Return whether an error concerns an argument of the command line, which no file gives."""
     named = str(error).partition(":")[0]
     return named not in {field.name for field in dataclasses.fields(cls) if not field.metadata.get("positional")}
 

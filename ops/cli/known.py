@@ -35,7 +35,7 @@ def classes(command: str) -> list[type]:
 def live() -> dict[str, list[str]]:
     """Return the names of each command's settings, from the commands themselves.
 
-    Those of secrets end in ``*``, those that no variable gives in ``-``.
+    A secret's name ends in ``*``, the name of a setting without a variable in ``-``.
     """
     return {
         command: list(dict.fromkeys(name for cls in classes(command) for name in _names(cls))) for command in COMMANDS
@@ -50,7 +50,7 @@ def _names(cls: type) -> list[str]:
 
 
 def stored() -> dict[str, list[str]]:
-    """Return the same from the file."""
+    """Return each command's settings, as the file lists them."""
     found: dict[str, list[str]] = json.loads(FILE.read_text())
     return found
 

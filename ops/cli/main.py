@@ -113,7 +113,7 @@ def _missing(error: ModuleNotFoundError) -> str | None:
 
 
 def _imported(name: str) -> ModuleType:
-    """Import a command's module without garbage collection, which would take a tenth of the time and free little."""
+    """Import a command's module without garbage collection, which would take a tenth of the import's time."""
     import gc
     from importlib import import_module
 
@@ -162,7 +162,7 @@ OTHER_WORDS = {
 
 
 def no_command(word: str) -> str:
-    """Return the error for a word that is no command, with similar ones, or those that do it, or where they are listed.
+    """Return the error for an unknown command, with similar names, commands that have such a subcommand, or the help.
 
     >>> no_command("plcae"), no_command("cordon")
     ("no command 'plcae'; did you mean place?", "no command 'cordon'; did you mean machines cordon?")

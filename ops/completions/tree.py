@@ -58,7 +58,7 @@ def whole() -> Parser:
 
 
 def _with_default(parser: Parser) -> None:
-    """Give a command the flags of its subcommand `list`, which it is without a subcommand."""
+    """Add the flags of the subcommand `list` to a command, which without a subcommand runs `list`."""
     for verbs in [action.choices for action in parser._actions if isinstance(action.choices, dict)]:
         for action in verbs["list"]._actions if "list" in verbs else ():
             if action.option_strings and action.dest != "help":
@@ -117,7 +117,7 @@ def complete(action: argparse.Action, kind: Any) -> None:
 
 
 def _named(cls: type, prog: str, action: argparse.Action) -> str:
-    """Return which of `NAMES` complete a value; "" for none."""
+    """Return the entry of `NAMES` whose names complete a value; "" for none."""
     if hasattr(action, "complete"):
         return ""
     if action.option_strings:
@@ -127,7 +127,7 @@ def _named(cls: type, prog: str, action: argparse.Action) -> str:
 
 
 def names_of(kind: str) -> dict[str, Any]:
-    """Return what asks for names, as shtab takes it.
+    """Return the shell code that fetches names, in shtab's form.
 
     Chosen over `shtab.cmd`: in zsh that asks as the shell starts, once for each flag, and not as a word is completed.
     """

@@ -81,7 +81,7 @@ def generated() -> Iterator[tuple[str, str]]:
 
 
 def navigation(pages: Iterable[str]) -> str:
-    r"""Return the tables of contents, for the end of the first page; a page that is not in the order comes last.
+    r"""Return the tables of contents, for the end of the first page; pages outside of the order follow at the end.
 
     >>> print(navigation(["index.md", "new.md"]))
     ```{toctree}

@@ -94,7 +94,7 @@ def _rows(found: Iterable[_Metric]) -> str:
 
 
 def _of_registry(registry: CollectorRegistry) -> Iterator[_Metric]:
-    """Yield what a registry has; a metric without a value yet tells its labels itself."""
+    """Yield the families of a registry; a metric without a value yet names its labels itself."""
     declared = {each: getattr(each, "_labelnames", ()) for each in registry._collector_to_names}
     names = {name: labels for each, labels in declared.items() for name in registry._collector_to_names[each]}
     for found in _of_families(registry.collect()):
@@ -121,7 +121,7 @@ class _Example:
     """Reads a small fleet in place of Redis."""
 
     def read(self, profile: Profile, now_s: float) -> State:
-        """Return the state of the example of priority classes, with more of one machine."""
+        """Return the state of the example of priority classes, with one machine in more detail."""
         found = read_json((EXAMPLES / "classes.json").read_bytes())
         more = {"labels": {"zone": "a"}, "operator": {"thresholds": {"cpu": 0.8}}}
         capacity = {"cpu": 16, "memory": "64G", "nic": "1.25G", "disk": 1}

@@ -91,7 +91,7 @@ def _types(method: Method) -> tuple[str, str]:
 
 
 def _events() -> list[str]:
-    """Return what there is to read besides answers: the stream of events."""
+    """Return the section on the stream of events, which is read from the ledger and not from a scorer."""
     names = Names()
     texts = {
         "event": "absent: each record is a new reservation, placed at its reserved_at",

@@ -22,7 +22,7 @@ CAPACITY = {"cpu": 32.0, "memory": 128e9, "nic": 1.25e9, "disk": 1.0}
 
 
 def machine(name: str, cpu: float = 0.3, std: float = 0.0, memory: float = 0.3, **more: Any) -> dict[str, Any]:
-    """Return a machine of 32 cores and 128 GB, with its loads as shares of what it has."""
+    """Return a machine of 32 cores and 128 GB, with its loads as shares of these."""
     usage = {
         "cpu": {"mean": 32 * cpu, "std": 32 * std},
         "memory": {"mean": 128e9 * memory, "std": 0.0},
@@ -62,7 +62,7 @@ class Along:
 
 @dataclass(frozen=True)
 class Among:
-    """Machines that differ in kind: the picture is a bar for each, by what it is."""
+    """Machines that differ in kind: the picture has one bar for each, labelled with its kind."""
 
     machines: Mapping[str, dict[str, Any]]
     """The arguments of `machine`, by kind."""

@@ -71,7 +71,7 @@ HIDDEN = "***"
 
 @cache
 def _own_words() -> frozenset[str]:
-    """Return the words of all texts in the modules that make findings."""
+    """Return every word of the texts in the modules that make findings."""
     found: set[str] = set()
     waiting: list[Any] = [find_spec(name).loader.get_code(name) for name in _SOURCES]  # type: ignore[union-attr]
     while waiting:
@@ -147,7 +147,7 @@ def _as_logfmt(line: str) -> str:
 
 
 def plain_settings(settings: Any) -> dict[str, Any]:
-    """Return the settings by name: numbers and switches; of any other only whether it is set."""
+    """Return the settings by name: numbers and switches; for other settings only whether they are set."""
     found = {}
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
@@ -178,7 +178,7 @@ def numbered(processes: Mapping[str, Mapping[str, Process]]) -> dict[str, Proces
 
 
 def pages_of(processes: Mapping[str, Mapping[str, Process]], names: Container[str]) -> dict[str, str]:
-    """Return the pages of the processes by file name; a page that is not read is why not."""
+    """Return the pages of the processes by file name; for an unread page the reason."""
     asked = [
         (name, one, page) for name, one in numbered(processes).items() if one.page for page in ("metrics", "ready")
     ]
@@ -252,7 +252,7 @@ def logs_of(folder: Path, run: Callable[..., Any] = subprocess.run) -> dict[str,
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON for people; what JSON does not know as its text."""
+    """Return a value as indented JSON; types that JSON lacks become text."""
     return json.dumps(value, indent=1, sort_keys=True, default=str) + "\n"
 
 

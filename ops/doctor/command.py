@@ -147,7 +147,7 @@ def report(found: list[Finding], width: int | None) -> str:
 
 
 def _of_info(info: Any) -> Any:
-    """Return the numbers and versions of INFO; a script can name the errors that the server counts."""
+    """Return the numbers and versions of INFO, without the counters of errors, whose names scripts can choose."""
     return numbers_of(info, {"keys", "expires", *(name for name in info if not name.startswith("errorstat_"))})
 
 
@@ -419,7 +419,7 @@ class Inspection:
 
 
 def _warnings(area: str, problems: Iterable[str], otherwise: str = "") -> list[Finding]:
-    """Return the findings of problems whose last part, after a semicolon, says what to do."""
+    """Return a finding for each problem; the part after the last semicolon becomes its advice."""
     parts = (problem.rpartition(";") for problem in problems)
     return [Finding(area, "warning", what, do.strip() or otherwise) for what, _, do in parts]
 
@@ -444,7 +444,7 @@ def _of_server(area: str, url: str, error: Exception, flag: str) -> Finding:
 
 
 def _refused_logins(server: redis.Redis) -> dict[str, Attempt]:
-    """Return the users whose password was refused within `SILENT_S`, by the server's log, if it may be read."""
+    """Return the users whose password was refused within `SILENT_S`, from the server's log if that is readable."""
     try:
         log: Any = server.acl_log()
     except redis.ResponseError:

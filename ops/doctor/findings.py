@@ -63,7 +63,7 @@ def redis_findings(
 ) -> list[Finding]:
     """Return the findings from INFO of a server: persistence (for a ledger), memory, rights (``open_to_all``).
 
-    ``local``: the server is reached by loopback or a socket, as that of `windward up`; then open rights are no fault.
+    ``local``: the server is on loopback or a socket, like that of `windward up`. Open rights are no fault there.
 
     >>> [f.level for f in redis_findings("Redis", {"redis_version": "7.2.0", "aof_enabled": 1}, holds_ledger=True)]
     ['good']
@@ -110,7 +110,7 @@ def clock_findings(offset_s: float | None, skews_s: Mapping[str, float]) -> list
 
 
 def muted(found: Sequence[Finding]) -> list[Finding]:
-    """Return the findings, of which those that follow from another one are notes that name it.
+    """Return the findings; those that follow from another finding become notes that name it.
 
     >>> broker, worker = Finding("Kafka", "error", "away"), Finding("stream", "error", "not ready", "", "Kafka")
     >>> [one.level for one in muted([broker, worker, Finding("agents", "warning", "silent", "", "stream")])]
@@ -139,7 +139,7 @@ class Attempt(NamedTuple):
 
 
 def login_findings(refused: Mapping[str, Attempt], known: Collection[str]) -> list[Finding]:
-    """Return the findings on users whose password Redis refuses, less those ``known`` by a process of theirs.
+    """Return findings on users whose password Redis refuses, without the ``known`` users of processes listed elsewhere.
 
     >>> login_findings({"deployer": Attempt(3.0, "10.0.0.5:4711")}, ())[0].found
     "Redis refuses the password of 'deployer', last 3s ago from 10.0.0.5:4711"
@@ -176,7 +176,7 @@ def unready(details: Mapping[str, Any]) -> str:
 def process_findings(
     what: str, processes: Mapping[str, Process], now_s: float, refused: Mapping[str, Attempt] = MappingProxyType({})
 ) -> list[Finding]:
-    """Return the findings on the processes of one kind, from their heartbeats; none where there were none.
+    """Return the findings on the processes of one kind, from their heartbeats; no finding without any.
 
     ``refused``: by user, whose password Redis refuses.
     """
@@ -208,7 +208,7 @@ def process_findings(
 
 
 def planner_findings(scorers: Mapping[str, Process], planners: Mapping[str, Process]) -> list[Finding]:
-    """Return the findings on the planners beside the scorers that run; older scorers answer all by themselves.
+    """Return the findings on the planners, where scorers run; scorers of older releases need no planner.
 
     >>> one = Process(host="h", pid=7, version="1", started=0.0, at=5.0, details={"profiles": "a"})
     >>> planner_findings({"h-7": one}, {})[0].found
@@ -270,7 +270,7 @@ def machine_findings(
 
 
 def capacity_findings(cores: Mapping[str, float]) -> list[Finding]:
-    """Return the findings on the cores that machines say they have: one with far more than the others may lie."""
+    """Return the findings on the reported numbers of cores: one far above the others may be wrong."""
     known = [value for value in cores.values() if math.isfinite(value)]
     most = CAPACITY_MOST * statistics.median(known) if known else math.inf
     beyond = sorted((name for name, value in cores.items() if value > most), key=lambda name: -cores[name])
@@ -284,7 +284,7 @@ def capacity_findings(cores: Mapping[str, float]) -> list[Finding]:
 
 
 def lack_findings(lacks: Mapping[str, Mapping[str, str]]) -> list[Finding]:
-    """Return a finding for each reason for which machines lack a resource, or some of its readings."""
+    """Return one finding for each reason why machines lack a resource, or some of its readings."""
     machines = defaultdict[tuple[str, str], list[str]](list)
     for machine, said in lacks.items():
         for resource, why in said.items():
@@ -301,7 +301,7 @@ def lack_findings(lacks: Mapping[str, Mapping[str, str]]) -> list[Finding]:
 
 
 def interface_findings(interfaces: Mapping[str, Mapping[str, str]]) -> list[Finding]:
-    """Return the finding on machines whose interfaces count by names alone, by choice; that of most comes first."""
+    """Return the finding on machines whose interfaces are selected by name alone: the largest group comes first."""
     machines = defaultdict[str, list[str]](list)
     for machine, said in interfaces.items():
         if "names" in said:
@@ -364,7 +364,7 @@ def version_findings(versions: Mapping[str, Sequence[str]]) -> list[Finding]:
 
 
 def replication_findings(replicas: int | None, acknowledged_by: int) -> list[Finding]:
-    """Return the findings on the replicas of the ledger's server; None: how many there are is not known.
+    """Return the findings on the replicas of the ledger's server; ``None``: their number is unknown.
 
     >>> [finding.level for count in (0, 1, 2) for finding in replication_findings(2, count)]
     ['note']

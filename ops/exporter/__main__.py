@@ -30,7 +30,7 @@ SETTINGS = ExporterSettings
 
 
 def build(settings: ExporterSettings, _environ: Mapping[str, str]) -> Process:
-    """Return the process of an exporter; it listens: it has one page."""
+    """Return the process of an exporter; its metrics page is its only page."""
     profiles = profiles_of(settings)
     refuse_modes(settings)
     reader = Reader(settings)
@@ -89,7 +89,7 @@ def metrics_of(exporter: Exporter) -> WsgiApplication:
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Return whether a client takes gzip.
+    """Return whether a client accepts gzip.
 
     >>> accepts_gzip("deflate, gzip;q=0.5"), accepts_gzip("gzip;q=0"), accepts_gzip("")
     (True, False, False)
@@ -102,7 +102,7 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 
 def serve(exporter: Exporter, settings: ExporterSettings) -> PageServer:
-    """Return the server, which answers until `stop`; raises SettingsError naming the setting."""
+    """Return the server, which answers requests until `stop`; raises SettingsError naming the setting."""
     context = None
     if settings.metrics_tls_cert_file:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

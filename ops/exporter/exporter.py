@@ -117,7 +117,7 @@ class Exporter:
 
 
 def process_families(registry: CollectorRegistry) -> Iterator[Family]:
-    """Yield what prometheus_client says of the exporter's own process, as of now.
+    """Yield prometheus_client's current figures of the exporter's own process.
 
     CPU, memory, start and open files are ``process_*``, as on the page of every process. ``python_*`` are the
     interpreter and its garbage collection. Without ``/proc`` the first are left out.

@@ -56,7 +56,7 @@ def label_text(labels: Mapping[str, str]) -> str:
 
 
 def number(value: float) -> str:
-    """Return a value in full: whole numbers without a point, all others so that they are read back the same.
+    """Return a value with all its digits: whole numbers without a point, others so that they are read back unchanged.
 
     >>> number(3.0), number(0.25)
     ('3', '0.25')
@@ -67,7 +67,7 @@ def number(value: float) -> str:
 class MachineNames:
     """The names of some machines as bytes, escaped, grouped by length. Made once for a roster.
 
-    ``shared`` are labels that every line has, here before the machine's.
+    ``shared``: labels of every line, written before the machine's.
     """
 
     def __init__(self, names: Sequence[str], shared: Mapping[str, str] = NO_LABELS) -> None:
@@ -99,7 +99,7 @@ class MachineNames:
         return found
 
     def lines_of_texts(self, head: bytes, tail: bytes, texts: NDArray[np.bytes_], rows: Bools) -> list[bytes]:
-        """Return the same for values [M] of any widths."""
+        """Return the lines of the machines in ``rows`` for values [M] of different widths."""
         found = []
         characters = texts.view(np.uint8).reshape(len(texts), -1)
         widths = np.char.str_len(texts)
@@ -140,7 +140,7 @@ def fixed(values: Floats, whole: int, decimals: int) -> Bytes:
 
 
 def _texts(values: Floats, known: Bools) -> NDArray[np.bytes_]:
-    """Return [M]: the known values in full, as `number` does."""
+    """Return [M]: the known values with all their digits, as `number` writes them."""
     plain = np.where(known, values, 0.0)
     if (np.rint(plain) == plain).all() and np.abs(plain).max() < 2**53:
         return plain.astype(np.int64).astype(np.bytes_)
@@ -164,12 +164,12 @@ class Family:
         return not (self.single or self.columns)
 
     def add(self, value: float, **labels: str) -> None:
-        """Add one line; none for a value that is not known."""
+        """Add one line; without effect for an unknown value."""
         if not np.isnan(value):
             self.single.append((value, labels))
 
     def parts(self, shared: Mapping[str, str]) -> Iterator[bytes]:
-        """Yield the lines; ``shared`` are labels of all of them, which those of machines have already."""
+        """Yield the lines. ``shared``: labels that lines of machines contain already, and that other lines get here."""
         for value, labels in self.single:
             every = {**shared, **labels}
             braces = f"{{{label_text(every)}}}" if every else ""
@@ -187,7 +187,7 @@ class Family:
     ) -> None:
         """Add a line for each machine [M] in ``rows`` whose value is known.
 
-        ``digits`` are those before and after the point; None, or a value that does not fit them: in full.
+        ``digits``: how many, before and after the point. Without it, or where a value needs more, all are written.
         """
         known: Bools = np.isfinite(values) if rows is None else rows & np.isfinite(values)
         tail = self._tail(labels)

@@ -44,7 +44,7 @@ def families(
 
 
 def _states(state: State) -> Family:
-    """Return the number of fresh, stale and silent machines, whose sum is all; and of warming and cordoned ones."""
+    """Return the number of fresh, stale and silent machines, which add up to all, and of warming and cordoned ones."""
     snapshot, fresh = state.snapshot, state.fresh
     about = "Machines: fresh, stale and silent (never seen) add up to all; warming and cordoned are among these."
     states = {
@@ -107,7 +107,7 @@ def _load(state: State, selection: Selection) -> Iterator[Family]:
 def _promises(state: State) -> Iterator[Family]:
     """Return allocatable and allocated of all machines, and the headroom on fresh ones that are not cordoned.
 
-    While under half of the machines with data are fresh, the headroom is not known: what is missing is data, not room.
+    While under half of the machines with data are fresh, the headroom is unknown: data are missing, not room.
     """
     seen = state.seen
     usable = state.fresh & ~seen.cordon

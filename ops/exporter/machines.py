@@ -147,7 +147,7 @@ def risks(state: State) -> Floats:
 
 
 def thresholds(profile: Profile) -> dict[str, float]:
-    """Return the usage thresholds of a profile by resource, those of the mean."""
+    """Return the usage thresholds of a profile by resource: those that are compared with the mean."""
     own = profile.find(UsageThreshold)
     return {name: value for name, value in own.thresholds.items() if value} if own else {}
 

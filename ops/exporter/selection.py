@@ -51,7 +51,7 @@ class Selection:
         """Return [M]: the machines of this shard.
 
         A machine is in the shard of the partition it is read from (the newer one, when it is in two); one without a
-        partition, in the shard of its name's checksum. So each is in one shard, the same for all exporters.
+        partition, in the shard of its name's checksum. So each machine is in one shard, the same for all exporters.
         """
         if self.shards == 1:
             return np.ones(len(snapshot), np.bool_)
@@ -105,7 +105,7 @@ def label_name(key: str) -> str:
 def label_names(keys: Sequence[str]) -> Mapping[str, str]:
     """Return the valid name of each key.
 
-    Raises ValueError when two keys get the same name, or one a name that is taken.
+    Raises ValueError when two keys give the same name, or a key gives a reserved one.
     """
     found: dict[str, str] = {}
     for key in keys:

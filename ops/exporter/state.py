@@ -105,7 +105,7 @@ class Reader:
 
 
 def fullest(wire: WindowsWire) -> Memory | None:
-    """Return the memory of a server, of a Cluster's fullest node; None when this user may not read it."""
+    """Return the memory of a server (in a Cluster, of its fullest node); None without the right to read it."""
     found = wire.each("INFO", "memory") if isinstance(wire, ClusterWire) else wire.ask([("INFO", "memory")])
     known = [memory for one in found if isinstance(one, bytes) and (memory := _memory(one)) is not None]
     return max(known, key=lambda one: one.used / one.limit, default=None)

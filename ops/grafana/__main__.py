@@ -82,7 +82,7 @@ def _all(panels: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _close_up(panels: Sequence[dict[str, Any]]) -> None:
-    """Move what is below a collapsed row up, as Grafana saves it: the row alone takes room."""
+    """Move the panels below a collapsed row up, as Grafana saves them: a collapsed row takes its own height only."""
     above = 0
     for panel in panels:
         inner = panel.get("panels", ())

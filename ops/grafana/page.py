@@ -16,7 +16,7 @@ TAG = "windward"
 
 @dataclass(frozen=True)
 class Row:
-    """A heading and its panels; a collapsed row asks nothing until it is opened."""
+    """A heading and its panels; a collapsed row sends no queries until it is opened."""
 
     title: str
     panels: Sequence[Any]
@@ -66,7 +66,7 @@ def page(uid: str, title: str, about: str, variables: Sequence[Any], rows: Seque
 
 
 def variable(name: str, label: str, query: str, about: str, *, value: str = "") -> dashboard.QueryVariable:
-    """Return a variable whose values Prometheus has, for the chosen fleet; ``value``: the one chosen at first.
+    """Return a variable whose values Prometheus supplies, for the chosen fleet. ``value``: the initial choice.
 
     Grafana has no way to restrict ``label_names`` to one fleet.
     """

@@ -73,7 +73,7 @@ def of_fleet(expression: str) -> str:
 
 
 def why_empty(expression: str) -> str:
-    """Return in words why a query may have no data: the process that shows its first metric does not answer.
+    """Return a text for a panel without data: which process exports its first metric and seems to be down.
 
     >>> why_empty("time() - windward:sample_age_seconds:min"), why_empty("max by (job) (process_open_fds)")
     ('no scorer answers', 'no process answers')
@@ -83,12 +83,12 @@ def why_empty(expression: str) -> str:
 
 
 def rate(counter: str, by: str = "") -> str:
-    """Return PromQL for the growth of a counter a second over all processes, by a label or in all."""
+    """Return PromQL for a counter's growth per second, summed over all processes, by a label or in total."""
     return f"sum by ({by}) (rate({counter}{RATE}))" if by else f"sum(rate({counter}{RATE}))"
 
 
 def rates(counter: str, by: str) -> list[Query]:
-    """Return the query of a counter's growth a second by a label."""
+    """Return the query for a counter's growth per second by a label."""
     return [(rate(counter, by), f"{{{{{by}}}}}")]
 
 
@@ -118,7 +118,7 @@ def by_quantile(metric: str, labels: str = "") -> list[Query]:
 
 
 def _own(name: str, value: object) -> models.DynamicConfigValue:
-    """Return what one series or column has of its own."""
+    """Return the settings of a single series or column."""
     return models.DynamicConfigValue(id_val=name, value=value)
 
 
@@ -128,7 +128,7 @@ def _coloured(color: str) -> models.DynamicConfigValue:
 
 @dataclass(frozen=True)
 class Panel:
-    """What every panel has; each kind makes its own of it, when the page asks for it."""
+    """The properties that every panel has; each kind of panel builds its own object from them."""
 
     INSTANT: ClassVar[bool] = False
     """Whether only the newest values are asked for."""
@@ -179,7 +179,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Lines(Panel):
-    """Values over time. With steps beyond the first, their values are drawn as dashed lines."""
+    """Values over time. With ``steps`` beyond the first, their limits are drawn as dashed lines."""
 
     _: KW_ONLY
     width: int = 8

@@ -162,7 +162,7 @@ def _agents() -> list[Panel]:
 
 
 def _messages() -> list[Panel]:
-    """Return what the stream app reads and refuses."""
+    """Return the panels on what the stream app reads and refuses."""
     return [
         Lines(
             "Messages by outcome", "Read a second: folded, duplicate, later than the ring, facts of machines, refused.",
@@ -195,7 +195,7 @@ def _messages() -> list[Panel]:
 
 
 def _folding() -> list[Panel]:
-    """Return how current its windows are, and the partitions and machines that its workers hold."""
+    """Return the panels on how current the windows are, and on the partitions and machines of each worker."""
     return [
         Lines(
             "Lag", "Age of the oldest message not folded, by partition; of the last one folded while the broker is away.",
@@ -240,7 +240,7 @@ def _folding() -> list[Panel]:
 
 
 def _state() -> list[Panel]:
-    """Return the stored values lost and rebuilt, and the usages of instances that it holds."""
+    """Return the panels on stored values that were lost or rebuilt, and on the usage by instance that is kept."""
     return [
         Lines(
             "Stored values damaged", "Since the workers' start, by kind: lost or changed in Redis, found when a partition was loaded.",
@@ -447,7 +447,7 @@ def _extender() -> list[Panel]:
 
 
 def _processes() -> list[Panel]:
-    """Return what each process takes of its host, by job: the most of any, so that a thousand agents are one line."""
+    """Return the panels on what processes use of their hosts: the maximum per job, one line for all agents."""
     return [
         Lines(
             "Memory of processes", "Resident memory of the largest process of each job.",

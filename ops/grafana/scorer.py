@@ -237,7 +237,7 @@ def _state() -> list[Panel]:
 
 
 def _chances() -> list[Panel]:
-    """Return how often overload came beside how often it was stated, which takes half an hour to be known."""
+    """Return the panels that compare stated chances of overload with its frequency, known half an hour later."""
     return [
         Lines(
             "Chances of overload, stated", "Mean by bin, before the correction; compare with what was seen.",

@@ -66,7 +66,7 @@ _TAG = re.compile(rb"^Tag: py3-none-.*$", re.MULTILINE)
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
-    """Return what a build needs besides: a compiler, where the system has none."""
+    """Return the additional requirements of a build: a compiler, where the system has none."""
     from compiler import ZIG, has_cc  # of this folder, which is on the path while a build runs
 
     return [] if has_cc() and not (config_settings or {}).get("target") else [ZIG]
@@ -143,7 +143,7 @@ def without_siblings(name: str, content: bytes) -> bytes | None:
 def rewrite(
     wheel: Path, changed: Callable[[str, bytes], bytes | None], more: Mapping[str, bytes] | None = None
 ) -> None:
-    """Change the files of a wheel, drop those that become None, add some, and write its RECORD anew."""
+    """Change the files of a wheel, remove those that ``change`` maps to None, add others, write its RECORD anew."""
     with zipfile.ZipFile(wheel) as whole:
         files = {each.filename: (each, changed(each.filename, whole.read(each))) for each in whole.infolist()}
     record = next(name for name in files if name.endswith(".dist-info/RECORD"))

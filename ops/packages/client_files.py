@@ -40,7 +40,7 @@ def needed(text: str) -> list[str]:
 
 
 def rewritten(text: str) -> str:
-    r"""Return a module with the imports that it has in the wheel.
+    r"""Return a module with its imports rewritten for the wheel.
 
     >>> rewritten("from schemas.values.mapping import Result\nfrom scorer.client.call import Call")
     'from windward_client.schemas.values.mapping import Result\nfrom windward_client.call import Call'

@@ -51,7 +51,7 @@ def has_cc() -> bool:
 def compile_kernel(root: Path, target: str = "", into: Path | None = None, more: Sequence[str] = ()) -> Path:
     """Build the library of a checkout. Raises SystemExit.
 
-    ``target``: another platform, as zig names it; ``more``: flags besides, which come last.
+    ``target``: another platform, as zig names it; ``more``: additional flags, at the end of the command.
     """
     library = into or root / KERNEL / LIBRARY
     if target or not has_cc():

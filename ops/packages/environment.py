@@ -63,7 +63,7 @@ def extremes(names: Iterable[str]) -> list[str]:
 
 
 def present() -> list[str]:
-    """Return the supported interpreters on PATH that run; of pyenv also those that are not active."""
+    """Return the supported interpreters on PATH that start, and pyenv's, also where they are not active."""
     names = [f"python{OLDEST[0]}.{minor}" for minor in MINORS]
     return [found for name in names for found in [next(filter(runs, candidates(name)), "")] if found]
 

@@ -17,7 +17,7 @@ COMPILER = Path(__file__).with_name("compiler.py")
 
 
 def modules(names: Iterable[str]) -> frozenset[str]:
-    """Return the paths that a wheel installs: all but its own metadata.
+    """Return the paths that a wheel installs, without its own metadata.
 
     >>> sorted(modules(["a/b.py", "a-1.dist-info/RECORD", "a-1.data/data/share/fish/a.fish"]))
     ['a/b.py', 'share/fish/a.fish']
@@ -64,7 +64,7 @@ def check_completions(prefix: Path, files: Mapping[str, str]) -> None:
 def for_platforms(wheel: Path, scratch: Path) -> dict[str, Path]:
     """Return by tag the wheel of each platform, compiled by zig, in place of the one that this machine's compiler made.
 
-    Zig knows the C library of each: by that of this machine a wheel would need as new a one.
+    Zig builds for the oldest C library of a platform; this machine's compiler would require this machine's version.
     """
     zig = Environment(sys.executable, scratch / "zig")
     zig.install(ZIG, scratch)
@@ -79,6 +79,6 @@ def for_platforms(wheel: Path, scratch: Path) -> dict[str, Path]:
 
 
 def own_tag() -> str:
-    """Return the tag of `TARGETS` that this machine is of."""
+    """Return the tag of `TARGETS` for this machine."""
     libc = "manylinux" if platform.libc_ver()[0] == "glibc" else "musllinux"
     return next(tag for tag in TARGETS.values() if tag.startswith(libc) and tag.endswith(platform.machine()))

@@ -116,7 +116,7 @@ _FRAME = struct.Struct("<II")
 
 
 class RecordingError(ValueError):
-    """A file is no recording, or a damaged one; the message names it."""
+    """A file that is no recording, or a damaged one; the message names it."""
 
 
 @dataclass(frozen=True)

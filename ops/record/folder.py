@@ -92,7 +92,7 @@ class Folder:
     def begins(self, at: float) -> bool:
         """Return whether the next entry is the first of a file, which must have the whole state.
 
-        A file is complete when its hour is over, or when it has a quarter of the bytes that all may have.
+        A file is complete when its hour is over, or when it has a quarter of the bytes allowed for all files.
         """
         if self._file is None or int(at // HOUR_S) != self._hour:
             return True

@@ -33,14 +33,17 @@ _UNKNOWN = (np.nan,) * len(RESOURCES)
 
 
 class Names:
-    """The rows of a file's table: names numbered in the order they came. ``fresh``: those since `take`."""
+    """The rows of a file's table: names, numbered in the order in which they were added.
+
+    ``fresh``: those since `take`.
+    """
 
     def __init__(self) -> None:
         self._row: dict[str, int] = {}
         self.fresh: list[str] = []
 
     def row(self, name: str) -> int | None:
-        """Return the row of a name, a new one where it has none; None when there are too many."""
+        """Return the row of a name, adding one for a new name; None when the table is full."""
         found = self._row.get(name)
         if found is None and len(self._row) < NAMES_MAX:
             found = self._row[name] = len(self._row)
@@ -48,7 +51,7 @@ class Names:
         return found
 
     def take(self) -> list[str]:
-        """Return the names that came since the last call."""
+        """Return the names that were added since the last call."""
         fresh, self.fresh = self.fresh, []
         return fresh
 

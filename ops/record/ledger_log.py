@@ -39,7 +39,7 @@ class LedgerLog:
         self._news = News()
 
     def read(self, now_s: float) -> News:
-        """Return what changed since the last call. After an error nothing is lost: the next call returns all of it.
+        """Return what changed since the last call. After an error the next call returns all of these changes.
 
         Raises one of `scorer.wire.AWAY`, and UnknownFormat.
         """

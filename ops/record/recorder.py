@@ -66,7 +66,7 @@ class Recorder:
         self.last_entry_s = 0.0
 
     def ready(self) -> tuple[bool, dict[str, object]]:
-        """Return whether an entry was written lately, and the errors by part."""
+        """Return whether an entry was written recently, and the errors by part."""
         age_s = self._clock() - self.last_entry_s
         return age_s <= 3 * self._write_s + 10 and not self._said, {"trouble": "; ".join(self._said.values())}
 

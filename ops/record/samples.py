@@ -17,7 +17,7 @@ _LOOK_S = 60.0
 
 
 class Samples:
-    """``offsets``: by partition the next message; gaps are messages that the topic no longer had."""
+    """``offsets``: the next message by partition; gaps are messages that the topic has already deleted."""
 
     def __init__(self, settings: KafkaSettings, position: Position, at: float, now_s: float) -> None:
         """Connect; raises KafkaError. ``at``: when the position was written."""

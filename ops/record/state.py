@@ -28,7 +28,7 @@ class State:
     """What was read last."""
 
     def __init__(self, wire: Wire, names: Names, decision: str = "", windows: WindowsWire | None = None) -> None:
-        """``windows``: the wire to the server of the windows, if they have one of their own."""
+        """``windows``: the connection to the server of the windows, if it is a separate one."""
         self._wire, self._windows = wire, wire if windows is None else windows
         self._names = names
         self.decision = decision
@@ -96,7 +96,7 @@ def _by_name(flat: Sequence[bytes]) -> dict[str, bytes]:
 
 
 def _above(nodes: Mapping[str, bytes], rules: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the rules of the machines that are nodes of a cluster, with what it says of them."""
+    """Return the rules of the machines that are nodes of a cluster, joined with the cluster's facts of them."""
     said, known = ({name: rule for name, raw in each.items() if (rule := _read(raw))} for each in (nodes, rules))
     found = above_nodes(said, known)
     return {name: msgspec.json.encode(found[name]) for name in said}
@@ -110,7 +110,7 @@ def _read(raw: bytes) -> OperatorFacts | None:
 
 
 def _order(stamp: str) -> tuple[int, int]:
-    """Return a stream's id as numbers.
+    """Return the two numbers of a stream entry's id.
 
     >>> _order("1700000000000-3")
     (1700000000000, 3)

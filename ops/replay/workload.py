@@ -35,7 +35,7 @@ class WorkloadError(ValueError):
 
 
 class Growth(NamedTuple):
-    """Usage that changes evenly over a life, as shares of what it would be: the same after it."""
+    """A linear change of usage over a life, in shares of the original usage; constant afterwards."""
 
     first: float
     last: float
@@ -177,5 +177,5 @@ class Workload:
 
 
 def row_of(where: NDArray[np.bool_], first: int = 1) -> int:
-    """Return the row of the first True, counted from ``first``."""
+    """Return the row of the first True, plus ``first``."""
     return int(np.flatnonzero(where)[0]) + first

@@ -58,7 +58,7 @@ class StackSettings(PipelineSettings):
             check_redis_url("ledger_url", self.ledger_url)
 
     def for_own_servers(self) -> Self:
-        """Return the settings without user and TLS for the servers that are started here; a password they get."""
+        """Return the settings for servers that are started here: without user and TLS, but with a password."""
         return replace(
             self,
             redis_username=self.redis_username if self.redis_url else None,

@@ -55,7 +55,7 @@ class Supervisor:
         return [process for process in self.processes if not process.running]
 
     def watch(self, now_s: float) -> None:
-        """Report processes that ended, and start those again whose pause is over."""
+        """Report processes that ended, and restart those whose pause is over."""
         for tier in self._tiers:
             for watched in tier:
                 if not watched.process.running:

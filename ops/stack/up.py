@@ -31,7 +31,7 @@ class UpSettings(StackSettings):
     """Run the whole stack on this machine until Ctrl-C.
 
     A broker and a Valkey are started unless the flags --kafka and --redis-url name some: WINDWARD_REDIS_URL and
-    WINDWARD_KAFKA name whom this shell asks, and are not read. A process that ends is started again.
+    WINDWARD_KAFKA, the servers that this shell's commands use, are not read. A process that ends is started again.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -46,7 +46,7 @@ SETTINGS = UpSettings
 
 
 class Interrupts:
-    """Ctrl-C, SIGTERM and SIGHUP: the first one ends a running start, or the wait after it; later ones are ignored.
+    """Ctrl-C, SIGTERM and SIGHUP: the first one ends the start, or the wait after it; later ones are ignored.
 
     So the end of the processes is not interrupted.
     """
@@ -136,7 +136,7 @@ _OLD = ("stale", "without data")
 
 @dataclass(frozen=True)
 class FleetState:
-    """What a scorer says of its fleet."""
+    """A scorer's summary of its fleet."""
 
     recent: int = 0
     """Machines known by a recent sample."""
@@ -147,7 +147,7 @@ class FleetState:
 
 
 def state_of(health: HealthResult, rank: RankResult, now_s: float) -> FleetState:
-    """Return the state that two answers tell.
+    """Return the state of the fleet from the answers of `health` and `rank`.
 
     >>> health = HealthResult(ready=True, scorer="a", version="1", uptime_s=1, machines=3, machines_with_data=3,
     ...     newest_sample_age_s=2.0, windows_s=[], instances=0, ledger_change=0, profiles=[], profile="")
@@ -175,9 +175,9 @@ def look(client: Client) -> FleetState:
 def await_fleet(
     machines: int, look: Callable[[], FleetState], say: Callable[[str], None], meanwhile: Callable[[], None]
 ) -> str:
-    """Return when so many machines are known by recent samples: "", or why none of them takes an instance.
+    """Wait until so many machines have recent samples; return why none of them takes an instance, "" when one does.
 
-    ``meanwhile`` is called between two looks. Raises LocalError when nothing comes nearer for `PATIENCE_S`.
+    ``meanwhile`` is called between two looks. Raises LocalError without progress for `PATIENCE_S`.
     """
     best = FleetState()
     nearer_at = said_at = time.monotonic()

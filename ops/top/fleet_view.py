@@ -49,7 +49,7 @@ class FleetView:
         return [float(np.nansum(np.minimum(window, 1.0)) / max(machines, 1)) for window in self.coverage[:, CPU]]
 
     def only(self, rows: NDArray[np.int64]) -> FleetView:
-        """Return the same of some machines."""
+        """Return the view restricted to some machines."""
         columns = {name: getattr(self, name)[..., rows] for name in AXES}
         return FleetView([self.names[row] for row in rows], self.windows_s, **columns)
 

@@ -36,7 +36,7 @@ class Row:
 
     @property
     def stale(self) -> bool:
-        """Return whether its data is too old to be used."""
+        """Return whether the machine's data is too old to be used."""
         return self.age_s > STALE_S
 
 
@@ -80,7 +80,7 @@ def risks_of(view: FleetView) -> FloatArray:
 
 
 def rows_of(view: FleetView, now_s: float) -> list[Row]:
-    """Return a row for each machine of the window tables."""
+    """Return one row for each machine of the window tables."""
     if not len(view.names):
         return []
     used, risks = view.utilization, risks_of(view)
@@ -133,7 +133,7 @@ def chosen(moment: Moment, by: str, *, reverse: bool = False, text: str = "", st
 
 
 def reported(moment: Moment) -> list[str]:
-    """Return those of `REST` that some machine reports."""
+    """Return the resources of `REST` that some machine reports."""
     return [name for name in REST if any(row.rest.get(name) is not None for row in moment.rows)]
 
 
@@ -159,7 +159,7 @@ def cells(row: Row, rest: Sequence[str]) -> list[str]:
 
 
 def heading(moment: Moment) -> list[str]:
-    """Return the figures of the fleet, a line each; until it was read once there are none."""
+    """Return the figures of the fleet, one per line; none before the first reading."""
     if not moment.now_s:
         return [moment.problem or "reading the fleet"]
     stale = sum(row.stale for row in moment.rows)
@@ -176,7 +176,7 @@ def heading(moment: Moment) -> list[str]:
 
 
 def decision_lines(moment: Moment, most: int) -> list[str]:
-    """Return the newest decisions, the newest first; refusals are said once while they stay the same."""
+    """Return the newest decisions, the newest first; equal refusals in a row are shown once."""
     found, said = [], ""
     for one in moment.decisions[:most]:
         ago = duration(max(0.0, float(round(moment.now_s - one.at_s))))
@@ -186,7 +186,7 @@ def decision_lines(moment: Moment, most: int) -> list[str]:
 
 
 def as_json(moment: Moment) -> dict[str, Any]:
-    """Return the moment for `--json`: a row has each of `REST` by its name."""
+    """Return the state as data for `--json`: each row has the resources of `REST` by name."""
     rows = [{**asdict(row), **row.rest} for row in moment.rows]
     return {**asdict(moment), "rows": [{name: row[name] for name in row if name != "rest"} for row in rows]}
 

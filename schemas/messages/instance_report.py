@@ -64,7 +64,7 @@ means: Callable[[InstanceMeans], tuple[float | None, ...]] = attrgetter(*RESOURC
 
 
 def contradiction(report: InstanceReport, at: float) -> str:
-    """Return what is contradictory in a report of a sample that ends at ``at``; "" when nothing is."""
+    """Return the contradiction in a report of a sample that ends at ``at``; "" when there is none."""
     if report.part > report.parts:
         return f"part {report.part} of {report.parts} of the instances"
     if report.at > at:

@@ -26,7 +26,7 @@ DEFAULT = "*"
 
 
 class Taint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Keep instances away that do not tolerate it: ``refuse`` is a filter, ``avoid`` costs score."""
+    """Keep instances without a toleration away: ``refuse`` is a filter, ``avoid`` costs score."""
 
     key: Annotated[str, Meta(min_length=1)]
     value: str = ""
@@ -42,7 +42,7 @@ class PowerModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OperatorFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """One machine's entry, or that of all. allocatable = capacity * share - reserve, never below 0.
+    """The operators' rules of one machine, or the default of all machines.
 
     Requests may be allocated up to allocatable * ratio (without one here the profile's, else 1); utilization,
     thresholds and scores of load use allocatable.
@@ -96,7 +96,7 @@ def read_operator_facts(value: Any) -> OperatorFacts:
 
 
 def _per_cent(value: Any) -> str:
-    """Return what is wrong where a share seems to be given in per cent; "" elsewhere.
+    """Return the error for a share that seems to be in per cent; "" for any other value.
 
     >>> _per_cent({"thresholds": {"cpu": 80}})
     'thresholds.cpu: expected a share from 0 to 1, got 80; for 80 % write 0.8'
@@ -111,7 +111,7 @@ def _per_cent(value: Any) -> str:
 
 
 def drained(own: bytes | None, of_all: bytes | None) -> Draining | None:
-    """Return how a machine is being emptied, by its stored entry and that of all machines; None where it is not.
+    """Return the settings of a machine's drain, from its stored entry and the default one; None without a drain.
 
     >>> drained(b'{"cordon":true,"drain":{"ttl_s":60}}', None)
     Draining(ttl_s=60.0, profile='', same=(), force=False, lost=False)
@@ -158,7 +158,7 @@ def known_operator_facts(value: Any) -> tuple[OperatorFacts, list[str]]:
 
 
 def stored(facts: Mapping[str, Any]) -> bytes | None:
-    """Return an entry as Redis has it, fields that a newer release has written as they are; None for an empty one.
+    """Return an entry as it is stored, with fields of newer releases unchanged; None for an empty one.
 
     >>> stored({"cordon": True}), stored({})
     (b'{"cordon":true}', None)
@@ -170,7 +170,7 @@ def stored(facts: Mapping[str, Any]) -> bytes | None:
 
 
 def without_empty(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an entry that say something."""
+    """Return the fields of an entry that differ from their defaults."""
     return {name: value for name, value in facts.items() if value not in (None, {}, [], False)}
 
 
@@ -187,7 +187,7 @@ def effective(operator: Mapping[str, OperatorFacts], machine: str) -> OperatorFa
 
 
 def joined(lower: OperatorFacts | None, upper: OperatorFacts | None) -> OperatorFacts | None:
-    """Return two entries as one, in which the upper wins, as the head of this module says; None of none."""
+    """Return two entries joined by the rules of this module; the upper one wins. None without any entry."""
     if lower is None or upper is None:
         return upper or lower
     both = ("labels", "capacity", "share", "ratio", "reserve")
@@ -204,7 +204,7 @@ def joined(lower: OperatorFacts | None, upper: OperatorFacts | None) -> Operator
 def above_nodes(
     nodes: Mapping[str, OperatorFacts], operator: Mapping[str, OperatorFacts]
 ) -> Mapping[str, OperatorFacts]:
-    """Return the entries of machines above what a cluster says of its nodes; that of all is above it, too.
+    """Return the entries of machines joined with a cluster's facts of its nodes; both kinds of entries override these.
 
     >>> node, default = OperatorFacts(labels={"zone": "a", "disk": "hdd"}), OperatorFacts(labels={"disk": "ssd"})
     >>> effective(above_nodes({"m": node}, {"*": default}), "m").labels == {"zone": "a", "disk": "ssd"}

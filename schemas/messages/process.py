@@ -24,7 +24,7 @@ CLOCK_OFF_S = 1.0
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A field of the hash `schemas.names.Names.processes`, JSON; its name is the process's. Times are the server's."""
+    """The heartbeat of a process: JSON in a field of the hash `schemas.names.Names.processes`, by process name."""
 
     host: str
     pid: int
@@ -45,7 +45,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def silent_s(self) -> float:
-        """Without a heartbeat for so long it does not run."""
+        """The time without a heartbeat after which a process counts as stopped."""
         return BEATS_MISSED * self.beat_s
 
     def encode(self) -> bytes:
@@ -53,7 +53,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_processes(fields: Mapping[bytes, bytes]) -> dict[str, Process]:
-    """Return the processes of one kind by name; what cannot be read is left out.
+    """Return the processes of one kind by name; unreadable entries are left out.
 
     >>> one = Process(host="h", pid=7, version="1", started=0.0, at=5.0)
     >>> read_processes({b"h-7": one.encode(), b"x": b"?"})["h-7"].pid
@@ -69,7 +69,7 @@ def read_processes(fields: Mapping[bytes, bytes]) -> dict[str, Process]:
 
 
 def running(processes: Mapping[str, Process], now_s: float) -> dict[str, Process]:
-    """Return those with a recent heartbeat.
+    """Return the processes with a recent heartbeat.
 
     >>> new = Process(host="h", pid=7, version="1", started=0.0, at=90.0, beat_s=2.0)
     >>> old = Process(host="h", pid=8, version="1", started=0.0, at=90.0)
@@ -80,9 +80,9 @@ def running(processes: Mapping[str, Process], now_s: float) -> dict[str, Process
 
 
 def missing(processes: Mapping[str, Process], now_s: float) -> dict[str, Process]:
-    """Return those that fell silent within the hour, less those that another one replaced.
+    """Return the processes that fell silent within the last hour and that no other process replaced.
 
-    A process replaces one of its kind on its host when it started after the other's last heartbeat; each replaces one.
+    A process replaces one of its kind on its host when it started after the other's last heartbeat, and only one.
 
     >>> old = Process(host="h", pid=7, version="1", started=0.0, at=50.0)
     >>> new = Process(host="h", pid=8, version="1", started=52.0, at=100.0)
@@ -104,13 +104,13 @@ def missing(processes: Mapping[str, Process], now_s: float) -> dict[str, Process
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The state of the pipeline from agents' messages to windows, by the stream's workers; empty: nothing is known."""
+    """The state of the pipeline from agents to windows, by stream worker; empty: unknown."""
 
     caught_up: tuple[tuple[float, float], ...] = ()
     """For each worker: since when it is ready and has read all messages, and its last heartbeat."""
 
     def is_up(self, now_s: float, for_s: float) -> bool:
-        """Return whether all running workers have been ready and up to date for so long, without a break.
+        """Return whether all running workers have been ready and up to date for this long, without a break.
 
         >>> Pipeline(((0.0, 95.0), (30.0, 40.0))).is_up(100.0, 60.0), Pipeline(((50.0, 95.0),)).is_up(100.0, 60.0)
         (True, False)
@@ -120,7 +120,7 @@ class Pipeline:
 
 
 def read_pipeline(fields: Mapping[bytes, bytes]) -> Pipeline:
-    """Return what the heartbeats of the workers say.
+    """Return the state of the pipeline from the workers' heartbeats.
 
     >>> odd = Process(host="h", pid=7, version="1", started=0.0, at=5.0, details={"caught_up_s": None})
     >>> read_pipeline({b"h-7": odd.encode()}).caught_up
@@ -146,7 +146,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_worker(raw: bytes | None) -> Worker | None:
-    """Return the data of the worker of the last write; None when there is none that can be read.
+    """Return the data that the last worker wrote; None when there are none, or they cannot be read.
 
     >>> read_worker(Worker(version="0.2.0").encode()).version, read_worker(None)
     ('0.2.0', None)

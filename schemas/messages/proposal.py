@@ -63,7 +63,7 @@ class MoveProposal(msgspec.Struct, frozen=True, kw_only=True):
 def begun_move(
     instance: str, generation: int, source: str, target: str, until: float, number: int, now_s: float, why: str
 ) -> MoveProposal:
-    """Return the message of a move that a command began: ``until`` its target is reserved, ``number`` the move's."""
+    """Return the message of a move that a command began. ``until``: its target is reserved; ``number``: the move's."""
     return MoveProposal(
         id=f"{instance}/{number}", fence=COMMANDS, at=now_s, expires_at=until, instance=instance, generation=generation,
         source=source, target=target, gain=0.0, reason=why,
@@ -75,8 +75,8 @@ def replaced(
 ) -> list[bytes]:
     """Return the messages to take off a list when a command begins or cancels moves of these instances.
 
-    They are what commands announced of them, and what of commands has ended. ``waiting``: also what a planner
-    proposed of them, and no mover has taken: two movers would run one move.
+    These are the commands' messages on these instances, and all messages of commands that have expired. ``waiting``:
+    also a planner's proposals for them that no mover has taken, since two movers would run one move.
     """
 
     def ends(found: MoveProposal) -> bool:

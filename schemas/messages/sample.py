@@ -155,7 +155,7 @@ class Rejected(ValueError):
 
 
 class _Envelope(msgspec.Struct):
-    """The version alone, to tell another version from a damaged message."""
+    """The version field alone, which distinguishes another version from a damaged message."""
 
     v: Any = None
 
@@ -167,7 +167,7 @@ _MACHINE_ID = re.compile(_ID_PATTERN)
 
 
 def interfaces_said(decided: Mapping[str, str]) -> dict[str, str]:
-    """Return `MachineFacts.interfaces`, cut and in printable ASCII, from what decided on each interface that counts.
+    """Return `MachineFacts.interfaces`, in printable ASCII and at most so long: the reason why each interface counts.
 
     >>> interfaces_said({"eno2": "page", "eno1": "page", "übr0": "names"})
     {'page': 'eno1, eno2', 'names': '?br0'}
@@ -226,7 +226,7 @@ def _check_sample(sample: Sample) -> None:
 
 
 def _refusal(raw: bytes, error: Exception) -> Rejected:
-    """Return the error of a message: another version, else the field that is wrong."""
+    """Return the error of a message that cannot be decoded: another version, or the wrong field."""
     try:
         version = _envelope.decode(raw).v
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

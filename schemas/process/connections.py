@@ -45,7 +45,7 @@ class CommonSettings:
 
 
 def check_tls_files(settings: CommonSettings, end: str) -> None:
-    """Refuse certificate files of one end that are not there, and a key without a certificate; raises ValueError."""
+    """Refuse missing certificate files of one end, and a key without a certificate; raises ValueError."""
     files = {name: getattr(settings, f"{end}_tls_{name}_file") for name in ("ca", "cert", "key")}
     for name, path in files.items():
         if path and not Path(path).is_file():
@@ -256,10 +256,10 @@ class PipelineSettings(KafkaSettings, WindowsSettings):
 
 
 def answer_whole(connection: HTTPConnection, until_s: Callable[[], float]) -> None:
-    """Have each answer over HTTP end, header and body, by a time of `time.monotonic`, else with TimeoutError.
+    """Bound the time of each answer over HTTP, header and body: TimeoutError after a time of `time.monotonic`.
 
-    A connection's own timeout is that of each read, so a server that drips a byte a second would hold its thread for
-    ever. ``until_s`` is asked when an answer begins.
+    A connection's own timeout applies to each read, so a server that sends a byte a second would hold its thread for
+    ever. ``until_s`` is called when an answer begins.
     """
     kind = connection.response_class
 
@@ -272,7 +272,7 @@ def answer_whole(connection: HTTPConnection, until_s: Callable[[], float]) -> No
 
 
 class _Timed(io.RawIOBase):
-    """The bytes of an answer, of which the last must come in time: one that drips is as good as none."""
+    """The body of an answer, which must be complete in time."""
 
     def __init__(self, raw: Any, connection: Any, until_s: float) -> None:
         self._raw, self._connection, self._until_s = raw, connection, until_s
@@ -281,7 +281,7 @@ class _Timed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read what is there; raises TimeoutError after the deadline."""
+        """Read the available bytes; raises TimeoutError after the deadline."""
         left_s = self._until_s - time.monotonic()
         if left_s <= 0:
             raise TimeoutError("the answer is not whole in time")

@@ -16,7 +16,7 @@ class Failure(ValueError):
 
 
 def field_of(message: str) -> str | None:
-    """Return the field that a message begins with, None where it names none.
+    """Return the field named at the start of a message, None where it names none.
 
     >>> field_of("ttl_s: expected a number"), field_of("no answer within 5 s: is a scorer running?")
     ('ttl_s', None)

@@ -50,7 +50,7 @@ def flag(name: str) -> str:
 
 
 def flags_of(field: dataclasses.Field[Any]) -> tuple[str, ...]:
-    """Return the flags of a setting that takes a value: a short one, where it has one, and its own."""
+    """Return the flags of a setting that takes a value: its short one, if it has one, and its long one."""
     short = field.metadata.get("short")
     return (short, flag(field.name)) if short else (flag(field.name),)
 
@@ -62,7 +62,7 @@ def is_duration(name: str, field: dataclasses.Field[Any]) -> bool:
 
 @cache
 def hints_of(cls: type) -> Mapping[str, Any]:
-    """Return the type of each field: evaluated once, since Python compiles every annotation each time it is asked."""
+    """Return the type of each field, from a cache: Python compiles the annotations at each call."""
     return typing.get_type_hints(cls, include_extras=True)
 
 
@@ -158,7 +158,7 @@ def owner(cls: type, name: str) -> type:
 
 
 def has_variable(cls: type, name: str, field: dataclasses.Field[Any]) -> bool:
-    """Return whether a variable gives a setting.
+    """Return whether an environment variable may give a setting.
 
     None gives an argument, nor a setting with ``own``, nor, of one call, what a process on the same host has under the
     same name. Otherwise the agent's WINDWARD_MACHINE would choose the machine that `windward place` asks for.
@@ -193,7 +193,7 @@ def choices(kind: Any) -> str:
 
 
 def refused(parser: argparse.ArgumentParser, unknown: Sequence[str]) -> str:
-    """Return the error for unknown words: a flag by its name, with similar ones; others by their number."""
+    """Return the error for unknown words: the name of a flag, with similar ones, or the number of other words."""
     from schemas.values.near import did_you_mean
 
     flags = [word.partition("=")[0] for word in unknown if word.startswith("-")]

@@ -32,7 +32,7 @@ class _Formatter(logging.Formatter):
 
 
 def _event(record: logging.LogRecord) -> dict[str, Any]:
-    """Return the event of a line; for a library's line its logger and message."""
+    """Return the event of a line; for a line of a library its logger and message."""
     library, _, _ = record.name.partition(".")
     if library == "windward":
         return {"event": record.getMessage()}
@@ -74,7 +74,7 @@ class OncePerMinute(logging.Filter):
 
 
 def quieten(library: str, *, hush: bool = False) -> None:
-    """Put the filter on what `schemas.process.logs.configure_logs` set up; ``hush``: the library says nothing.
+    """Filter the library's lines on the handler of `configure_logs`; ``hush``: only its errors are shown.
 
     Its selector reports any wait for Python's lock as a blocked loop, so only its errors are shown.
     """

@@ -46,7 +46,7 @@ _IN_MEMORY_BYTES = 2**30
 
 
 class _OneWrite:
-    """Puts the header and the (only) part of the body into one write."""
+    """Writes the header and the only part of the body in one call."""
 
     def write(self: Any, data: bytes) -> None:
         header = b"" if self.wrote_header else self.build_response_header()
@@ -70,7 +70,7 @@ class _ErrorTask(_OneWrite, ErrorTask):  # type: ignore[misc]
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]
-    """A connection; its ``last_activity`` is when it was opened, or last answered."""
+    """A connection; its ``last_activity`` is the time of its opening, or of its last answer."""
 
     task_class = _Task
     error_task_class = _ErrorTask
@@ -122,14 +122,14 @@ class _Server(TcpWSGIServer):  # type: ignore[misc]
     context: ssl.SSLContext | None = None
 
     def maintenance(self, now: float) -> None:
-        """Close what waits for too long, also where waitress waits for a reader that takes nothing."""
+        """Close connections that wait for too long, also where a reader takes none of its answer."""
         super().maintenance(now)
         for channel in self.active_channels.values():
             if channel.will_close:
                 self.trigger.pull_trigger(channel.handle_close)
 
     def handle_accept(self) -> None:
-        """Accept a connection; whatever fails is that connection's alone, for waitress would close the listener."""
+        """Accept a connection; an error closes this connection only. Waitress would close the listener."""
         try:
             super().handle_accept()
             if len(self.active_channels) > self.connections_max:
@@ -140,7 +140,7 @@ class _Server(TcpWSGIServer):  # type: ignore[misc]
             log.debug("pages.accept.failed", exc_info=True)
 
     def make_room(self) -> None:
-        """Close the connections whose answers wait longest, while more waits than may; called by a worker."""
+        """Close the connections whose answers wait longest, until the waiting bytes are within the bound."""
         waiting = [channel for channel in list(self.active_channels.values()) if channel.total_outbufs_len]
         beyond = self.unsent_bytes() - self.unsent_bytes_max
         for channel in sorted(waiting, key=lambda channel: channel.last_activity):

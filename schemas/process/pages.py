@@ -60,7 +60,7 @@ def serve_pages(registry: CollectorRegistry, host: str, port: int, ready: Ready,
 
 
 def while_accepting(server: PageServer, ready: Ready) -> Ready:
-    """Return the state of a process that is not ready, either, where its server does not accept connections."""
+    """Return the state of a process: not ready also where its server does not accept connections."""
 
     def state() -> tuple[bool, dict[str, Any]]:
         yes, details = ready()
@@ -89,7 +89,7 @@ def add_process(registry: CollectorRegistry) -> None:
 
 
 class Pages:
-    """The pages as a WSGI application; ``metrics`` is that of ``/metrics``.
+    """The pages as a WSGI application; ``metrics`` is the application of ``/metrics``.
 
     With ``credentials``, a user and a password, all but ``/live`` require them (HTTP basic authentication).
     """

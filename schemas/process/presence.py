@@ -36,7 +36,7 @@ _READING_S = 0.25
 
 
 def always_ready() -> tuple[bool, dict[str, Any]]:
-    """Return what `Presence` says of a process that has no state of its own."""
+    """Return the details that `Presence` reports for a process without a state of its own."""
     return True, {}
 
 
@@ -44,7 +44,7 @@ class Presence(threading.Thread):
     """Writes the heartbeats between ``start`` and `stop`, or inside ``with``.
 
     ``arguments``: those of ``redis.Redis.from_url``. ``tell_clock``: called with how far this host's clock is ahead of
-    the server's; without it, a wrong clock is not logged either: the process does so itself.
+    the server's; such a process logs a wrong clock itself; without it, `Presence` does.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Presence(threading.Thread):
     def beat(self) -> bool:
         """Write one heartbeat; return whether it says that the process is ready.
 
-        The first one also removes the fields that nothing reads any more.
+        The first one also removes the fields of long-dead processes.
         """
         now_s = self._read_clock()
         if not self._started_s:
@@ -114,7 +114,7 @@ class Presence(threading.Thread):
         return ready
 
     def _read_clock(self) -> float:
-        """Ask the server's time; say when this host's clock goes wrong, and when it is right again."""
+        """Read the server's time; report when this host's clock goes wrong, and when it is right again."""
         asked_at = time.monotonic()
         answer: Any = self._server.time()
         server_s = int(answer[0]) + int(answer[1]) / 1e6

@@ -1,4 +1,4 @@
-"""The URL of a Redis Cluster, and what is known of it: which node has which key. Pure.
+"""The URL of a Redis Cluster, and its slot map: which node has which key. Pure.
 
     redis+cluster://[USER@]HOST:PORT,HOST:PORT[?OPTION=VALUE]
 
@@ -55,7 +55,7 @@ def shown(address: Address) -> str:
 
 
 def nodes_in(url: str) -> Nodes | None:
-    """Return what a URL says of a Cluster; None for another URL. Raises ValueError.
+    """Return the parts of a Cluster's URL; None for another URL. Raises ValueError.
 
     >>> nodes_in("redis+cluster://a:1,b")
     Nodes(hosts=[('a', 1), ('b', 6379)], node='redis://{}/0')
@@ -78,7 +78,7 @@ def nodes_in(url: str) -> Nodes | None:
 
 
 def slot_of(key: str | bytes) -> int:
-    """Return the slot of a key: of what stands in its first braces, if there are any.
+    """Return the slot of a key: of the text in its first braces, if there are any.
 
     >>> slot_of("windward:v1:windows:{3}:changes") == slot_of(b"{3}")
     True
@@ -115,24 +115,24 @@ class Topology:
 
     @property
     def uncovered(self) -> int:
-        """How many slots no node has."""
+        """The number of slots that no node has."""
         ranges = zip(self._starts, self._ranges, strict=True)
         return SLOTS - sum(last - first + 1 for first, (last, _) in ranges)
 
     def due(self, now_s: float) -> bool:
-        """Return whether to look which node has what."""
+        """Return whether the slot map is due to be read again."""
         if not self._ranges:
             return True
         return (self._stale or bool(self._away)) and now_s - self._looked_at >= LOOK_S
 
     def hosts(self) -> list[Address]:
-        """Return whom to ask for it, those that are away last."""
+        """Return the nodes to read the slot map from, those that are away last."""
         return sorted(self._hosts, key=lambda host: host in self._away)
 
     def learn(self, answer: Sequence[Any], asked: Address, now_s: float) -> None:
-        """Take what a node answers to ``CLUSTER SLOTS``: first and last slot, then the nodes, the primary first.
+        """Take a node's answer to ``CLUSTER SLOTS``: first and last slot, then the nodes, the primary first.
 
-        A node that does not know its own name is the one that was asked.
+        An empty name is that of the node that answered.
         """
         ranges = sorted((int(first), int(last), _address(nodes[0], asked)) for first, last, *nodes in answer)
         replicas = [_address(one, asked) for _, _, *nodes in answer for one in nodes[1:]]
@@ -159,31 +159,31 @@ class Topology:
         return self._ranges[place][1]
 
     def moved(self, slot: int, host: str, port: int, asked: Address) -> Address:
-        """Note that a node named another one for a slot; return that."""
+        """Record that a node redirected a slot to another one; return the other node."""
         self._stale = True
         self._moved[slot] = (host or asked[0], port)
         return self._moved[slot]
 
     def failed(self, address: Address, now_s: float) -> None:
-        """Note that a node did not answer, or refused as one that lost the others."""
+        """Record that a node did not answer, or refused because it has lost the others."""
         self._away[address] = now_s
         self._moved = {slot: one for slot, one in self._moved.items() if one != address}
         self._hosts = [host for host in self._hosts if host != address] + [address]
 
     def answered(self, address: Address) -> None:
-        """Note that a node did what it was asked."""
+        """Record that a node answered a command."""
         self._away.pop(address, None)
 
     def is_away(self, address: Address) -> bool:
-        """Return whether a node did not answer when it was asked last."""
+        """Return whether a node failed to answer the last command sent to it."""
         return address in self._away
 
     def may_try(self, address: Address, now_s: float) -> bool:
-        """Return whether to ask a node: not for a moment after it did not answer."""
+        """Return whether commands may be sent to a node: after a failure there is a short pause."""
         return now_s - self._away.get(address, float("-inf")) >= RETRY_S
 
 
 def _address(node: Sequence[Any], asked: Address) -> Address:
-    """Return host and port of a node in ``CLUSTER SLOTS``; a host that is empty or ``?`` is that of the one asked."""
+    """Return host and port of a node in ``CLUSTER SLOTS``; an empty host, or ``?``, is that of the answering node."""
     host = node[0].decode() if isinstance(node[0], bytes) else node[0]
     return (host if host not in (None, "", "?") else asked[0]), int(node[1])

@@ -33,7 +33,7 @@ class Sentinels(NamedTuple):
 
 
 def sentinels_in(url: str) -> Sentinels | None:
-    """Return what a URL says of sentinels; None for a URL of one server. Raises ValueError.
+    """Return the parts of a URL with sentinels; None for a URL of one server. Raises ValueError.
 
     >>> sentinels_in("redis+sentinel://a:1,b/main/2")
     Sentinels(hosts=[('a', 1), ('b', 26379)], name='main', server='redis://localhost/2')
@@ -57,7 +57,7 @@ def sentinels_in(url: str) -> Sentinels | None:
 def connected(
     kind: Any, url: str, *, sentinel_username: str = "", sentinel_password: str = "", **arguments: Any
 ) -> Any:
-    """Return ``kind.from_url(url, **arguments)`` of redis-py, sync or asyncio, of a server behind sentinels, too.
+    """Return ``kind.from_url(url, **arguments)`` of redis-py, sync or asyncio; the URL may name sentinels.
 
     Each connection asks them where the server is now; one is dropped when its server is no longer the primary. User and
     password of the sentinels may also be options of the URL. A password of a file is read again for each connection.
@@ -87,5 +87,5 @@ def connected(
 
 
 def in_words(error: Exception) -> str:
-    """Return an error of redis-py for people: a sentinel is its host and port."""
+    """Return an error of redis-py as text for people; a sentinel appears as host and port."""
     return _CLIENT.sub(r"\1:\2", str(error))

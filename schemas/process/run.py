@@ -81,7 +81,7 @@ def run(name: str, kind: type[Any], build: Build, argv: list[str], environ: Mapp
 
 
 def command(name: str, kind: type[Any], build: Build, event: str = "") -> Callable[[list[str], Mapping[str, str]], int]:
-    """Return the ``main`` of a command that is such a process."""
+    """Return the ``main`` of a command that runs such a process."""
 
     def main(argv: list[str], environ: Mapping[str, str]) -> int:
         return run(name, kind, build, argv, environ, event)

@@ -29,7 +29,7 @@ class Stop(threading.Event):
         self._cond = threading.Condition(threading.RLock())
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the event is set, at most ``timeout`` seconds; return whether it is."""
+        """Wait until the event is set, at most ``timeout`` seconds; return whether it was set."""
         until_s = inf if timeout is None else time.monotonic() + timeout
         while not self.is_set() and (left_s := until_s - time.monotonic()) > 0:
             super().wait(min(left_s, LOOK_S))
@@ -39,8 +39,8 @@ class Stop(threading.Event):
 def handle_signals(stop: Stop, read_again: Callable[[], None], refused: Callable[[Exception], None]) -> None:
     """Set ``stop`` at SIGTERM and SIGINT; at SIGHUP call ``read_again``, and ``refused`` with any error of it.
 
-    So what is in force stays, and the process runs on. Outside the main thread, where there are no signals, nothing is
-    done.
+    After an error the old settings stay in force, and the process continues. Outside the main thread, where there are
+    no signals, nothing is done.
     """
 
     def end(_: int, __: FrameType | None) -> None:

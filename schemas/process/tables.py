@@ -29,10 +29,10 @@ _Value = TypeVar("_Value")
 
 
 def readable(value: _Value) -> _Value:
-    r"""Return a value for people: in all of its texts, U+FFFD stands for what a terminal would obey and not show.
+    r"""Return a value for people: in all of its texts, U+FFFD replaces characters that control a terminal.
 
-    Texts of agents, deployers and pods are others': a name could clear the screen, or forge a row. Structs,
-    dataclasses, mappings and lists are walked.
+    Agents, deployers and pods choose their texts: a name could clear the screen, or forge a row. Structs, dataclasses,
+    mappings and lists are walked.
 
     >>> readable({"id": "a\x1b[2Jb", "n": 1}) == {"id": "a\ufffd[2Jb", "n": 1}
     True
@@ -56,13 +56,13 @@ def readable(value: _Value) -> _Value:
 
 
 def readable_lines(text: str) -> str:
-    """Return lines for people as `readable` does, with their ends and styles."""
+    """Return lines for people as `readable` does; line ends and styles stay."""
     return _OF_LINES.sub(lambda one: one[1] or "\ufffd", text)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, its priority, whether it is aligned to the left, and what it shows of a row."""
+    """A column: its heading, its priority, its alignment, and the function or field that gives its cells."""
 
     title: str
     priority: int = 0
@@ -71,7 +71,7 @@ class Column:
     """A field of the row, "-" where it is empty; or what makes the cell of a row."""
 
     def cell(self, row: Any) -> str:
-        """Return what it shows of a row, a Struct or a mapping."""
+        """Return the column's cell for a row, which is a Struct or a mapping."""
         if callable(self.of):
             return self.of(row)
         found = row[self.of] if isinstance(row, Mapping) else getattr(row, self.of)
@@ -87,7 +87,7 @@ class Screen:
 
 
 def view(columns: Sequence[Column], rows: Iterable[Any], screen: Screen | None = None) -> str:
-    """Return the table of some rows: each column says what it shows of one.
+    """Return the table of some rows, with the cells that each column gives for a row.
 
     >>> print(view([Column("id", of="id"), Column("to", of="target", left=True)], [{"id": "db-1", "target": None}]))
     id    to
@@ -128,7 +128,7 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], screen: Scre
 
 
 def fitting(columns: Sequence[Column], sizes: Sequence[int], width: int | None) -> list[int]:
-    """Return the places of the columns that are shown, in their order.
+    """Return the indices of the columns that are shown, in their order.
 
     >>> fitting([Column("a"), Column("b", 2), Column("c", 1)], [3, 3, 3], 8)
     [0, 2]

@@ -15,7 +15,7 @@ from schemas.values.near import did_you_mean
 def load_verb(
     command: str, verbs: Mapping[str, type], argv: Sequence[str], environ: Mapping[str, str], default: str = ""
 ) -> tuple[str, Any]:
-    """Return the subcommand and its settings; the command's table of a configuration file has those of all.
+    """Return the subcommand and its settings; all subcommands share the command's table of a settings file.
 
     Arguments and errors are those of `chosen` and `load_settings`.
     """

@@ -67,8 +67,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def reply_ttl_s(size: int) -> int:
     """Return how long an answer of so many bytes is kept: 60 s up to 64 KiB, then as much shorter as it is longer.
 
-    So unread answers hold 4 MB times their number a second, or twice the bytes answered in a second where
-    they are longer than 2 MB. A caller waits for its answer and takes it at once; 2 s are for a connection that breaks.
+    So unread answers occupy at most 4 MB for each answer a second; where answers are longer than 2 MB, twice the bytes
+    of a second. A caller reads its answer at once; the minimum of 2 s allows for a broken connection.
 
     >>> reply_ttl_s(1_000), reply_ttl_s(131_072), reply_ttl_s(50_000_000)
     (60, 30, 2)

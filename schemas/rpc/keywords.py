@@ -40,7 +40,7 @@ class TolerationFields(TypedDict, total=False):
 
 
 class DrainingFields(TypedDict, total=False):
-    """How a machine is being emptied: as by ``drain``, again until it is empty or no longer cordoned."""
+    """The settings of a drain, which is planned again until the machine is empty or uncordoned."""
 
     ttl_s: Required[float]
     """How long each move may take."""
@@ -152,7 +152,7 @@ class ReleaseFields(TypedDict, total=False):
 
 
 class CapacityFields(RequestFields, total=False):
-    """The parameters of ``capacity``: those of a request, whose ``count``, ``top`` and ``explain`` do nothing."""
+    """The parameters of ``capacity``: those of a request; ``count``, ``top`` and ``explain`` have no effect."""
 
     by: str
 
@@ -196,7 +196,7 @@ class PlanFields(TypedDict, total=False):
 
 
 class RebalanceFields(TypedDict, total=False):
-    """The parameters of ``rebalance``; the other settings are those of the profile's ``[rebalance]``."""
+    """The parameters of ``rebalance``; all other settings are in the profile's ``[rebalance]``."""
 
     profile: str
     profile_text: str
@@ -219,7 +219,7 @@ class MachinesFields(TypedDict, total=False):
 
 
 class InstancesFields(TypedDict, total=False):
-    """The parameters of ``instances``; all that are given must match."""
+    """The parameters of ``instances``; an instance must match all that are given."""
 
     id: str
     machine: str

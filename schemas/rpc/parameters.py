@@ -109,7 +109,7 @@ class Update(_Changes, frozen=True, forbid_unknown_fields=True, kw_only=True):  
 
 
 class Instances(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The parameters of ``instances``; all that are given must match."""
+    """The parameters of ``instances``; an instance must match all that are given."""
 
     id: AnyId = ""
     machine: Name = ""
@@ -136,7 +136,7 @@ class MachineList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Capacity(Request, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The parameters of ``capacity``: those of a request, whose ``count``, ``top`` and ``explain`` do nothing."""
+    """The parameters of ``capacity``: those of a request; ``count``, ``top`` and ``explain`` have no effect."""
 
     by: Name = ""
     """Count by the values of this label, or by ``machine``."""
@@ -211,7 +211,7 @@ Setting = (
 
 
 class Rebalance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The parameters of ``rebalance``; the other settings are those of the profile's ``[rebalance]``."""
+    """The parameters of ``rebalance``; all other settings are in the profile's ``[rebalance]``."""
 
     profile: Name = ""
     profile_text: ProfileText = ""

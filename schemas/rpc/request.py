@@ -77,7 +77,7 @@ Tolerations = Annotated[tuple[Toleration, ...], Meta(max_length=128)]
 
 
 class Draining(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """How a machine is being emptied: as by ``drain``, again until it is empty or no longer cordoned."""
+    """The settings of a drain, which is planned again until the machine is empty or uncordoned."""
 
     ttl_s: Annotated[float, Meta(gt=0, le=86_400, description="how long each move may take")]
     profile: Name = ""
@@ -87,7 +87,7 @@ class Draining(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
 
 
 class Changeable(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """Fields that the ledger keeps as the request says them, and that an update changes.
+    """Fields that the ledger stores as the request gives them, and that an update can change.
 
     A field that is declared here is one of a request, of an update and of a record: it is stored, compared with an
     inventory and with what is wanted, and sent with a change. An answer (`schemas.rpc.results`) and a flag
@@ -101,7 +101,7 @@ class Changeable(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
 
 
 class KeptFields(Changeable, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """All fields that the ledger keeps as the request says them; these here only a new instance can have otherwise."""
+    """All fields that the ledger stores as the request gives them; an update cannot change the ones declared here."""
 
     cluster: Name = ""
     kind: Annotated[Name, Meta(description="what is learned from instances of the same kind")] = ""
@@ -182,7 +182,7 @@ class Request(
         return tuple([float(amount or 0.0) for amount in _given(self)])
 
     def given_amounts(self) -> tuple[float | None, ...]:
-        """Return the same, None where none is given."""
+        """Return the requested amounts in base units; None for an amount not given."""
         return tuple([None if amount is None else float(amount) for amount in _given(self)])
 
 
@@ -259,14 +259,14 @@ def with_seconds(params: Any) -> Any:
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
-    """Refuse labels that are too long together; raises InvalidRequest."""
+    """Refuse labels whose total length is too large; raises InvalidRequest."""
     stored = sum(len(key) + len(value) for key, value in labels.items())
     if stored > LABELS_LENGTH_MAX:
         raise InvalidRequest(f"labels: {stored} characters in all, at most {LABELS_LENGTH_MAX}")
 
 
 def check_rules(request: Request) -> None:
-    """Refuse a selector, affinities, tolerations and preferences that are too long together; raises InvalidRequest."""
+    """Refuse a selector, affinities, tolerations and preferences of too large a total length; raises InvalidRequest."""
     terms, preferences = (*request.affinity, *request.anti_affinity), request.prefer
     if not (request.selector or terms or preferences or request.tolerations):
         return

@@ -91,7 +91,7 @@ class Line(Result, kw_only=True):
 
 
 class PlaceResult(RankResult, kw_only=True):
-    """The result of ``place``: the terms of the ranking, a line for each instance, and that of a single one."""
+    """The result of ``place``: the terms of the ranking, one line for each instance, and the fields of a single one."""
 
     id: str | None = None
     state: str | None = None
@@ -123,7 +123,7 @@ class Arrival(Result, kw_only=True):
 
 
 class Moving(Result, kw_only=True):
-    """Where an instance moves to: it holds that machine, too, until the move is confirmed or ends by itself."""
+    """The target of an instance that moves: it holds that machine, too, until the move is confirmed or expires."""
 
     to: str
     since: float
@@ -286,7 +286,7 @@ class DrainLine(Result, kw_only=True):
 
 
 class Emptied(Result, kw_only=True):
-    """A machine that would be empty, and what that costs."""
+    """A machine that would be empty, and the moves that empty it."""
 
     machine: str
     memory: float

@@ -1,1 +1,1 @@
-"""Values in Redis that numpy reads without a loop: windows, usage by instance, what was learned and predicted."""
+"""Values in Redis that numpy reads without a loop: windows, usage by instance, learned use, predicted peaks."""

@@ -47,7 +47,7 @@ def _runs(names: tuple[str, ...]) -> tuple[tuple[int, int, int], ...]:
 def aligned(table: WindowTable, name: str) -> NDArray[Any] | None:
     """Return a column with its R axis in the order of `schemas.resources`, NaN where the table has nothing.
 
-    A column without an R axis is returned as it is, None for one that the table does not have.
+    A column without an R axis is returned unchanged, and None for a missing column.
     """
     axis = resource_axis(name)
     if axis is None or name not in table.columns:

@@ -45,5 +45,5 @@ COLUMNS: dict[str, tuple[str, tuple[int, ...], float]] = {
 
 
 def pair_name(machine: str, instance_id: str) -> str:
-    """Return the name of a row; with no id, that of the machine's system."""
+    """Return the name of a row; without an instance's id it is the row of the machine's system."""
     return f"{machine}{SEPARATOR}{instance_id}"

@@ -1,4 +1,4 @@
-"""The learned value: the part of what is asked that instances use. One Redis string, written by one scorer at a time.
+"""The learned value: the share of their requests that instances use. One Redis string, written by one scorer at a time.
 
 A reader takes the fields that it knows; new ones are only added.
 """
@@ -35,7 +35,7 @@ class Use(msgspec.Struct, kw_only=True):
 
 
 class ChanceBin(msgspec.Struct):
-    """Cases whose stated chances of overload were alike. Sums; older cases count less."""
+    """Cases whose stated chances of overload were similar. Sums; older cases count less."""
 
     cases: float = 0.0
     stated: float = 0.0
@@ -44,7 +44,7 @@ class ChanceBin(msgspec.Struct):
 
 
 class Chances(msgspec.Struct, kw_only=True):
-    """Stated chances of load above a limit, and what came true (`scorer.ranking.calibration`)."""
+    """Stated chances of load above a limit, and how often it was exceeded (`scorer.ranking.calibration`)."""
 
     limit: float
     std_factor: float
@@ -57,7 +57,7 @@ class Chances(msgspec.Struct, kw_only=True):
 
 
 class Learned(msgspec.Struct, kw_only=True):
-    """Factors by resource, as the measured instances say."""
+    """Factors by resource, learned from measured instances."""
 
     v: int = 1
     version: int = 0
@@ -86,7 +86,7 @@ class Learned(msgspec.Struct, kw_only=True):
 
 
 def read_learned(raw: bytes | None) -> Learned | None:
-    """Return the value; None when there is none or it cannot be read.
+    """Return the value; None when it is missing or unreadable.
 
     Factors that earlier scorers fitted to the load of machines, and groups without deviations, are left out.
     """

@@ -27,12 +27,12 @@ ROW, VERSION = "row", "version"
 
 
 class PartitionWindows:
-    """A base with its changes; without changes a table from elsewhere, as a file. Read-only."""
+    """A base with its changes; a table from elsewhere, such as a file, has no changes. Read-only."""
 
     def __init__(
         self, base: WindowTable, changes: WindowTable | None = None, previous: PartitionWindows | None = None
     ) -> None:
-        """``previous``: its names are used again while equal. Raises TableError for changes that do not fit."""
+        """``previous``: its names are reused while they are equal. Raises TableError for changes that do not fit."""
         self.base = base
         self.changes = changes
         self.header: Header = (changes or base).header

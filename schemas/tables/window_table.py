@@ -129,7 +129,7 @@ _header_decoder = msgspec.json.Decoder(Header)
 
 
 def resource_axis(name: str) -> int | None:
-    """Return the R axis of a column, counted from the last; None: it has none.
+    """Return the position of a column's R axis, counted from the last; None: it has none.
 
     >>> resource_axis("mean"), resource_axis("class_prod"), resource_axis("at")
     (-2, -2, None)
@@ -164,8 +164,8 @@ def encode_table(header: Header, columns: Mapping[str, NDArray[np.generic]], nam
 def decode_table(raw: bytes, partition: int | None = None) -> WindowTable:
     """Return the table in ``raw`` without copying it.
 
-    Raises TableError for a value that is not a table, is cut short or has another checksum than it says. The same for
-    one that names fewer resources than an axis has, has another major version, or is not of ``partition``.
+    Raises TableError for a value that is not a table, is cut short, or whose checksum is wrong. Likewise where it names
+    fewer resources than an axis has, has another major version, or is not of ``partition``.
     """
     if len(raw) < _PREFIX.size or raw[:7] != _MAGIC:
         raise TableError("not a window table")

@@ -70,10 +70,10 @@ def _expected(found: re.Match[str]) -> str:
 
 
 def field_error(error: object, otherwise: str = "", given: Any = None, kind: Any = None) -> str:
-    """Return a message of msgspec with the field first; ``otherwise`` is used when the message names none.
+    """Return a message of msgspec with the field first; ``otherwise`` stands in for a field that it does not name.
 
-    ``given``: what was converted; the size of a text or list that is too long is looked up in it.
-    ``kind``: the Struct it was converted to; names similar to an unknown one, and the choices, are looked up in it.
+    ``given``: the value that was converted; it supplies the size of a text or list that is too long. ``kind``: the
+    Struct it was converted to; it supplies names similar to an unknown one, and the valid choices.
 
     >>> field_error("Expected `int`, got `str` - at `$.cpu.n`")
     'cpu.n: expected a whole number, got text'
@@ -92,7 +92,7 @@ def field_error(error: object, otherwise: str = "", given: Any = None, kind: Any
 
 
 def _hint(problem: str, path: str, kind: Any) -> str:
-    """Return names similar to an unknown field, or those there are, or the valid choices; "" where none is known."""
+    """Return names similar to an unknown field, or all names, or the valid choices; "" where none is known."""
     if unknown := re.fullmatch(r"Object contains unknown field `([^`]*)`", problem):
         hints = _fields_at(kind, path)
         near = did_you_mean(unknown[1], hints)
@@ -104,7 +104,7 @@ def _hint(problem: str, path: str, kind: Any) -> str:
 
 
 def _fields_at(kind: Any, path: str) -> dict[str, Any]:
-    """Return the fields of the Struct at a path below another one; none where it is of no Struct, or of several."""
+    """Return the fields of the Struct at a path below another one; none unless there is exactly one Struct."""
     for key, _ in _STEP.findall(path):
         inside = _structs_in(kind)
         kind = typing.get_type_hints(inside[0]).get(key) if key and len(inside) == 1 else kind
@@ -113,7 +113,7 @@ def _fields_at(kind: Any, path: str) -> dict[str, Any]:
 
 
 def _structs_in(kind: Any) -> list[type[msgspec.Struct]]:
-    """Return the Structs that a type is made of: ``tuple[A, ...] | None`` of A."""
+    """Return the Structs in a type: ``A`` for ``tuple[A, ...] | None``."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return [kind]
     return [found for part in typing.get_args(kind) for found in _structs_in(part)]

@@ -23,7 +23,7 @@ def host_id(machine_id_text: str) -> str:
 
 
 def is_of(machine: str, host: str) -> bool:
-    """Return whether a machine's name is the machine-id of the host with this id, as that of a host without a name."""
+    """Return whether a machine's name is the machine-id of the host with this id."""
     return bool(host) and host_id(machine) == host
 
 

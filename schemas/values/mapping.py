@@ -1,4 +1,4 @@
-"""A Struct that is read like a mapping, too: what the client returns."""
+"""A Struct that can also be read like a mapping: the type of the client's results."""
 
 from __future__ import annotations
 

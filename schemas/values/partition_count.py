@@ -1,4 +1,4 @@
-"""How many partitions the samples topic has, as the stream app wrote it: so many window tables are read."""
+"""The number of partitions of the samples topic, as the stream app wrote it: so many window tables are read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ PARTITIONS_MAX = 100_000
 
 
 def partition_count(stored: object) -> int | None:
-    """Return the number of partitions, 0 where none is stored, None where what is stored is no such number.
+    """Return the number of partitions; 0 where none is stored, None where the stored value is not a valid number.
 
     >>> partition_count(b"8"), partition_count(None), partition_count(b"-5"), partition_count(b"9" * 30)
     (8, 0, None, None)

@@ -1,7 +1,7 @@
 """Amounts with a suffix, as people write them: ``500m`` cores, ``10G`` or ``10Gi`` bytes.
 
 The notation is that of Kubernetes, and ``K`` beside ``k``: ASCII digits, an exponent or a suffix but not both, and no
-blanks, underscores or commas. Text that the API server refuses is refused here, too, so that none has two meanings.
+blanks, underscores or commas. Text that the API server refuses is refused here, too, so that no text has two meanings.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def parse_quantity(value: float | str) -> float:
 
 
 def _why(text: str) -> str:
-    """Return the valid suffixes, and the one that was probably meant; "" for a text that is not a number with one."""
+    """Return the valid suffixes, and the likely one; "" for a text that is not a number with a suffix."""
     found = re.fullmatch(r"\s*([0-9.]+)\s*([a-zA-Z]+)\s*", text)
     if not found:
         return ""
@@ -53,7 +53,7 @@ def _why(text: str) -> str:
 
 
 def parse_amount(resource: str, value: float | str) -> float:
-    """Return an amount of a resource in base units; a share of time is from 0 to 1 and has no suffix but ``m``.
+    """Return an amount of a resource in base units; a share of time is from 0 to 1, and ``m`` is its only suffix.
 
     >>> parse_amount("cpu", "500m"), parse_amount("memory", "10G")
     (0.5, 10000000000.0)

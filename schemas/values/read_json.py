@@ -1,7 +1,7 @@
-"""Reads JSON that another process, a person or a server wrote. Whatever is wrong with it is one error.
+"""Reads JSON that another process, a person or a server wrote. All faults raise one kind of error.
 
-A text may nest so deep that the parser, or a function that walks through the value, ends with a RecursionError. So what
-is read without a type is at most `DEPTH_MAX` deep; with a type the parser stops by itself.
+A text may nest so deep that the parser, or a function that walks through the value, ends with a RecursionError. So JSON
+that is read without a type is at most `DEPTH_MAX` deep; with a type the parser stops by itself.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read_json(raw: bytes | str) -> Any:
 
 
 def read_as(raw: bytes | str, kind: type[_Kind]) -> _Kind:
-    """Return a value of this type. Raises msgspec.DecodeError for what is none."""
+    """Return a value of this type. Raises msgspec.DecodeError for any other."""
     if kind not in _readers:
         _readers[kind] = reader(kind)
     found: _Kind = _readers[kind](raw)

@@ -30,7 +30,7 @@ def wrong_settings(info: Mapping[str, Any]) -> list[str]:
 
 
 def not_appended(info: Mapping[str, Any]) -> str:
-    """Return what is wrong where the server of a ledger has no append-only file; "" when it has one.
+    """Return the warning for a ledger's server without an append-only file; "" when it has one.
 
     >>> not_appended({"aof_enabled": 0}), not_appended({"aof_enabled": 1})
     ('the ledger is here and nothing is appended to a file', '')

@@ -1,4 +1,4 @@
-"""A secret of a file, which is read again for each new connection: so a password is rotated without a restart.
+"""A secret in a file, read again for each new connection: so a password is rotated without a restart.
 
 Rejected: a watch on the file, and a signal. Both need a moment at which file and server change together. A connection
 that is refused is opened again anyway, by every process.
@@ -15,7 +15,7 @@ BYTES_MAX = 65_536
 
 
 class SecretFile(str):
-    """The text that a file had when it was first read; `now` is the text that it has.
+    """The text of a file at its first reading; `now` is its present text.
 
     >>> from tempfile import NamedTemporaryFile
     >>> with NamedTemporaryFile() as file:
@@ -48,7 +48,7 @@ class SecretFile(str):
 
     @property
     def now(self) -> str:
-        """The secret that the file has; the known one while the file is away or empty, as amid a change."""
+        """The present secret; the last known one while the file is missing or empty, as during a change."""
         with contextlib.suppress(OSError, ValueError):
             self.last = str(self.read(self.path)) or self.last
         return self.last
@@ -56,7 +56,7 @@ class SecretFile(str):
 
 @dataclass(frozen=True)
 class Login:
-    """User and password of a connection, as redis-py asks for them when it opens one."""
+    """User and password of a connection; redis-py calls it when it opens one."""
 
     username: str
     password: str
@@ -67,12 +67,12 @@ class Login:
         return (self.username, password) if self.username else (password,)
 
     async def get_credentials_async(self) -> tuple[str, ...]:
-        """Return the same; the file is small."""
+        """Return user and password as the sync method does; reading a small file does not block for long."""
         return self.get_credentials()
 
 
 def rereading(client: Any) -> Any:
-    """Return a client of redis-py that reads its password again for each connection, where a file has it."""
+    """Return a client of redis-py that reads the password's file, if there is one, for each new connection."""
     arguments = client.connection_pool.connection_kwargs
     if isinstance(arguments.get("password"), SecretFile):
         arguments["credential_provider"] = Login(arguments.pop("username", None) or "", arguments.pop("password"))

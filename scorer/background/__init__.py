@@ -1,1 +1,1 @@
-"""What a scorer does besides answering: it follows the snapshot, sweeps, checks, learns, and says that it is there."""
+"""The threads of a scorer beside its queries: snapshot, expiry, checks of the ledger, learning, heartbeats."""

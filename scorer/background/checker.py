@@ -43,13 +43,13 @@ _PAUSE_S_MAX = 0.5
 
 
 class LastCheck:
-    """What the last check found, in Redis: how many machines, clusters, differences, rows too busy; and when."""
+    """The result of the last check, in Redis: how many machines, clusters, differences, rows too busy; and when."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._wire, self._key = ledger.wire, ledger.checked
 
     def read(self) -> dict[str, int] | None:
-        """Return what was found; None when nothing is known."""
+        """Return the result; None when it is unknown."""
         try:
             raw = self._wire.one("GET", self._key)
             return read_as(raw, dict[str, int]) if raw else None
@@ -57,7 +57,7 @@ class LastCheck:
             return None
 
     def write(self, found: Checked) -> dict[str, int]:
-        """Store what was found and not repaired, and return it."""
+        """Store the differences that were not repaired, and return the stored result."""
         told = {
             "machines": found.machines, "clusters": found.clusters, "busy": found.busy,
             "differences": len(found.differences) - found.repaired, "at": int(time.time()),
@@ -112,7 +112,7 @@ class Checker(BackgroundThread):
         """What the last check by any scorer found; None while nothing is known."""
 
     def run(self) -> None:
-        """Check now, then when it is due, until `stop`."""
+        """Check now, and then at each interval, until `stop`."""
         at_start, wait_s = True, _WAIT_S
         while not self.stopping.wait(wait_s):
             wait_s = _LOOK_S
@@ -149,7 +149,7 @@ class Checker(BackgroundThread):
         return told
 
     def _pause(self, worked_s: float) -> None:
-        """Wait, so that the thread of the queries can run; renew the lease."""
+        """Pause, so that the thread of the queries can run; renew the lease."""
         if self.stopping.wait(min(_PAUSES * worked_s, _PAUSE_S_MAX)):
             raise redis.ConnectionError("the scorer stops")
         if time.monotonic() > self._renewed_s + _RENEW_S:

@@ -1,4 +1,4 @@
-"""Shell: heartbeats of scorers or planners, and the return of the queries of one that died to their lists."""
+"""Shell: heartbeats of scorers or planners; queries that a dead one had claimed return to their lists."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REMEMBERED_S = 3600.0
 
 
 class Heartbeat(BackgroundThread):
-    """Every ``heartbeat_s``: writes a heartbeat, and gives back the queries of dead processes of its kind."""
+    """Every ``heartbeat_s``: writes a heartbeat, and returns the queries of dead processes of its kind."""
 
     def __init__(self, wire: Wire, metrics: AnsweringMetrics, settings: AnsweringSettings, clock: ServerClock) -> None:
         super().__init__("heartbeat", wire)
@@ -38,7 +38,7 @@ class Heartbeat(BackgroundThread):
     def beat(self) -> None:
         """Write one heartbeat, and return the queries of silent processes to their lists.
 
-        A silent one's name is kept for an hour: it may only have been suspended, and claim a query before its next
+        The name of a silent process is kept for an hour: if it was only suspended, it may claim a query before its next
         heartbeat.
         """
         now_s = self._clock.read(self._wire)
@@ -55,7 +55,7 @@ class Heartbeat(BackgroundThread):
             self._return([name.decode() for name in silent])
 
     def _tell_clock(self, ahead_s: float) -> None:
-        """Say how far this host's clock is off; queries are answered all the same."""
+        """Report how far this host's clock is off; queries are answered nevertheless."""
         self._metrics.clock_ahead.set(ahead_s)
         if (abs(ahead_s) > CLOCK_OFF_S) != self._clock_off:
             self._clock_off = not self._clock_off
@@ -63,7 +63,7 @@ class Heartbeat(BackgroundThread):
             log.warning(word, extra={"values": {"ahead_s": round(ahead_s, 3)}})
 
     def _return(self, silent: Sequence[str]) -> None:
-        """Move the queries that silent processes had claimed back to their lists; several may do so at once."""
+        """Return the queries that silent processes had claimed to their lists; several processes may do so at once."""
         claimed = [(name, *lists) for name in silent for lists in self._lists.pairs(name)]
         while claimed:
             moved = self._wire.ask([("LMOVE", taken, queue, "LEFT", "RIGHT") for _, taken, queue in claimed])
@@ -73,7 +73,7 @@ class Heartbeat(BackgroundThread):
                 log.warning("scorer.query.returned", extra={"values": {"silent": name}})
 
     def run(self) -> None:
-        """Beat until `stop`, then take the name off the list, unless another has to give back its queries."""
+        """Write heartbeats until `stop`, then remove the process's name, unless its queries must still be returned."""
         while not self.stopping.is_set():
             try:
                 self.beat()

@@ -61,8 +61,7 @@ class Predictor:
     def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
         """Add the last report of each machine to the histograms, if usage by instance is known.
 
-        They are written every `WRITE_S`, so a scorer that ends takes the samples since with it. Raises what the wire
-        raises.
+        They are written every `WRITE_S`, so the samples since then are lost with a scorer. Raises what the wire raises.
         """
         if not snapshot.usages:
             return
@@ -85,7 +84,7 @@ class Predictor:
 
 
 class Learner(BackgroundThread):
-    """Observes every ``learn_s``, and for the predictor every minute; holds the lease for three times ``learn_s``."""
+    """Observes every ``learn_s``, and every minute for the predictor; its lease lasts for three times ``learn_s``."""
 
     def __init__(
         self,
@@ -96,7 +95,7 @@ class Learner(BackgroundThread):
         metrics: Metrics,
         settings: ScorerSettings,
     ) -> None:
-        """``profile``: whose chances of overload are watched."""
+        """``profile``: the profile whose stated chances of overload are checked."""
         super().__init__("learner", ledger.wire, wire)
         self._ledger, self._wire, self._key = ledger, wire, settings.names.learned
         self._scorer, self._learn_s = settings.holder, settings.learn_s
@@ -141,7 +140,7 @@ class Learner(BackgroundThread):
         return self._learn(number, snapshot, self._follower.view, now_s)
 
     def _watch(self, snapshot: Snapshot, view: LedgerView, now_s: float) -> None:
-        """Look at what became of stated chances; note new ones when that is done."""
+        """Compare stated chances with what happened; then record new ones."""
         if (cases := self._chances.look(snapshot, now_s)) is not None:
             self._cases.append(cases)
         if self._chances.wants:

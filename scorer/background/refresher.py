@@ -20,8 +20,8 @@ log = logging.getLogger("windward.scorer")
 class Refresher(BackgroundThread):
     """Refreshes ``latest`` when it is woken, each second at least, and not more often than every ``refresh_s``.
 
-    ``prepare`` is called with each new snapshot before it becomes the latest. What it raises is logged, and keeps no
-    snapshot back.
+    ``prepare`` is called with each new snapshot before it becomes the latest. An exception of it is logged, and the
+    snapshot is used nevertheless.
     """
 
     def __init__(

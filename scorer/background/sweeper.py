@@ -1,4 +1,4 @@
-"""Shell: expires reservations and moves while no query does."""
+"""Shell: expires reservations and moves at times without queries."""
 
 from __future__ import annotations
 
@@ -19,10 +19,13 @@ _SWEEP_S = 1.0
 
 
 class Sweeper(BackgroundThread):
-    """Expires what is due, every second. Each transition does so, too; this thread is for times without any."""
+    """Expires reservations and moves that are due, every second.
+
+    Transitions do so, too; this thread is for idle times.
+    """
 
     def __init__(self, ledger: Ledger, metrics: Metrics, clock: ServerClock | None = None) -> None:
-        """``clock`` is told the time of a ledger's server of its own."""
+        """``clock`` is set to the time of a separate server of the ledger."""
         super().__init__("sweeper", ledger.wire)
         self._ledger = ledger
         self._metrics = metrics

@@ -8,7 +8,7 @@ from scorer.cluster_wire import WindowsWire
 
 
 class BackgroundThread(threading.Thread):
-    """Its ``run`` ends soon after `stopping` is set."""
+    """A thread whose ``run`` ends soon after `stopping` is set."""
 
     def __init__(self, name: str, *wires: WindowsWire) -> None:
         super().__init__(name=name, daemon=True)

@@ -1,4 +1,4 @@
-"""Fits by class: each priority class has a sum of its own, compared with what there is for that class.
+"""Fits by class: each priority class has a sum of its own, which is compared with the limit of that class.
 
     class   the sum of                  is at most
     prod    prod's amounts              allocatable * ratio; usage without lower classes: as far as without classes
@@ -27,10 +27,10 @@ from scorer.snapshot.arrays import ROUNDING, Bools, Floats, numbers
 
 
 class ByClass:
-    """The sums of the requested instance's class on some machines, [R, n] each, and what they may be at most."""
+    """The sums of the requested instance's class on some machines, and their limits, [R, n] each."""
 
     def __init__(self, strategy: Reclaim, machines: MachinesSeen, promised: Floats, *, usage_counts: bool) -> None:
-        """``promised`` [R, n]: the most that may be promised to prod, and to all for what is not sold by class."""
+        """``promised`` [R, n]: the limit of prod, or of all classes for a resource that is not sold by class."""
         self.priority_class = machines.request.priority_class
         self.counted = GROUPS[self.priority_class]
         self._strategy, self._machines, self._promised = strategy, machines, promised
@@ -59,12 +59,12 @@ class ByClass:
 
     @cached_property
     def old(self) -> Bools:
-        """[n] Where data is so old that nothing is reclaimed."""
+        """[n] The machines whose data is so old that nothing is reclaimed."""
         return degraded(self._strategy, self._machines.age_s)
 
     @cached_property
     def used(self) -> Floats:
-        """[R, n] The usage that counts: all of it, for prod without that of lower classes."""
+        """[R, n] The usage that is compared: all of it, but for prod without that of lower classes."""
         used = self._machines.mean.copy()
         if not self._reclaims:
             lower = self._machines.of_classes[MEASURED, BATCH:].sum(axis=0)
@@ -92,7 +92,7 @@ class ByClass:
                 yield Limit(total(name), self.most[row], f"{name} too full")
 
     def detail(self, position: int) -> Mapping[str, Any]:
-        """Show the sum that was compared, of which classes, what it was compared with, and what that is made of."""
+        """Return for people which sum was compared, of which classes, with which limit, and the limit's terms."""
         made_of = {
             what: {name: said for name, said in numbers(values[:, position]).items() if self._is_sold(name)}
             for what, values in self._reckoning.items()

@@ -1,4 +1,4 @@
-"""How much of each machine batch and mid may have: Koordinator's rules for whole fleets at once. Pure."""
+"""The limits of batch and mid on each machine: Koordinator's rules, for whole fleets at once. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def batch(strategy: Reclaim, capacity: Floats, reserved: Floats, system: Floats,
 def batch_takings(
     strategy: Reclaim, capacity: Floats, reserved: Floats, system: Floats, uses: Uses
 ) -> dict[str, Floats]:
-    """Return what is taken off capacity for batch, [R, n] each: ``margin``, ``system``, ``higher`` (prod and mid)."""
+    """Return the terms subtracted from capacity for batch, [R, n] each: ``margin``, ``system``, ``higher``."""
     by = {"usage": uses.used, "request": uses.requested, "max-usage-request": uses.larger}
     busy, higher = np.maximum(system, reserved), np.zeros_like(capacity)
     for row in strategy.rows:
@@ -87,7 +87,7 @@ def cut(values: Floats) -> Floats:
 
 
 def part_of(amounts: Floats, share: Floats | float) -> Floats:
-    """Return a share of the amounts as the peer multiplies: whole units, rounded up, times the share, and cut again.
+    """Return a share of the amounts, multiplied as the peer does: whole units, rounded up, times the share, cut again.
 
     Its product is that of two floats of 64 bits, so that 0.29 of 100 cores is a millicore less than 29.
 
@@ -108,13 +108,13 @@ def _in_units(values: Floats) -> Floats:
 
 
 def _as_percent(share: Floats | float) -> Floats:
-    """Return the share as a hundredth part of a percentage: what the peer multiplies by."""
+    """Return the share computed from a whole percentage, as the peer does."""
     found: Floats = np.round(np.asarray(share, np.float64) * 100.0, 9) / 100.0
     return found
 
 
 def _rest(share: Floats) -> Floats:
-    """Return the rest to 1, as the peer takes it: of percentages."""
+    """Return 1 less the share, computed from percentages as the peer does."""
     rest: Floats = (100.0 - np.round(share * 100.0, 9)) / 100.0
     return rest
 

@@ -1,7 +1,7 @@
 """Usage by class: the measured usage of the instances, summed by the class that each has in the ledger. Pure.
 
-An instance that is in no current report of its machine's agent is unmeasured, and counts with what it asks. Usage that
-an agent reports of an id that the ledger does not have on that machine is in neither sum.
+An instance without a current report of its machine's agent is unmeasured, and its request counts. Reported usage of an
+id that the ledger does not have on that machine is in neither sum.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ def class_usage(snapshot: Snapshot, ledger: LedgerView, figures: Floats | None =
 
 
 def prod_and_system(usage: ClassUsage) -> Floats:
-    """Return [I, R, M]: what is predicted of (`scorer.classes.prediction.PREDICTED`), as it is used now.
+    """Return [I, R, M]: the present usage of what is predicted (`scorer.classes.prediction.PREDICTED`).
 
-    An instance of prod that is not measured counts as it asks; NaN where nothing of the machine is measured.
+    The request of an unmeasured instance of prod counts as its usage. NaN where nothing of the machine is measured.
     """
     prod = PRIORITY_CLASSES.index("prod")
     return np.array([usage.used[prod] + usage.unmeasured[prod], usage.system])
 
 
 def measured_usage(snapshot: Snapshot, placed: PlacedInstances, figures: Floats | None = None) -> Floats:
-    """Return [R, K]: what each instance uses, NaN where that is not measured, or not by a current report.
+    """Return [R, K]: the usage of each instance; NaN where no current report has it.
 
     ``figures``: a column over all pairs of ``snapshot.usages.columns``; without one the mean of about half an hour.
     """
@@ -69,21 +69,21 @@ def measured_usage(snapshot: Snapshot, placed: PlacedInstances, figures: Floats 
 
 
 def current_rows(snapshot: Snapshot, placed: PlacedInstances) -> Integers:
-    """Return [K]: the row of each instance in ``snapshot.usages.columns``; -1 of one that no current report has.
+    """Return [K]: the row of each instance in ``snapshot.usages.columns``; -1 without a current report.
 
-    A report is current while its machine has no sample that is more than ten minutes newer.
+    A report is current until its machine has a sample that is over ten minutes newer.
     """
     return snapshot.usages.columns.rows(placed.pairs, snapshot.column("at")[placed.rows])
 
 
 def system_usage(snapshot: Snapshot, figures: Floats) -> Floats:
-    """Return [R, M]: each machine's system in a column [R, K] of all pairs; NaN where not known or not current."""
+    """Return [R, M]: the usage of each machine's system, from a column of all pairs; NaN without a current report."""
     columns = snapshot.usages.columns
     return columns.take(figures, _systems(snapshot))
 
 
 def reported_usage(snapshot: Snapshot) -> Floats:
-    """Return [R, M]: what each machine's last report has in all, system included; NaN where its system is not known."""
+    """Return [R, M]: the total of each machine's last report, system included; NaN where its system is unknown."""
     columns = snapshot.usages.columns
     return system_usage(snapshot, columns.recent + columns.recent_of_system)
 
@@ -100,5 +100,5 @@ def reported(snapshot: Snapshot) -> Bools:
 
 
 def _systems(snapshot: Snapshot) -> Integers:
-    """Return [M]: the same of each machine's system."""
+    """Return [M]: whether the report on the usage of each machine's system is current."""
     return snapshot.usages.columns.rows(snapshot.roster.systems, snapshot.column("at"))

@@ -25,14 +25,14 @@ WEIGHT_MIN = 5e-4
 
 
 class LastReports:
-    """Keeps the previous table of figures, to compare the next one with it."""
+    """Keeps the previous table of figures, from which the next one's reports follow."""
 
     def __init__(self) -> None:
         self._before: UsageColumns | None = None
         self._latest: Floats = np.zeros((0, 0))
 
     def latest(self, columns: UsageColumns) -> Floats:
-        """Return [R, K]: the usage in the last report of each pair; its mean for a pair that is new."""
+        """Return [R, K]: the usage in the last report of each pair; for a new pair its mean."""
         before = self._before
         if before is columns:
             return self._latest
@@ -43,7 +43,7 @@ class LastReports:
         return found
 
     def _fill(self, found: Floats, columns: UsageColumns, before: UsageColumns) -> None:
-        """Put in the reports of pairs that the previous table had."""
+        """Compute the reports of the pairs that were in the previous table."""
         if columns.index is before.index:
             here = there = np.arange(columns.at.size)
         else:

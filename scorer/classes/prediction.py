@@ -65,7 +65,7 @@ def bucket_of(shares: Floats) -> Integers:
 
 
 def add(weights: NDArray[np.float32], shares: Floats, elapsed_s: Floats, half_life_s: float) -> None:
-    """Add a sample to each of n histograms [B, n], in place; ``elapsed_s`` [n]: since the sample before.
+    """Add one sample to each of n histograms [B, n], in place; ``elapsed_s`` [n]: the time since the previous sample.
 
     A histogram whose share is not finite stays as it is.
     """
@@ -107,8 +107,8 @@ class Histograms:
     ) -> None:
         """Add the usage [I, R, n] of these machines, NaN where it is not known; ``capacity`` [R, n].
 
-        ``ended_at`` [n]: when the usage of each was measured, by default now; a machine of which nothing is newer than
-        what was added stays as it is. One that was not looked at for four of the longest half-lives is dropped.
+        ``ended_at`` [n]: when the usage of each was measured, by default now; a machine without anything newer stays
+        unchanged. A machine without an update for four of the longest half-lives is dropped.
         """
         ends = np.full(len(names), now_s) if ended_at is None else ended_at
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -127,7 +127,7 @@ class Histograms:
         self.at[rows] = ends[seen]
 
     def _keep(self, known: NDArray[np.bool_], more: Sequence[str], ends: Floats) -> None:
-        """Drop rows, and make one for each of these machines that has none: its ``at`` is NaN until it has a sample."""
+        """Drop rows, and add one for each of these machines without a row; its ``at`` is NaN until it has a sample."""
         if known.all() and all(name in self._rows for name in more):
             return
         old = [name for name, keep in zip(self.names, known.tolist(), strict=True) if keep]
@@ -202,7 +202,7 @@ class Peaks:
 
 
 def _read(raw: bytes | None) -> WindowTable | None:
-    """Return the table with the two times of each of its machines, None for anything else."""
+    """Return the table if it has both times of each of its machines, else None."""
     if not raw:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What each machine may sell to lower classes, from measured load and the ledger, as a decision sees them.
+"""The limits of lower classes on each machine, from measured load and the ledger, as a decision sees them.
 
 A machine's figures depend on that machine alone. Instances of mid and prod that came since the last report count at
 once, with what they ask. The amounts of batch and free do not change what these classes may have.

@@ -1,4 +1,4 @@
-"""What the instances of a machine ask for and use, as sums by class. Pure."""
+"""Requests and usage of a machine's instances, as sums by class. Pure."""
 
 from __future__ import annotations
 

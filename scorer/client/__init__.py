@@ -143,7 +143,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """Return what a program needs; the modules that this one imports are not among it."""
+    """Return the public names; modules that this one imports are not among them."""
     return __all__
 
 

@@ -1,4 +1,4 @@
-"""One call without I/O: its steps, and the errors that they may be thrown."""
+"""One call without I/O: its steps, and the errors that a caller may throw into them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class WindwardError(Exception):
         self.retryable = retryable
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pass it to another process whole: a pool of processes would else break at it."""
+        """Pickle all of its fields: without this, a pool of processes breaks at the error."""
         return partial(type(self), retryable=self.retryable), (self.code, self.message)
 
 
@@ -97,7 +97,7 @@ class Away(Exception):
 
 
 class NotNow(Away):
-    """The server refuses what it will do again: a failover is under way, or its disk or replicas fail."""
+    """The server refuses for now: a failover is under way, or its disk or replicas fail."""
 
 
 class Refused(Exception):
@@ -119,7 +119,7 @@ def refusal(error: str) -> Away | Refused:
 
 
 def refused_by(where: str, error: Exception) -> WindwardError:
-    """Return the error of a server that answers, and refuses.
+    """Return the error for a server that answers with a refusal.
 
     >>> [refused_by("a", Refused(said)).code for said in ("NOPERM no permissions", "WRONGPASS invalid", "WRONGTYPE")]
     ['PERMISSION_DENIED', 'UNAUTHENTICATED', 'UNAVAILABLE']
@@ -136,7 +136,7 @@ class Step(NamedTuple):
 
 
 def instance_id(now_s: float, drawn: bytes, place: int = 0) -> str:
-    """Return an id of 14 characters: six of the second, by which ids sort, and eight of five drawn bytes (40 bits).
+    """Return an id of 14 characters: six for the second, so that ids sort by time, and eight random ones (40 bits).
 
     The digits are of base 32, in the order of their characters: 0-9 and a-z without i, l, o, u. Six last until 2059.
     The ids of a list or a count go up by one from what was drawn, by their ``place``.
@@ -149,7 +149,7 @@ def instance_id(now_s: float, drawn: bytes, place: int = 0) -> str:
 
 
 def _named(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the parameters of a placement with an id for each instance that was given none.
+    """Return the parameters of a placement, with an id for each instance that has none.
 
     The id is drawn here, before the query is first sent: sent again, it asks for the same instance.
     """
@@ -167,7 +167,7 @@ def _named(params: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _for_now(refusal: WindwardError, before: WindwardError | None) -> WindwardError:
-    """Return a refusal after which the query is sent again; raise any other, or what led to a passed deadline."""
+    """Return a refusal after which the query is sent again; raise any other one, or the cause of a passed deadline."""
     if refusal.code == "UNAVAILABLE" and refusal.retryable:
         return refusal
     raise before if before and refusal.code == "DEADLINE_EXCEEDED" else refusal
@@ -210,15 +210,15 @@ class Call:
             yield max(0.001, min(left, POLL_S))
 
     def commands(self, sent: bool, wait_s: float) -> list[tuple[Any, ...]]:
-        """Return the commands to send: the query, unless it was ``sent``, and the wait for its answer."""
+        """Return the commands to send: the query, unless it is ``sent`` already, and the read of its answer."""
         wait = ("BLPOP", self.reply, wait_s)
         return [wait] if sent else [("LPUSH", self.queries, self.query), wait]
 
     def steps(self, where: str) -> Steps[msgspec.Raw]:
-        """Yield each step, to be sent its answers or thrown its error; return the result or raise WindwardError.
+        """Yield each step; its answers are sent into the generator, its error is thrown. Return the result or raise.
 
-        A query that cannot be answered now (UNAVAILABLE, retryable) is sent again until the deadline: it is the same
-        query, so what it did meanwhile is what it answers.
+        A query that cannot be answered now (UNAVAILABLE, retryable) is sent again until the deadline: it has the same
+        id, so it acts once and returns the first result.
         """
         sent, failure, unavailable = False, None, None
         for wait_s in self.waits():
@@ -250,7 +250,7 @@ class Call:
         raise unavailable if unavailable and not failure else self.overdue(where, failure)
 
     def forbidden(self, error: Exception) -> WindwardError | None:
-        """Return the error of a method that is for operators, where the server does not let this user push it."""
+        """Return the error of an operators' method where this user lacks the right to push to their list."""
         if self.method not in OPERATORS or refused_by("", error).code != "PERMISSION_DENIED":
             return None
         return WindwardError(
@@ -283,7 +283,7 @@ class Call:
         )
 
     def crowded(self, waiting: int) -> WindwardError:
-        """Return the error of a call that was taken back since the queue is too long."""
+        """Return the error of a query that was removed because the queue is too long."""
         return WindwardError("RESOURCE_EXHAUSTED", f"{waiting} queries are waiting for a scorer", retryable=True)
 
 
@@ -295,7 +295,7 @@ def unreached(where: str, failure: Exception) -> WindwardError:
 
 
 def drive(steps: Steps[Kind], do: Callable[[Step], list[Any]]) -> Kind:
-    """Take the steps of a call; ``do`` returns the answers to a step's commands, or raises `Away` or `Refused`."""
+    """Run the steps of a call; ``do`` returns the answers to a step's commands, or raises `Away` or `Refused`."""
     try:
         step = next(steps)
         while True:

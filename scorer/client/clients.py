@@ -1,4 +1,4 @@
-"""The two clients, and what reads the ledger's events for each."""
+"""The two clients, each with its reader of the ledger's events."""
 
 from __future__ import annotations
 
@@ -129,8 +129,8 @@ class Client(Here):
                 print(event.event, event.id, event.machine)
 
         Without ``follow`` it ends with the newest. Where events are missing there is one called ``gap``: list the
-        instances anew. They are read from the ledger's server, which the client must be one of; no scorer is asked. A
-        server that is away for ``timeout_s`` raises WindwardError, retryable: the iterator may be asked again.
+        instances anew. They are read from the ledger's server, so the client's URL must be that server's; no scorer is
+        asked. A server that is away for ``timeout_s`` raises WindwardError, retryable: the iterator may be asked again.
         """
         return Events(self._log(since, after, follow, timeout_s), self._do)
 
@@ -149,7 +149,7 @@ class Client(Here):
             raise failure_of(error) from None
 
     def _send(self, step: Step) -> list[Any]:
-        """Send commands in one write, return their answers: as a pipeline does, in half its time."""
+        """Send commands in one write, return their answers. A pipeline of redis-py takes twice the time."""
         connection = self._connection()
         try:
             connection.send_packed_command([packed(step.commands)], check_health=False)
@@ -162,10 +162,10 @@ class Client(Here):
         return answers
 
     def _connection(self) -> Any:
-        """Return a connection that a call used less than `_FRESH_S` ago, or one of the pool, which tests it.
+        """Return a connection that a call used less than `_FRESH_S` ago, or one from the pool, which tests it.
 
-        The pool takes 15 us. It is used after `_FRESH_S`, since the server may close idle connections, and in a forked
-        process, which must not use its parent's connections.
+        The pool takes 15 us. It is needed after `_FRESH_S`, since the server may close idle connections, and in a
+        forked process, which must not share its parent's.
         """
         pool = self._redis.connection_pool
         with contextlib.suppress(IndexError):
@@ -193,7 +193,7 @@ class Client(Here):
 
 
 class AsyncClient(There):
-    """The same for asyncio: every call is awaited; calls may run side by side."""
+    """The client for asyncio: every call is awaited; calls may run concurrently."""
 
     def __init__(
         self, url: str = "redis://127.0.0.1:6379/0", prefix: str = "windward", timeout_s: float = 5.0, **more: Any
@@ -232,7 +232,7 @@ class AsyncClient(There):
     def events(
         self, *, since: float | None = None, after: str = "", follow: bool = True, timeout_s: float | None = None
     ) -> AsyncEvents:
-        """As `Client.events`, for ``async for``; "now" is when the first is waited for."""
+        """As `Client.events`, for ``async for``; without ``since`` it begins at the time of the first await."""
         return AsyncEvents(self._log(since, after, follow, timeout_s), self._take)
 
     async def _take(self, steps: Steps[Kind]) -> Kind:

@@ -1,4 +1,4 @@
-"""The ledger's change log as events, without I/O; `schemas.messages.event` says what is in the log."""
+"""The ledger's change log as events, without I/O; `schemas.messages.event` describes the log."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Log:
         self.ended = False
 
     def start(self) -> Steps[list[Event]]:
-        """Find the place to begin at; return the gap before it, if there is one."""
+        """Find the starting position; return the gap before it, if there is one."""
         found = yield from self._look()
         if found is None:
             raise WindwardError(
@@ -134,7 +134,7 @@ class Log:
         return gap
 
     def more(self) -> Steps[list[Event]]:
-        """Wait for changes; return their events, none after `POLL_S` without."""
+        """Wait for changes; return their events, none if there is no change for `POLL_S`."""
         wait = ("BLOCK", round(1000 * POLL_S)) if self._follow else ()
         # the name as bytes: redis-py would make a mapping of each entry, in which `i` is there once
         read = (b"XREAD", "COUNT", _ENTRIES, *wait, "STREAMS", self._log, f"{self._last}-0")
@@ -192,7 +192,7 @@ class Log:
         return (b"XRANGE", self._log, f"{self._last}-0", "+", "COUNT", 1)
 
     def _before(self, since: float, change: int) -> Steps[int]:
-        """Return the last change before a time, by halves: numbers and times both rise."""
+        """Return the last change before a time, by bisection: numbers and times both rise."""
         low = 0
         while low < change:
             middle = (low + change) // 2
@@ -204,7 +204,7 @@ class Log:
         return low
 
     def _compare(self, epoch: str, change: int) -> list[Event]:
-        """Return the gap where the ledger is not the one that was read, and go on with the one that is there."""
+        """Return a gap where the ledger is another than before, and continue with the present one."""
         if epoch != self._epoch:
             self._epoch, self._last, self._kept, self._is_next = epoch, 0, None, False
             return [self._gap("the ledger was begun anew")]
@@ -227,5 +227,5 @@ class Log:
 
     @property
     def position(self) -> str:
-        """Where it is in the log."""
+        """The position in the log."""
         return f"{self._epoch}-{self._last}"

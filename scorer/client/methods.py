@@ -41,9 +41,9 @@ Parameters = ParamSpec("Parameters")
 
 
 class Method(Generic[Parameters, Kind]):
-    """A method written as the steps of its call: a `Here` takes them, a `There` awaits them.
+    """A method written as the steps of its call: `Here` runs them, `There` awaits them.
 
-    Type checkers see what `__get__` says. As the program runs, each of the two classes has plain functions.
+    Type checkers read `__get__`. At run time both classes have plain functions.
     """
 
     def __init__(self, steps: Callable[Concatenate[Any, Parameters], Steps[Kind]]) -> None:
@@ -60,7 +60,7 @@ class Method(Generic[Parameters, Kind]):
         def __get__(self, client: Any, kind: type) -> Any: ...
 
     def here(self) -> Any:
-        """Return the function that takes the steps."""
+        """Return the function that runs the steps."""
         steps = self._steps
 
         @functools.wraps(steps)
@@ -81,7 +81,7 @@ class Method(Generic[Parameters, Kind]):
 
 
 def _returning(function: Any) -> Any:
-    """Return the function with the result of its steps as its own: what ``help`` prints."""
+    """Return the function annotated with the result of its steps, as ``help`` prints it."""
     own = dict(function.__annotations__)
     own["return"] = own["return"].removeprefix("Steps[").removesuffix("]")
     function.__annotations__ = own
@@ -89,7 +89,7 @@ def _returning(function: Any) -> Any:
 
 
 class Methods:
-    """The server, prefix and timeout of a client, and what it may ask."""
+    """The server, prefix and timeout of a client, and its methods."""
 
     def __init__(self, url: str, prefix: str, timeout_s: float) -> None:
         self._where = where_of(url)
@@ -116,7 +116,7 @@ class Methods:
     def confirm(
         self, id: str, *, timeout_s: float | None = None, **more: Unpack[ConfirmFields]
     ) -> Steps[ConfirmResult]:
-        """Say that a reserved instance runs."""
+        """Report that a reserved instance runs."""
         return self._ask(ConfirmResult, "confirm", {"id": id, **more}, timeout_s)
 
     @Method
@@ -135,7 +135,10 @@ class Methods:
 
     @Method
     def capacity(self, *, timeout_s: float | None = None, **request: Unpack[CapacityFields]) -> Steps[CapacityResult]:
-        """Count how many more instances of a kind fit; changes nothing. ``by`` counts by a label, or by ``machine``."""
+        """Count how many more instances of a kind fit; changes nothing.
+
+        ``by``: a label, or ``machine``, to count by.
+        """
         return self._ask(CapacityResult, "capacity", request, timeout_s)
 
     @Method
@@ -150,20 +153,20 @@ class Methods:
 
     @Method
     def drain(self, *, timeout_s: float | None = None, **which: Unpack[DrainFields]) -> Steps[DrainResult]:
-        """Say where all instances of machines would go; ``apply=True`` cordons and reserves. For operators.
+        """Plan where the instances of machines go; ``apply=True`` cordons and reserves. For operators.
 
-        The scorer plans a thousand instances in some two seconds, more while it places: give it the time.
+        A planner plans a thousand instances in some two seconds: set the timeout accordingly.
         """
         return self._ask(DrainResult, "drain", which, timeout_s)
 
     @Method
     def plan(self, *, timeout_s: float | None = None, **wanted: Unpack[PlanFields]) -> Steps[PlanResult]:
-        """Say what would make the ledger have the wanted ``instances``; changes nothing. For operators."""
+        """Plan the steps from the ledger to the wanted ``instances``; changes nothing. For operators."""
         return self._ask(PlanResult, "plan", wanted, timeout_s)
 
     @Method
     def rebalance(self, *, timeout_s: float | None = None, **how: Unpack[RebalanceFields]) -> Steps[RebalanceResult]:
-        """Say which instances should move, and why; changes nothing. For operators."""
+        """Plan which instances should move, and why; changes nothing. For operators."""
         return self._ask(RebalanceResult, "rebalance", how, timeout_s)
 
     @Method
@@ -194,7 +197,7 @@ class Methods:
 
 
 class Here(Methods):
-    """Methods that return when they are done."""
+    """Methods that return when the call is complete."""
 
     def _take(self, steps: Steps[Kind]) -> Kind:
         raise NotImplementedError

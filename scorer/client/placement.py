@@ -1,4 +1,4 @@
-"""The answer of ``place``, with the calls on what it reserved."""
+"""The answer of ``place``, with methods that act on its reservations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Held(Result, kw_only=True, dict=True):
             one.__dict__["scorer"] = scorer
 
     def _own(self, method: str, timeout_s: float | None, more: Mapping[str, object]) -> Any:
-        """Call the client's method for this reservation alone: the id and, where it is known, the generation."""
+        """Call the client's method for this reservation only: with its id and, where known, its generation."""
         own: str | None = self["id"]
         if own is None:
             raise WindwardError("FAILED_PRECONDITION", "the answer has no single reservation; `placed` has all of them")
@@ -27,14 +27,14 @@ class _Held(Result, kw_only=True, dict=True):
 
 
 class _HeldHere(_Held, kw_only=True, dict=True):
-    """The calls on one reservation, never on a later one of the same id; those of `Client`."""
+    """`Client`'s methods for one reservation; they never act on a later one of the same id."""
 
     def confirm(self, *, timeout_s: float | None = None, **more: object) -> ConfirmResult:
-        """Say that it runs; FAILED_PRECONDITION when the reservation has ended."""
+        """Report that the instance runs; FAILED_PRECONDITION when the reservation has ended."""
         return self._own("confirm", timeout_s, more)  # type: ignore[no-any-return]
 
     def release(self, *, timeout_s: float | None = None, **more: object) -> ReleaseResult:
-        """End it, or give the reservation back."""
+        """End the instance, or give the reservation back."""
         return self._own("release", timeout_s, more)  # type: ignore[no-any-return]
 
 
@@ -51,7 +51,7 @@ class _HeldThere(_Held, kw_only=True, dict=True):
 
 
 class Placed(Line, _HeldHere, kw_only=True, dict=True):
-    """One instance that was placed, and the calls on its reservation."""
+    """One placed instance, with methods that act on its reservation."""
 
 
 class AsyncPlaced(Line, _HeldThere, kw_only=True, dict=True):
@@ -59,12 +59,12 @@ class AsyncPlaced(Line, _HeldThere, kw_only=True, dict=True):
 
 
 class Placement(PlaceResult, _HeldHere, kw_only=True, dict=True):
-    """The answer of ``place``, with the calls on a single reservation; ``placed`` has one for each instance."""
+    """The answer of ``place``, with methods for a single reservation; ``placed`` has one entry for each instance."""
 
     placed: list[Placed] = []  # type: ignore[assignment]
 
 
 class AsyncPlacement(PlaceResult, _HeldThere, kw_only=True, dict=True):
-    """The same of an `AsyncClient`: the calls are awaited."""
+    """The answer of an `AsyncClient`: its methods are awaited."""
 
     placed: list[AsyncPlaced] = []  # type: ignore[assignment]

@@ -45,7 +45,7 @@ def failure_of(error: redis.RedisError) -> Exception:
 
 
 def arguments_of(more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of redis-py's client: one try within a deadline, and those that the caller gives.
+    """Return the arguments of redis-py's client: one attempt within a deadline, and the caller's own arguments.
 
     Raises WindwardError for a ``password_file`` that cannot be read.
     """

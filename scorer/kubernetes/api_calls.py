@@ -1,4 +1,4 @@
-"""Shell: single calls of the API server, by a connection of each thread that stays open."""
+"""Shell: single calls of the API server, over one open connection per thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANSWER_S = 3.0
 
 
 class NoAnswer(Exception):
-    """The API server was asked, and has not answered."""
+    """The API server has not answered a request."""
 
 
 class _Done(msgspec.Struct, rename="camel"):
@@ -39,7 +39,7 @@ class Answer(NamedTuple):
 
     @property
     def said(self) -> str:
-        """Status and the begin of the body, for people."""
+        """Status and the start of the body, for people."""
         return f"{self.status}: {self.body[:200].decode(errors='replace')}"
 
 
@@ -60,7 +60,10 @@ class Calls:
         self._own = threading.local()
 
     def post(self, path: str, body: bytes) -> Answer:
-        """Return the answer to a POST; what says yes and is not the API server's is none. Raises NoAnswer."""
+        """Return the answer to a POST; a success that does not come from the API server counts as no answer.
+
+        Raises NoAnswer.
+        """
         answer = self.call("POST", path, body)
         try:
             if answer.status < http.client.BAD_REQUEST:
@@ -70,7 +73,7 @@ class Calls:
         return answer
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Return an answer. A connection that was idle may be closed: a GET is asked twice. Raises NoAnswer."""
+        """Return an answer. An idle connection may have been closed, so a GET is tried twice. Raises NoAnswer."""
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         for again in (method == "GET", False):
             connection = self._connection()

@@ -32,7 +32,7 @@ def hold_id(cluster: str, kind: str) -> str:
 
 
 def hold(request: Request, cluster: str, uid: str, machine: str, lasts_s: float) -> Request:
-    """Return the request for the place of an evicted pod on a machine; ``request``: what the pod asks for."""
+    """Return the request that holds a machine for the successor of an evicted pod; ``request``: the pod's own."""
     return msgspec.structs.replace(
         request,
         id=hold_id(cluster, request.kind),

@@ -1,4 +1,4 @@
-"""The settings of those who read pods: the cluster, how its pods are read, and its API server."""
+"""The settings of processes that read pods: the cluster, how its pods are read, and its API server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{0,63}\Z")]
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSettings(RedisSettings):
-    """Which cluster it is, and how it is reached."""
+    """The name of the cluster, and its API server."""
 
     GROUP: ClassVar[str] = ""
 
@@ -58,7 +58,7 @@ class ClusterSettings(RedisSettings):
         return Reading(self.kubernetes, self.labels, dict(one.split("=", 1) for one in self.classes))
 
     def api(self, environ: Mapping[str, str]) -> ApiServer:
-        """Return the API server that is named, or that of the pod this runs in. Raises SettingsError."""
+        """Return the API server of the settings, or that of the pod in which this runs. Raises SettingsError."""
         token_file, ca_file = self.token_file, self.api_ca_file
         if self.api_url:
             try:
@@ -87,6 +87,6 @@ class ClusterSettings(RedisSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class KubernetesSettings(ClusterSettings, LedgerSettings):
-    """The same of who reads and writes the ledger itself."""
+    """The settings of processes that also read and write the ledger."""
 
     GROUP: ClassVar[str] = ""

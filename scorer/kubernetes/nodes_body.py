@@ -1,4 +1,4 @@
-"""A node as the API server gives it, and what it says of its machine: rules below those of operators. Pure."""
+"""A node in the API server's form, and the facts of its machine: operators' rules override them. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COUNTED = (RESOURCES[CPU], RESOURCES[MEMORY])
 
 
 class _Body(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A part of a body; fields that are not read are passed over."""
+    """A part of a body; fields that are not declared are ignored."""
 
 
 class NodeMeta(_Body, frozen=True):
@@ -36,7 +36,7 @@ class NodeMeta(_Body, frozen=True):
 
 
 class NodeTaint(_Body, frozen=True):
-    """A taint, as pods tolerate it."""
+    """A taint of a node."""
 
     key: Said
     effect: Said
@@ -116,7 +116,7 @@ def rules_of(node: Node, cluster: str) -> OperatorFacts:
 
 
 def unreadable_amounts(node: Node) -> list[str]:
-    """Return what cannot be read of a node's amounts, in words."""
+    """Return the errors in a node's amounts, in words."""
     said = (("capacity", node.status.capacity), ("allocatable", node.status.allocatable))
     return [
         f"{where}.{name}: {given[name]!r}"

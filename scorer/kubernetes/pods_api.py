@@ -45,7 +45,7 @@ SELECTED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
 class ApiError(Exception):
-    """The API server cannot be asked, or answers no."""
+    """The API server cannot be reached, or refuses."""
 
 
 Listed = TypeVar("Listed", Pod, Node)
@@ -59,7 +59,7 @@ class Page(Protocol[Shown_co]):
 
     @property
     def metadata(self) -> ListMeta:
-        """Its version, and where it goes on."""
+        """The list's version, and the token of its next page."""
 
     @property
     def items(self) -> tuple[Shown_co, ...]:
@@ -68,7 +68,7 @@ class Page(Protocol[Shown_co]):
 
 @dataclass(frozen=True)
 class Objects(Generic[Listed]):
-    """Objects of one kind: where they are, which of them are asked for, how they are read."""
+    """Objects of one kind: their path, which of them are requested, how they are decoded."""
 
     path: str
     selected: str
@@ -91,7 +91,7 @@ _read_bookmark = msgspec.json.Decoder(Bookmark).decode
 
 @dataclass(frozen=True, kw_only=True)
 class ApiServer:
-    """Where the API server is; ``tls`` None: not encrypted, for a proxy on loopback."""
+    """The address of the API server; ``tls`` None: not encrypted, for a proxy on loopback."""
 
     host: str
     port: int
@@ -120,7 +120,7 @@ class ApiServer:
     def watch(
         self, of: Objects[Listed], version: str, opened: Callable[[socket.socket], None] = lambda _: None
     ) -> Iterator[tuple[str, Listed | Bookmark]]:
-        """Yield what changes after a version, ``BOOKMARK`` for a version alone. Raises ApiError.
+        """Yield the changes after a version, ``BOOKMARK`` for a new version alone. Raises ApiError.
 
         ``opened`` is given the connection: another thread ends the watch by shutting it down.
         """
@@ -144,7 +144,7 @@ class ApiServer:
         whole: bool = False,
         opened: Callable[[socket.socket], None] = lambda _: None,
     ) -> Iterator[bytes]:
-        """Yield the lines of an answer as they come, or all of it at once."""
+        """Yield the lines of an answer as they arrive, or the whole answer at once."""
         if self.tls is None:
             connection = http.client.HTTPConnection(self.host, self.port, timeout=timeout_s)
         else:

@@ -1,4 +1,4 @@
-"""A pod as the API server gives it: the few fields that are read, and what it requests in all.
+"""A pod in the API server's form: the few fields that are read, and its total requests.
 
 Own narrow structs are decoded in 0.01 ms a pod, the types of a client library in 0.1 to 2 ms.
 
@@ -29,7 +29,7 @@ _COUNTED = ("cpu", "memory", NIC)
 
 
 class _Body(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """A part of a body; fields that are not read are passed over. A list in Go that has nothing in it may be null."""
+    """A part of a body; fields that are not declared are ignored. An empty list in Go may be null."""
 
 
 class Owner(_Body, frozen=True):
@@ -60,7 +60,7 @@ class Amounted(_Body, frozen=True):
 
 
 class ContainerPort(_Body, frozen=True):
-    """A port of a container; 0: not of its host."""
+    """A port of a container; ``host_port`` 0: none on the host."""
 
     container_port: int = 0
     host_port: int = 0
@@ -104,7 +104,7 @@ class NodeAffinity(_Body, frozen=True):
 
 
 class PodTerm(_Body, frozen=True):
-    """Other pods, and the label of nodes by which one is near them."""
+    """A term on other pods, and the node label by whose values nearness is defined."""
 
     topology_key: str = ""
     label_selector: Selecting | None = None
@@ -140,13 +140,13 @@ class PodToleration(_Body, frozen=True):
 
 
 class SpreadConstraint(_Body, frozen=True):
-    """How evenly the pods like this one must be spread; that it must hold is all that is read."""
+    """A spread constraint of a pod; only whether it is required is read."""
 
     when_unsatisfiable: str = ""
 
 
 class Volume(_Body, frozen=True):
-    """A volume of a pod; what is on the node's own disk is lost with its place."""
+    """A volume of a pod; data on the node's own disk is lost when the pod leaves."""
 
     empty_dir: dict[str, msgspec.Raw] | None = None
     host_path: dict[str, msgspec.Raw] | None = None
@@ -208,21 +208,21 @@ class Pod(_Body, frozen=True):
 
 
 class OnePod(Pod, frozen=True):
-    """A pod that is an answer by itself, or what an event is about."""
+    """A pod: an answer by itself, or the object of an event."""
 
     kind: Literal["Pod"]
     api_version: Literal["v1"]
 
 
 class ListMeta(_Body, frozen=True):
-    """Where a list ends: from its version on one watches, with ``continue_`` one gets its next page."""
+    """The metadata of a list: a watch begins at its version; ``continue_`` is the token of the next page."""
 
     resource_version: Said
     continue_: str = msgspec.field(default="", name="continue")
 
 
 class Bookmark(_Body, frozen=True):
-    """An event with nothing but a version."""
+    """An event that carries only a version."""
 
     metadata: ListMeta
 
@@ -289,14 +289,14 @@ def _is_infeasible(pod: Pod) -> bool:
 
 
 def _whole(pod: Pod, asked: Mapping[str, float], has: Mapping[str, float]) -> dict[str, float]:
-    """Return what counts of what is said of the whole pod; its status has the overhead in it, its spec has not."""
+    """Return the effective resources of the whole pod; its status includes the overhead, its spec does not."""
     overhead = _read(pod.spec.overhead)
     own = {name: max(0.0, amount - overhead.get(name, 0.0)) for name, amount in has.items()}
     return _effective(asked, own, _is_infeasible(pod)) if asked else {}
 
 
 def _effective(asked: Mapping[str, float], has: Mapping[str, float], infeasible: bool) -> dict[str, float]:
-    """Return what counts of what is asked for and of what is there, which may not be known."""
+    """Return the effective amount from the requested and the current one, which may be unknown."""
     return dict(has) if infeasible and has else _most(asked, has)
 
 

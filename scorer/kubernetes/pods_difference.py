@@ -50,7 +50,7 @@ class Changes:
 class Listing:
     """A list of pods, in pages. An instance of the cluster that is in none of them has ended.
 
-    ``before``: the records of the ledger, read before the list was asked for. Its ids alone are kept.
+    ``before``: the records of the ledger, read before the list was requested. Only their ids are kept.
     """
 
     def __init__(self, before: Iterable[Instance], how: Reading) -> None:
@@ -61,14 +61,14 @@ class Listing:
         """How many were of the cluster."""
 
     def page(self, pods: Iterable[Pod], records: Mapping[str, Instance]) -> Changes:
-        """Return what a page says; ``records``: those with the ids of its pods."""
+        """Return the changes from a page; ``records``: the ledger's records with the ids of its pods."""
         found = changes([("ADDED", pod) for pod in pods], records, self._how)
         self.gone -= found.running
         return found
 
 
 def is_doubtful(gone: int, before: int) -> bool:
-    """Return whether a list would end so much that it is asked for once more, before it is believed.
+    """Return whether a list would end so many instances that it is requested once more before it is applied.
 
     >>> is_doubtful(10, 10), is_doubtful(11, 21), is_doubtful(11, 22)
     (False, True, False)
@@ -77,9 +77,9 @@ def is_doubtful(gone: int, before: int) -> bool:
 
 
 def changes(seen: Iterable[tuple[str, Pod]], records: Mapping[str, Instance], how: Reading) -> Changes:
-    """Return what events of a watch say, each ``ADDED``, ``MODIFIED`` or ``DELETED``; the last one of a pod counts.
+    """Return the changes from events of a watch, each ``ADDED``, ``MODIFIED`` or ``DELETED``; a pod's last one counts.
 
-    ``records``: those with the ids of these pods. The reservation of a pod that has ended is released, too.
+    ``records``: the ledger's records with the ids of these pods. The reservation of an ended pod is released, too.
     """
     live = {name: one for name, one in records.items() if one.state in LIVE}
     running: list[Pod] = []
@@ -115,12 +115,12 @@ def _changes(
 
 
 def is_running(pod: Pod) -> bool:
-    """Return whether a pod takes room on a node."""
+    """Return whether a pod occupies amounts of a node."""
     return bool(pod.spec.node_name) and pod.status.phase not in ENDED
 
 
 def ids_of(pod: Pod) -> tuple[str, ...]:
-    """Return the ids that a pod may have in the ledger, the first that is free."""
+    """Return the ids that a pod may have in the ledger, in the order of preference."""
     about, notes = pod.metadata, pod.metadata.annotations or {}
     static = notes.get(CONFIG_HASH, "") if CONFIG_MIRROR in notes else ""
     by_node = any(
@@ -134,13 +134,13 @@ def _is_ours(record: Instance, how: Reading) -> bool:
 
 
 def _may_be(pod: Pod, name: str, record: Instance) -> bool:
-    """Return whether a record of this cluster can be the pod's: static pods of several nodes may have one hash."""
+    """Return whether a record of this cluster can belong to the pod: static pods of several nodes may share a hash."""
     about, where = pod.metadata, (record.labels.get("namespace"), record.labels.get(NAME), record.machine)
     return name in (about.uid, own_id(about.uid)) or where == (about.namespace, about.name, pod.spec.node_name)
 
 
 def instance(pod: Pod, instance_id: str, how: Reading) -> Instance:
-    """Return a running pod as the ledger has it.
+    """Return a running pod as an instance of the ledger.
 
     Raises InvalidRequest, Rejected or ValueError where the pod cannot be an instance.
     """

@@ -39,7 +39,7 @@ class Reading:
 
 
 def request_of(pod: Pod, instance_id: str, how: Reading) -> Request:
-    """Return what a pod asks for. Annotations that cannot be read count as not there.
+    """Return a pod's request. Annotations that cannot be read are ignored.
 
     Raises InvalidRequest or ValueError where the pod itself cannot be an instance.
     """
@@ -74,7 +74,7 @@ def class_of(pod: Pod, how: Reading) -> str:
 
 
 def kind_of(pod: Pod) -> str:
-    """Return what is learned under: namespace and owner, without what each roll-out or run has of its own."""
+    """Return the kind of a pod: namespace and owner, without the parts that differ by roll-out or run."""
     about = pod.metadata
     owner = next((one for one in about.owner_references or () if one.controller), None)
     if owner is None:
@@ -90,7 +90,7 @@ def kind_of(pod: Pod) -> str:
 
 
 def labels_of(pod: Pod, how: Reading) -> dict[str, str]:
-    """Return the labels of the instance: those kept, and where the pod is from."""
+    """Return the labels of the instance: the pod's kept labels, and its origin."""
     given = pod.metadata.labels or {}
     kept = {name: given[name] for name in how.labels if name in given}
     return kept | {"namespace": pod.metadata.namespace, NAME: pod.metadata.name, CLUSTER: how.cluster}

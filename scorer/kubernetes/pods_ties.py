@@ -42,9 +42,9 @@ _OURS = ("machine", CLUSTER, PODS)
 
 
 def ties_of(pod: Pod, kept: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the fields of the request that say something, and the labels of a pod that never moves.
+    """Return the fields of the request that are set, and the labels of a pod that never moves.
 
-    ``kept``: the labels of pods that are kept.
+    ``kept``: the keys of pods' labels that instances keep.
     """
     given = pod.spec.affinity or PodAffinities()
     near, far = (
@@ -83,7 +83,7 @@ def why_it_stays(pod: Pod) -> str:
 
 
 def _is_counted(pod: Pod) -> bool:
-    """Return whether a pod requests what no record counts, or must be spread."""
+    """Return whether a pod requests something that no record counts, or must be spread."""
     spec = pod.spec
     resources = [one.resources for one in (*(spec.containers or ()), *(spec.init_containers or ()))]
     asked = {name for one in (*resources, spec.resources) if one is not None for name in one.requests or ()}
@@ -92,7 +92,7 @@ def _is_counted(pod: Pod) -> bool:
 
 
 def _selector(pod: Pod) -> str | None:
-    """Return the selector of nodes that take a pod; None where it cannot be said."""
+    """Return the selector of nodes that take a pod; None where no selector expresses it."""
     node = None if pod.spec.affinity is None else pod.spec.affinity.node_affinity
     exact = [_requirement(key, "In", (value,)) for key, value in (pod.spec.node_selector or {}).items()]
     if node is not None and node.required is not None:
@@ -101,7 +101,7 @@ def _selector(pod: Pod) -> str | None:
 
 
 def _term(term: Selecting) -> str | None:
-    """Return a term as a selector; None where it cannot be said, "" where it selects nothing."""
+    """Return a term as a selector; None where no selector expresses it, "" where it selects nothing."""
     labels = [_requirement(one.key, one.operator, one.values or ()) for one in term.match_expressions or ()]
     fields = [
         _requirement("machine" if one.key == "metadata.name" else "", one.operator, one.values or (), ours=())
@@ -130,7 +130,7 @@ def _requirement(key: str, operator: str, values: tuple[str, ...], ours: tuple[s
 
 
 def _pods(pod: Pod, term: PodTerm, kept: Collection[str]) -> dict[str, Any] | None:
-    """Return a term about other pods; None where kept labels do not say which are meant."""
+    """Return a term about other pods; None where the kept labels do not identify them."""
     meant, own = term.label_selector, pod.metadata.namespace
     if meant is None or term.namespace_selector is not None or term.match_label_keys or term.mismatch_label_keys:
         return None
@@ -146,9 +146,9 @@ def _pods(pod: Pod, term: PodTerm, kept: Collection[str]) -> dict[str, Any] | No
 
 
 def _toleration(one: PodToleration) -> Iterator[dict[str, Any]]:
-    """Yield the machine's taints that a toleration covers; fewer where it has no equivalent.
+    """Yield the machine's taints that a toleration covers; fewer where some have no equivalent.
 
-    Every pod tolerates `_OF_HEALTH` for a while. Records omit that: a node with such a taint is no target.
+    Every pod tolerates `_OF_HEALTH` for a while. Records omit these taints: a node with one is no target.
     """
     if one.operator not in ("", "Equal", "Exists") or one.key.startswith(_OF_HEALTH):
         return
@@ -165,7 +165,7 @@ def _toleration(one: PodToleration) -> Iterator[dict[str, Any]]:
 
 
 def _ports(pod: Pod) -> list[int]:
-    """Return the ports of the host that a pod has while it runs."""
+    """Return the ports of the host that a pod uses while it runs."""
     spec = pod.spec
     sidecars = (one for one in spec.init_containers or () if one.restart_policy == "Always")
     given = [port for one in (*(spec.containers or ()), *sidecars) for port in one.ports or ()]

@@ -62,13 +62,13 @@ class Lives:
             self._live.discard(key)
 
     def between(self, since_s: float, until_s: float) -> list[Life]:
-        """Return those that lived then, in the order they began."""
+        """Return the reservations that existed at a moment, in the order in which they began."""
         found = [life for life in self._of.values() if life.begin_s < until_s and life.end_s > since_s]
         return sorted(found, key=lambda life: (life.begin_s, life.record.id))
 
 
 def named(lives: Iterable[Life]) -> list[str]:
-    """Return a name for each: its id, a later one of the same id with its number.
+    """Return a name for each reservation: its id; a later one of the same id has a number appended.
 
     >>> record = Instance(id="a", machine="m", state="confirmed", amounts=())
     >>> named([Life(record, 0.0), Life(record, 5.0)])

@@ -88,7 +88,7 @@ def fleet_of(facts: Mapping[str, Facts], operator: Mapping[str, bytes]) -> Recor
 
 @dataclass(frozen=True)
 class Missing:
-    """The data that a recording lacks: filled in, or left out."""
+    """Data that the recording lacks, by kind: how much was filled in, and how much was left out."""
 
     gaps: tuple[Gap, ...]
     filled: Filled
@@ -144,7 +144,7 @@ class _Span:
         return int((self.until_s - self.origin_s) // MINUTE_S)
 
     def minute(self, at: float) -> int:
-        """Return the minute of a moment, of those of the span."""
+        """Return the minute that contains a moment, within the span."""
         return int(min(max(at - self.origin_s, 0.0), self.minutes * MINUTE_S) // MINUTE_S)
 
     def error(self, problem: str) -> WorkloadError:
@@ -152,7 +152,7 @@ class _Span:
 
 
 class _Said:
-    """What the entries of a span say: lives of instances, facts of machines, operators' rules, gaps, refusals."""
+    """The contents of a span's entries: lives of instances, facts of machines, operators' rules, gaps, refusals."""
 
     def __init__(self, span: _Span) -> None:
         self.lives, self.facts = Lives(), dict[str, Facts]()

@@ -69,7 +69,7 @@ class Used:
         return found
 
     def put_usage(self, figures: Figures, lives_of: Mapping[int, Sequence[int]]) -> None:
-        """Put figures of instances; ``lives_of``: by row of the figures the lives that it may be of."""
+        """Add figures of instances; ``lives_of``: for each row of the figures the lives to which it may belong."""
         if not len(figures):
             return
         last = np.floor((figures.until_s - self._stretch.origin_s) / MINUTE_S - 0.5).astype(np.int64)
@@ -92,7 +92,7 @@ class Used:
             self.usage[:, cells] = values[:, use]
 
     def put_load(self, figures: Figures, rows: Integers) -> None:
-        """Put figures of machines; ``rows``: by row of the figures the machine's, -1 for none."""
+        """Add figures of machines; ``rows``: for each row of the figures the machine's row, -1 for none."""
         if not len(figures):
             return
         minute = np.floor((figures.until_s - self._stretch.origin_s) / MINUTE_S - 0.5).astype(np.int64)
@@ -148,7 +148,7 @@ def fill(usage: Floats, load: Floats, asked: Floats, stretch: Stretch) -> Filled
 
 
 def _hold(row: Floats, owner: Integers) -> None:
-    """Fill the gaps of one resource within each life, in place: the last before, else the first after."""
+    """Fill the gaps of one resource within each life, in place: with the value before, else with the first after."""
     known = np.isfinite(row)
     if not known.any():
         return
@@ -184,7 +184,7 @@ def _by_machine(usage: Floats, stretch: Stretch, shape: tuple[int, ...]) -> Floa
 
 
 def _share(usage: Floats, rest: Floats, asked: Floats, stretch: Stretch) -> set[int]:
-    """Give instances without a report their share of the rest, in place; return which got one in some minutes."""
+    """Divide the rest of a machine's load among its instances without a report, in place; return which got a share."""
     base, parts = stretch.base, _parts(stretch, rest.shape[2])
     weights = np.zeros(rest.shape)
     wanted = np.where(asked > 0, asked, 1e-9)

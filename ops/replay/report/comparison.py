@@ -77,7 +77,7 @@ class Ratio:
 
 
 def ratio_of(pairs: Sequence[tuple[float, float]], offset: float) -> Ratio:
-    """Return the ratio of the first to the second of each pair.
+    """Return the geometric mean of the ratios first / second of the pairs, with its interval.
 
     >>> str(ratio_of([(2.0, 4.0), (1.0, 2.0)], 0.0))
     '0.50 [0.50, 0.50]'
@@ -104,7 +104,7 @@ class Row:
 
 
 def once(results: Sequence[Result]) -> list[Result]:
-    """Return the results without repeated ones: same policy and same world."""
+    """Return the results without duplicates of one policy in one world."""
     found: dict[tuple[str, int, str], Result] = {}
     for one in results:
         found.setdefault((one.family, one.seed, one.policy), one)
@@ -142,7 +142,7 @@ def _means(figures: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def as_json(results: Sequence[Result], baseline: str) -> dict[str, Any]:
-    """Return all results for JSON: each world, and the comparison by family and stage."""
+    """Return all results as data for JSON: each world, and the comparison by family and stage."""
     families = list(dict.fromkeys(one.family for one in results))
     stages = list(dict.fromkeys(stage for one in results for stage in one.stages))
     return {

@@ -111,7 +111,7 @@ def _figures(outcome: Outcome, first: int, last: int) -> Figures:
 
 
 def further_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float]:
-    """Return the figures of memory and network in the minutes from ``first`` until before ``last``, where measured."""
+    """Return the figures of memory and network in the minutes [first, last), where these are measured."""
     fleet, found = outcome.fleet, {}
     for name, resource in FURTHER.items():
         for at in np.flatnonzero(fleet.measured == resource):
@@ -123,7 +123,7 @@ def further_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, flo
 
 
 def class_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float]:
-    """Return the figures of the minutes from ``first`` until before ``last``; none where all instances are prod."""
+    """Return the figures by class in the minutes [first, last); none where all instances are prod."""
     workload, fleet = outcome.workload, outcome.fleet
     if not workload.lower.any():
         return {}
@@ -160,7 +160,7 @@ def class_figures(outcome: Outcome, first: int, last: int) -> Mapping[str, float
 
 
 def stays(outcome: Outcome, first: int, last: int) -> Integers:
-    """Return [K]: the minutes of this stretch in which each instance ran, what evictions ended too."""
+    """Return [K]: the minutes of this stretch in which each instance ran, including runs that an eviction ended."""
     found: Integers = np.where(outcome.placed >= 0, overlap(outcome.placed, outcome.fleet.end, first, last), 0)
     for one in outcome.evicted:
         found[one.instance] += overlap(one.first, one.last, first, last)
@@ -168,7 +168,7 @@ def stays(outcome: Outcome, first: int, last: int) -> Integers:
 
 
 def overlap(begin: Integers | int, end: Integers | int, first: int, last: int) -> Integers:
-    """Return how many minutes two stretches have in common."""
+    """Return the length of the overlap of two stretches, in minutes."""
     found: Integers = np.maximum(np.minimum(end, last) - np.maximum(begin, first), 0)
     return found
 

@@ -32,7 +32,7 @@ class Shown(NamedTuple):
     """After the title of the ratios."""
 
     def columns(self, names: Sequence[str]) -> list[Column]:
-        """Return the columns of a policy and of these figures."""
+        """Return the columns: the policy, and these figures."""
         return [Column("policy"), *(Column(self.headings.get(name, name), at) for at, name in enumerate(names))]
 
     def cell(self, row: Row, name: str) -> str:
@@ -102,7 +102,7 @@ def print_report(results: Sequence[Result], baseline: str, screen: Screen) -> No
 
 
 def markdown(results: Sequence[Result], baseline: str) -> str:
-    """Return the tables as a page has them."""
+    """Return the tables as text for a page."""
     found = []
     for one in tables(results, baseline):
         lines = [[column.title for column in one.columns], ["---"] * len(one.columns), *one.lines]

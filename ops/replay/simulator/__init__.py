@@ -1,1 +1,1 @@
-"""The simulation, and what places, moves and evicts in it."""
+"""The simulation, and the policies that place, move and evict instances in it."""

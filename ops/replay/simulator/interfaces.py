@@ -1,6 +1,6 @@
 """The roles in a simulation: a policy chooses machines, a mover and an evictor change what runs, at moments.
 
-The simulation knows these alone, and no profile: so it is built on measurements and the ledger's view only.
+The simulation depends on these interfaces, and on no profile.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Policy(Protocol):
 
     @property
     def profile(self) -> Profile | None:
-        """The profile that it applies; None of a reference that applies none."""
+        """The profile that the policy applies; None for a reference."""
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
         """Return a row for each of some requests that are equal but for their ids, or for the first few of them.
@@ -71,7 +71,7 @@ class Policy(Protocol):
 
 @dataclass(frozen=True)
 class Move:
-    """One running instance to another machine."""
+    """A move of one running instance to another machine."""
 
     instance: int
     row: int
@@ -81,7 +81,7 @@ class Move:
 
 
 class Mover(Protocol):
-    """Moves running instances; asked every `ROUND_MINUTES` of simulated time."""
+    """Moves running instances; called every `ROUND_MINUTES` of simulated time."""
 
     def moves(self, moment: Moment) -> Sequence[Move]:
         """Return what moves now."""

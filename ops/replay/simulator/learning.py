@@ -1,7 +1,7 @@
 """What a scorer learns of its fleet, in simulated time: expected use, and the predicted peaks of prod and the system.
 
-Expected use (`scorer.background.learner`) is learned from the reports of instances. What is learned comes with the next
-snapshot. A world begins with nothing learned.
+Expected use (`scorer.background.learner`) is learned from the reports of instances. Decisions use the result from the
+next snapshot on. A world begins without any learned figures.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Learning:
     """Observes and learns; ``learned`` has the result."""
 
     def __init__(self, profile: Profile) -> None:
-        """``profile``: whose chances of overload are watched."""
+        """``profile``: the profile whose stated chances of overload are checked."""
         self.learned: Learned | None = None
         self._profile, self._chances = profile, Calibration()
         self._measured_at = float("-inf")
 
     def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
-        """Learn from measured instances, if the interval has passed; watch stated chances."""
+        """Learn from measured instances if the interval has passed; check the stated chances of overload."""
         if now_s - self._measured_at >= LEARN_S and snapshot.usages:
             self._measured_at = now_s
             self.learned = learn(self.learned or Learned(), snapshot, ledger, now_s) or self.learned
@@ -58,7 +58,7 @@ class Learning:
 
 
 class PredictedPeaks:
-    """Observes the usage by class, as `scorer.background.learner` does; ``raw`` is what all scorers read.
+    """Observes the usage by class, as `scorer.background.learner` does. ``raw``: the histograms that all scorers read.
 
     It observes each snapshot that is made. Reports between two of them that are further apart than a minute are
     observed as their mean.

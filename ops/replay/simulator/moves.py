@@ -80,7 +80,7 @@ class Rebalancer:
 
 
 def copy_minutes(workload: Workload, gbit: float) -> Floats:
-    """Return [K]: the minutes that the memory of each instance takes at this rate, of the workload's; 0 at no rate."""
+    """Return [K]: the minutes to copy the memory of each instance at the workload's rate; 0 without a rate."""
     if not gbit:
         return np.zeros(len(workload.instances))
     memory = memory_of(workload.asked[MEMORY], workload.asked[CPU])
@@ -90,7 +90,7 @@ def copy_minutes(workload: Workload, gbit: float) -> Floats:
 
 
 class Evicting(NamedTuple):
-    """How often the plan is carried out, and by which profile's sums."""
+    """The interval of evictions, and the profile whose sums by class decide them."""
 
     every_minutes: int
     profile: Profile | None = None
@@ -103,7 +103,7 @@ class Evicting(NamedTuple):
 
 
 class ByAdvice:
-    """Evicts as `windward drain --evict` advises for a profile with sums by class."""
+    """Evicts the instances that `windward drain --evict` names for a profile with sums by class."""
 
     def __init__(self, profile: Profile, workload: Workload, every_minutes: int) -> None:
         self.every_minutes = every_minutes

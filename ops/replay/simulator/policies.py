@@ -87,7 +87,7 @@ class ProfilePolicy:
         return [None]
 
     def _refused(self, instance: int, why: Callable[[], str]) -> None:
-        """Note the reason of an instance's first refusal only: a reason costs as much as a ranking; many ask again."""
+        """Record the reason of an instance's first refusal only, since finding one costs as much as a ranking."""
         if instance not in self._known:
             self._known.add(instance)
             self.refusals[why()] += 1
@@ -195,7 +195,7 @@ REFERENCES = (RandomFeasible, BestFitByPeak, Oracle)
 
 
 def loads(rows: Integers, instance: int, moment: Moment) -> tuple[Floats, Floats, Floats]:
-    """Return [rows, t] CPU demand without the instance, [t] the instance's, [rows, 1] cores; t: minutes of its life."""
+    """Return three arrays over the minutes t of an instance's life."""
     fleet, first = moment.fleet, moment.minute
     last = min(first + int(fleet.workload.life[instance]), fleet.workload.minutes)
     at = fleet.cpu
@@ -203,7 +203,7 @@ def loads(rows: Integers, instance: int, moment: Moment) -> tuple[Floats, Floats
 
 
 def peaks(rows: Integers, instance: int, moment: Moment) -> Floats | None:
-    """Return [rows] the highest of these with the instance; None when it has no minute in the workload."""
+    """Return [rows] the highest future load of each machine with the instance; None when its life is outside."""
     now, added, capacity = loads(rows, instance, moment)
     return ((now + added) / capacity).max(axis=1) if added.size else None
 
@@ -227,7 +227,7 @@ class ProdAlone(ProfilePolicy):
 
 
 class KnowingBatch(ProdAlone):
-    """A profile for prod and mid; batch is placed by the true demand of all instances."""
+    """A profile that places prod and mid; a reference that knows the true demand places batch."""
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(profile)

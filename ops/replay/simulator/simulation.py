@@ -152,7 +152,7 @@ class _Simulation:
             self._ledger.apply(copy_with(record, state="released", ended_at=self._measuring.now_s(end)))
 
     def _place(self, asking: Sequence[int], minute: int) -> list[int]:
-        """Place those that ask; return the refused."""
+        """Place the instances that ask in this minute; return the refused ones."""
         moment = self._moment(minute)
         if self._learning is not None:
             self._learning.look(moment.snapshot, self._ledger, moment.now_s)
@@ -272,7 +272,7 @@ class Queue:
             others[:] = [one for one in others if not _covers(one, amounts)] + [amounts]
 
     def cannot_fit(self, instance: int) -> bool:
-        """Return whether an instance asks for at least as much as one refused in this minute, so needs no ranking."""
+        """Return whether an instance asks for at least as much as one that was refused in this minute."""
         if not (self._refused and self._lower[instance]):
             return False
         kind, amounts = self._asks(instance)

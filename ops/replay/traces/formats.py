@@ -143,7 +143,7 @@ def _known(sizes: NDArray[np.float64]) -> NDArray[np.float64] | None:
 
 
 def read_trace(path: Path) -> Trace:
-    """Return the trace in a file; raises WorkloadError."""
+    """Return the trace in a file of any of these formats; raises WorkloadError."""
     try:
         return checked(_converted(path), path.name)
     except WorkloadError:

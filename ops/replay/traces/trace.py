@@ -88,7 +88,7 @@ def of_days(
 
 
 def checked(trace: Trace, source: str) -> Trace:
-    """Return the trace with loads above 1 as 1; raises WorkloadError for a load that is below 0 or no number."""
+    """Return the trace with loads above 1 cut to 1; raises WorkloadError for a negative load or NaN."""
     for name, loads in (("cpu", trace.cpu), ("memory", trace.memory)):
         if loads is None:
             continue
@@ -166,7 +166,7 @@ def _with_sources(trace: Trace, chosen: Sequence[int], rows: Sequence[Sequence[i
 
 
 def filled(series: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return [S, T] with each gap as the last value before it; before the first one, as the first."""
+    """Return [S, T] with gaps filled by the last value before them; gaps at the start by the first value."""
     known = np.isfinite(series)
     at = np.where(known, np.arange(series.shape[1]), 0)
     last = np.maximum.accumulate(at, axis=1)

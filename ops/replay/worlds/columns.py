@@ -61,7 +61,7 @@ NUMBERS = {
 
 
 def array_of(table: str, column: str) -> str:
-    """Return the array that holds a column of the machines or the instances; "" for another column, which is ignored.
+    """Return the name of the array for a column of machines or instances; "" for any other column, which is ignored.
 
     >>> array_of("machines", "labels"), array_of("instances", "labels"), array_of("instances", "machine")
     ('machine_labels', 'labels', '')
@@ -71,7 +71,7 @@ def array_of(table: str, column: str) -> str:
 
 
 def in_arrays(source: str) -> Where:
-    """Return the places of an ``.npz``: rows of its arrays count from 1.
+    """Return the places of values in an ``.npz``, for errors: rows of its arrays count from 1.
 
     >>> in_arrays("mine.npz")("cores", 0)
     'mine.npz: cores, row 1'
@@ -80,7 +80,7 @@ def in_arrays(source: str) -> Where:
 
 
 def in_tables(source: str, files: Mapping[str, str]) -> Where:
-    """Return the places of a folder of tables: rows count from the header, which is row 1; ``files`` by table.
+    """Return the places of values in a folder of tables, for errors: the header is row 1. ``files``: by table.
 
     >>> in_tables("mine", {"machines": "machines.csv"})("machine_labels", 0)
     'mine/machines.csv: labels, row 2'
@@ -114,7 +114,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], source: str) -> None:
 
 
 def check_columns(arrays: Mapping[str, NDArray[Any]], where: Where) -> None:
-    """Refuse names given twice and numbers that are none, or out of bounds. Raises WorkloadError."""
+    """Refuse duplicate names, and values that are not numbers or out of bounds. Raises WorkloadError."""
     for name in ("machine", "instance"):
         _check_names(arrays[name], name, where)
     for name, numbers in NUMBERS.items():

@@ -63,7 +63,7 @@ def _means(cells: Readings, cell_s: float) -> Readings:
 
 
 def _noise(shape: tuple[int, ...], count: int, generator: np.random.Generator) -> NDArray[np.float32]:
-    """Return [S, T, count]: autoregressive within a cell, of mean 0 in each cell and variance 1 over all."""
+    """Return [S, T, count]: autoregressive noise within cells, with mean 0 in each cell and variance 1 overall."""
     noise = generator.standard_normal((*shape, count), np.float32)
     fresh = np.float32(np.sqrt(1 - CORRELATION**2))
     for minute in range(1, count):

@@ -75,7 +75,7 @@ def is_workload(path: Path) -> bool:
 
 
 def workload_name(source: str) -> str:
-    """Return the name of the workload in a file or folder of this name: up to the first dot."""
+    """Return the workload's name: that of the file or folder, up to the first dot."""
     return source.partition(".")[0]
 
 
@@ -166,7 +166,7 @@ def _minutes(cells: int, cell_s: float, rows: int, source: str) -> int:
 
 
 def _usage(arrays: Mapping[str, NDArray[Any]], source: str, cell_s: float, capacity: Floats, order: Any) -> Usage:
-    """Return the usage in minutes; what is drawn inside longer cells is the same for the same file."""
+    """Return the usage by minute; random values inside longer cells are the same for the same file."""
     values: list[NDArray[np.float32] | None] = []
     length = 0
     generator = np.random.default_rng(1)
@@ -204,7 +204,7 @@ def _expected(arrays: Mapping[str, NDArray[Any]]) -> Floats:
 
 
 def read_folder(path: Path) -> tuple[dict[str, NDArray[Any]], Where]:
-    """Return the arrays that an ``.npz`` of the same workload would hold, and where in the tables each value is.
+    """Return the arrays of the equivalent ``.npz``, and for each value its place in the tables. Raises WorkloadError.
 
     Raises WorkloadError.
     """
@@ -258,7 +258,7 @@ def _refuse(wrong: Bools, column: str, expected: str, values: Floats) -> None:
 
 
 def _second_in_cell(rows: Integers, cells: Integers) -> int | None:
-    """Return the first line whose instance has another line in the same cell: one of the two would be lost."""
+    """Return the first line that repeats an instance and a cell: only one of such lines could be used."""
     both = rows * (cells.max() + 1) + cells
     order = np.argsort(both, kind="stable")
     again = order[1:][np.diff(both[order]) == 0]

@@ -149,7 +149,7 @@ def build_world(trace: Trace, lives: Lives, shape: Shape, seed: int) -> Workload
 
 
 def _businesses(start: Integers, generator: np.random.Generator) -> Integers:
-    """Return [K]: the business of each instance, one for all that come in the same minute."""
+    """Return [K]: the business of each instance; all instances that ask in the same minute have the same."""
     bursts, burst = np.unique(start, return_inverse=True)
     found: Integers = generator.integers(BUSINESSES, size=len(bursts))[burst]
     crowd = start < FIRST_CROWD_MINUTES
@@ -159,7 +159,7 @@ def _businesses(start: Integers, generator: np.random.Generator) -> Integers:
 def _wanted(
     usage: Usage, source: Integers, arrivals: _Arrivals, shape: Shape, generator: np.random.Generator
 ) -> Floats:
-    """Return [R, K]: what a recommender would have each instance ask for, not scaled yet."""
+    """Return [R, K]: the requests that a recommender would choose for each instance, not scaled yet."""
     starts, place = np.unique(usage.base, return_index=True)
     wanted = np.zeros_like(usage.scale)
     for resource in np.flatnonzero(usage.scale.any(axis=1)):
@@ -187,7 +187,7 @@ class _Arrivals(NamedTuple):
     life: Integers
 
     def ends(self, minutes: int) -> Integers:
-        """Return the minute of each one's end, as if placed when it first asks, in a world of so many minutes."""
+        """Return the minute in which each instance ends if it is placed at its first request."""
         found: Integers = np.minimum(self.start + self.life, minutes)
         return found
 
@@ -211,14 +211,14 @@ def _arrivals(lives: Lives, shape: Shape, generator: np.random.Generator) -> _Ar
 
 
 def in_bursts(at: Integers, mean: float, generator: np.random.Generator) -> Integers:
-    """Return the minutes in which instances come, in bursts at these times, so many in the mean each."""
+    """Return the minutes in which instances ask: bursts at these times, with so many instances each on average."""
     sizes = generator.poisson(mean * generator.gamma(BURST_SHAPE, 1 / BURST_SHAPE, len(at)))
     found: Integers = np.repeat(at, sizes)
     return found
 
 
 def _asked(size: Floats, capacity: Floats, shape: Shape, arrivals: _Arrivals) -> Floats:
-    """Return [R, K]: sizes scaled so that what is asked by those live at a time is the given share of the fleet."""
+    """Return [R, K]: sizes scaled so that the requests that are live at one time are this share of the fleet."""
     total_minutes = shape.days * DAY_MINUTES
     asked = np.zeros_like(size)
     stay = np.maximum(arrivals.ends(total_minutes) - np.maximum(arrivals.start, FIRST_CROWD_MINUTES), 0)
@@ -235,7 +235,7 @@ def _asked(size: Floats, capacity: Floats, shape: Shape, arrivals: _Arrivals) ->
 
 
 def _usage(trace: Trace, source: Integers, size: Floats, capacity: Floats, generator: np.random.Generator) -> Usage:
-    """Return what the instances use, not scaled yet: each source's days as minutes, one after the other."""
+    """Return the usage of the instances, not scaled yet: each source's days as minutes, one after the other."""
     rows = np.concatenate([np.asarray(days, np.int64) for days in trace.sources])
     values = np.full((len(RESOURCES), len(rows) * DAY_MINUTES), np.nan, np.float32)
     for resource, cells in ((CPU, trace.cpu), (MEMORY, trace.memory), (NIC, trace.nic if size[NIC].any() else None)):
@@ -256,7 +256,7 @@ def _usage(trace: Trace, source: Integers, size: Floats, capacity: Floats, gener
 
 
 def _scaled(usage: Usage, capacity: Floats, shape: Shape, arrivals: _Arrivals, name: str) -> Usage:
-    """Return the usage scaled to the load wanted, found by repeated proportion: one may use no more than ``most``."""
+    """Return the usage scaled to the wanted load by repeated proportion; no instance uses more than ``most``."""
     scale, minutes = usage.scale.copy(), shape.days * DAY_MINUTES
     for resource, load in ((CPU, shape.load), (MEMORY, shape.memory_load), (NIC, shape.nic_load)):
         whole = capacity[resource].sum()
@@ -284,7 +284,7 @@ def _total(usage: Usage, resource: int, arrivals: _Arrivals, minutes: int) -> Fl
 
 
 def with_batch(world: Workload, share: float) -> Workload:
-    """Return the world with batch instances that would ask for this share of the fleet's cores."""
+    """Return the world with added batch instances, which request this share of the fleet's cores."""
     generator = np.random.default_rng([world.seed, 1948])
     work = (world.asked[CPU] * world.life).mean()
     mean = share * np.nansum(world.capacity[CPU]) / work * BURST_MINUTES

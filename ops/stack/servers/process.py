@@ -93,7 +93,7 @@ def exchange(port: int, request: bytes, reply_bytes: int) -> bytes:
 
 
 class StartedByWith(ABC):
-    """A context manager from ``start`` and ``stop``, which is called also when the block raises."""
+    """A context manager made of ``start`` and ``stop``; ``stop`` runs also when the block raises."""
 
     @abstractmethod
     def start(self) -> Self:

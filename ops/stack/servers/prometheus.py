@@ -48,7 +48,10 @@ class LocalPrometheus(LocalProcess):
 
 
 def configuration(pages: Mapping[str, int], interval_s: int, fleet: str) -> dict[str, Any]:
-    """Return the configuration; JSON is YAML. Targets have the label ``fleet``, as their series have it themselves."""
+    """Return the configuration, as JSON, which is YAML.
+
+    Targets have the label ``fleet``, like the series that they export.
+    """
     jobs: dict[str, list[str]] = {}
     for name, port in pages.items():
         jobs.setdefault("windward-" + name.rstrip("-0123456789"), []).append(f"{LOOPBACK}:{port}")

@@ -61,7 +61,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def run(kind: type[StepSettings], method: str, argv: list[str], environ: Mapping[str, str]) -> int:
-    """Call the method for each instance that is meant; return the largest exit code."""
+    """Call the method for each chosen instance; return the largest exit code."""
     return ask.run(load_settings(kind, method, argv, environ), method, partial(_each, method))
 
 
@@ -92,9 +92,9 @@ def _each(method: str, settings: StepSettings) -> int:
 
 
 def _meant(scorer: Client, method: str, settings: StepSettings) -> tuple[list[str], list[str]]:
-    """Return the ids that words, globs and the selector mean, each once, and lines on what is done already.
+    """Return the ids that words, globs and the selector choose, and lines on those that need no call.
 
-    Raises WindwardError where a glob or the selector of ``confirm`` means no instance at all.
+    Raises WindwardError where a glob or the selector of ``confirm`` chooses no instance.
     """
     if not settings.id and not settings.selector:
         raise SettingsError(f"id: expected one or more, or --selector, as in `windward {method} ID`")

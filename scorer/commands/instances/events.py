@@ -88,7 +88,7 @@ def _line(event: Event, *, as_json: bool) -> str:
 
 
 def _words(event: Event) -> str:
-    """Return where it is and why.
+    """Return the machines of an event, and its reason, in words.
 
     >>> _words(Event(event="moved", at=0.0, position="", machine="m2", source="m1"))
     'm1 -> m2'

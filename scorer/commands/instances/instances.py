@@ -127,7 +127,7 @@ def _usage(name: str, one: InstanceRow) -> str:
 
 
 def _age(now_s: float, one: InstanceRow) -> str:
-    """Return how long ago it was reserved."""
+    """Return how long ago the instance was reserved."""
     return age(max(0.0, now_s - one.reserved_at)) if one.reserved_at else "-"
 
 
@@ -174,7 +174,7 @@ def _page(one: InstanceRow, now_s: float) -> str:
 
 
 def _usage_lines(usage: InstanceUsage | None, now_s: float) -> list[str]:
-    """Return what an instance uses: the means of its reports."""
+    """Return the usage of an instance: the means of its reports."""
     if not usage:
         return []
     rows = (("used, 30 min", "recent"), ("used, 24 h", "daily"), ("peak of the day", "day_peak"))

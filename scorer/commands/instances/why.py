@@ -60,7 +60,7 @@ def _why(settings: WhySettings) -> int:
 
 
 def _why_machine(settings: WhySettings, machine: str) -> int:
-    """Print how a machine stands now, for the amounts of the newest decision."""
+    """Print the present verdict on a machine, for the amounts of the newest decision."""
     with ask.server(settings) as server:
         newest: Any = server.xrevrange(settings.names.decisions, count=1)
     decision = read_json(newest[0][1][b"answer"]) if newest else {}
@@ -80,7 +80,7 @@ def _why_machine(settings: WhySettings, machine: str) -> int:
 
 
 def _now(settings: WhySettings, instance_id: str) -> dict[str, Any]:
-    """Return the state of an instance now, where, and when it ended; empty where no scorer says it."""
+    """Return an instance's present state, machine and end in words; "" without an answer from a scorer."""
     try:
         answer = ask.read(settings, InstancesResult, "instances", {"id": instance_id})
     except WindwardError:

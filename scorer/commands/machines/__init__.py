@@ -1,1 +1,1 @@
-"""Commands about machines: the list of them, one machine's page, operators' rules, forget, rename."""
+"""Commands about machines: list, show, operators' rules, forget, rename."""

@@ -30,7 +30,7 @@ from scorer.settings import LedgerSettings
 def forget(
     settings: LedgerSettings, server: redis.Redis, windows: WindowsWire, machines: Sequence[str], *, force: bool
 ) -> dict[str, Any]:
-    """Forget machines, all or none; return the operators' rules left of each: none.
+    """Forget machines, all or none; return the remaining rules by machine: none.
 
     Raises WindwardError while the ledger has instances there or an agent sends, and what redis-py raises.
     """
@@ -56,7 +56,7 @@ def forget(
 
 
 def note_forgotten(server: redis.Redis, names: Names, machine: str) -> float:
-    """Delete operators' rules of a machine, and have the stream app drop the rest; return the time, epoch seconds.
+    """Delete a machine's rules, and request that the stream app drops its data; return the time, epoch seconds.
 
     ``*`` is no machine: only the rules for all machines are deleted.
     """

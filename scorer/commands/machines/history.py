@@ -59,7 +59,7 @@ def read_history(windows: WindowsWire, names: Names, partitions: int, machine: s
 
 
 def _means(raw: bytes | None, row: int) -> Any:
-    """Return the means by resource in one slot of all machines; unknown where it has none of this machine."""
+    """Return the means by resource in one slot; unknown where the slot has no data of this machine."""
     try:
         table = decode_table(raw or b"")
     except TableError:

@@ -1,4 +1,4 @@
-"""The machines that Redis knows, read without a scorer, and those that names, globs and selectors mean."""
+"""The machines that Redis knows, read without a scorer, and the choice among them by names, globs and selectors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def known_machines(server: redis.Redis, windows: WindowsWire, names: Names) -> dict[str, dict[str, str]]:
-    """Return the labels of every machine by name: each with windows, facts or operators' rules."""
+    """Return the labels of every machine that has windows, facts or operators' rules, by name."""
     from schemas.values.partition_count import partition_count
     from scorer.live.windows_reader import asking, read_windows
 
@@ -50,9 +50,9 @@ def _add_labels(found: dict[str, dict[str, str]], hash_: Any) -> None:
 def meant(
     given: Sequence[str], selector: str, known: Mapping[str, Mapping[str, str]], *, ahead: bool | None
 ) -> list[str]:
-    """Return the machines that names, globs and a selector mean (`scorer.planning.which_machines`).
+    """Return the machines that names, globs and a selector choose (`scorer.planning.which_machines`).
 
-    ``ahead``: whether a name may be of a machine to come; None where the caller does not offer this. Raises
+    ``ahead``: whether a name may be that of a future machine; None where the caller does not offer this. Raises
     SettingsError for an invalid name, WindwardError NOT_FOUND for an unknown one unless ``ahead``.
     """
     from schemas.rpc.request import InvalidRequest
@@ -84,7 +84,7 @@ def selects(selector: str, name: str, labels: Mapping[str, str]) -> bool:
 
 
 def checked_name(name: str) -> str:
-    """Return a machine's name; raises SettingsError for one that no machine can have."""
+    """Return a valid machine's name; raises SettingsError for any other text."""
     try:
         check_machine_id(name)
     except Rejected as error:

@@ -1,4 +1,4 @@
-"""Whether machines are live, and which host has a name: what windows and facts say of a few names, without a scorer."""
+"""Which machines send data now, and from which host: read from windows and facts, for a few names, without a scorer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Known:
         return self.ages_s.get(name, float("inf")) <= max(STALE_S, 3 * self.every_s.get(name, 0.0))
 
     def is_one_host(self, old: str, new: str) -> bool:
-        """Return whether both names are of one host."""
+        """Return whether both names belong to one host."""
         host = self.hosts.get(new, "")
         return bool(host) and (self.hosts.get(old) == host or is_of(old, host))
 
@@ -45,7 +45,7 @@ class Known:
 
 
 def known_of(server: redis.Redis, windows: WindowsWire, names: Names, wanted: Sequence[str]) -> Known:
-    """Return what windows and facts have of some machines."""
+    """Return age, host id and interval of some machines, from windows and facts."""
     known = Known()
     seconds, _ = server.time()
     partitions = partition_count(server.get(names.partitions)) or 0

@@ -1,4 +1,4 @@
-"""The machines of an answer for people: filtered, ordered, in columns; or one on a page."""
+"""A list of machines for people: filtered, sorted, in columns; or one machine in full."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def ordered(rows: list[MachineRow], by: str, *, reverse: bool = False) -> list[M
 
 
 def listing(rows: Sequence[MachineRow], wanted: Sequence[str] = (), screen: Screen | None = None) -> str:
-    """Return a table: shares first, then amounts of cpu and memory; ``wanted``: these columns only, in their order.
+    """Return a table: shares first, then amounts of cpu and memory. ``wanted``: only these columns, in this order.
 
-    Raises SettingsError for a column that is not there.
+    Raises SettingsError for an unknown column.
     """
     for title in wanted:
         if title not in TITLES:

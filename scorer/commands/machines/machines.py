@@ -298,7 +298,7 @@ def _write(verb: str, settings: WriteSettings) -> int:
 
 
 def _names(words: Sequence[str]) -> int:
-    """Return how many of the words are machines: all before the first that says what to change.
+    """Return how many of the words are names of machines: all before the first change.
 
     >>> _names(["m1", "m2", "disk=ssd", "old-"]), _names(["m1", "spare:avoid"]), _names(["m1"])
     (2, 1, 1)

@@ -42,9 +42,9 @@ def change_operator_facts(server: redis.Redis, names: Names, machine: str, chang
 def rewrite(
     server: redis.Redis, names: Names, machines: Sequence[str], change: Callable[[Entries], Entries]
 ) -> Entries:
-    """Change the entries of some machines in one transaction, again when others changed one meanwhile; return them.
+    """Change the entries of some machines in one transaction, with retries on conflicts; return them.
 
-    An empty one is deleted.
+    An empty entry is deleted.
     """
     import redis
 
@@ -69,7 +69,7 @@ def rewrite(
 
 
 def tell_change(pipe: Any, names: Names) -> None:
-    """Queue what has scorers read the operators' rules again, at once."""
+    """Queue the command that makes scorers read the operators' rules again, at once."""
     pipe.incr(names.operator_version)
     pipe.publish(names.changed, "")
 
@@ -110,7 +110,7 @@ _AS_IN = """; as in `windward machines set NAME '{"thresholds": {"cpu": 0.8}}'`"
 
 
 def replaced(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
-    """Return an entry with the fields of a JSON object in place of its own; null removes a field, or a key of one.
+    """Return an entry updated by the fields of a JSON object; null removes a field, or a key of one.
 
     >>> replaced({"reserve": {"cpu": 1, "memory": "8G"}, "cordon": True}, ['{"reserve": {"memory": null}}'])
     {'reserve': {'cpu': 1}, 'cordon': True}
@@ -127,7 +127,7 @@ def replaced(facts: dict[str, Any], arguments: list[str]) -> dict[str, Any]:
 
 
 def _without_nulls(before: Any, value: Any) -> Any:
-    """Return a field's new value: a group replaces the former one; with a null in it, it changes the former one."""
+    """Return a field's new value: a group replaces the former one, or changes it where the group contains a null."""
     if not isinstance(value, dict) or None not in value.values():
         return value
     kept = before if isinstance(before, dict) else {}

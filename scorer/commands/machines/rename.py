@@ -54,7 +54,7 @@ def run(settings: Any) -> int:
 def rename(
     server: redis.Redis, windows: WindowsWire, ledger: Ledger, names: Names, old: str, new: str
 ) -> dict[str, Any]:
-    """Do the remaining steps of a renaming; return names, ids moved, operators' entry and whether ``old`` is live.
+    """Do the remaining steps of a renaming; return names, moved ids, the rules, and whether ``old`` is live.
 
     Raises WindwardError: NOT_FOUND of an unknown name, FAILED_PRECONDITION where another host has the new one.
     """
@@ -85,14 +85,14 @@ def _refuse_taken(known: Known, ledger: Ledger, old: str, new: str) -> None:
 
 
 def _merged_and_marked(entries: Entries, old: str, new: str) -> Entries:
-    """Return the old name's entry marked as renamed, and the new one's with what the old one had."""
+    """Return the old name's entry, marked as renamed, and the new name's entry, with the old one's rules."""
     if _is_marked(entries[old]):
         return entries
     return {old: {"cordon": True, "labels": {RENAMED: new}}, new: merged(entries[old], entries[new])}
 
 
 def merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return two entries as one: groups key by key; where both have a value the new name's wins.
+    """Return two entries joined, groups key by key; the new name's values win.
 
     >>> merged({"cordon": True, "labels": {"a": "1", "b": "1"}}, {"labels": {"b": "2"}})
     {'cordon': True, 'labels': {'a': '1', 'b': '2'}}

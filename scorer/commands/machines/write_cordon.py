@@ -1,4 +1,4 @@
-"""Shell: cordons that a scorer writes, or the command where none runs: so an operator can work while no scorer does."""
+"""Shell: cordons that a scorer writes, or the command itself: so an operator can cordon while no scorer runs."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def write_cordon(
     settings: ClientSettings, verb: str, machines: Sequence[str], selector: str = "", *,
     ahead: bool | None = None, drain: Draining | None = None,
 ) -> Entries:  # fmt: skip
-    """Cordon the machines that names, globs and a selector mean, or ``uncordon`` them; return their operators' rules.
+    """Cordon the machines that names, globs and a selector choose, or ``uncordon`` them; return their rules.
 
-    ``settings`` are those of the windows, too. ``ahead``: as of `meant`. ``drain``: how planners empty them from now
-    on. Raises WindwardError, SettingsError.
+    ``settings`` also name the windows' server. ``ahead``: as for `meant`. ``drain``: the settings by which planners
+    empty them from now on. Raises WindwardError, SettingsError.
     """
     params: dict[str, Any] = {"machines": machines, "selector": selector, "ahead": bool(ahead)}
     facts: dict[str, Any] = {"cordon": verb == "cordon"}
@@ -44,7 +44,7 @@ def write_cordon(
 
 
 def _by_scorer(settings: ClientSettings, verb: str, params: dict[str, Any]) -> Entries | None:
-    """Return the rules that a scorer has written; None where none runs, refuses or may be asked."""
+    """Return the rules that a scorer has written; None where no scorer runs, permits or accepts the query."""
     from redis.exceptions import NoPermissionError
 
     with ask.server(settings) as server:

@@ -66,7 +66,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _unasked(request: Request) -> list[str]:
-    """Return a warning for cpu or memory that is not asked: the ledger keeps no room of it for the instance."""
+    """Return a warning where cpu or memory is not requested: the ledger reserves none for the instance."""
     given = {name: bool(amount) for name, amount in zip(RESOURCES, request.amounts(), strict=True)}
     given["memory"] = given["memory"] or bool(request.maxmemory)
     return [
@@ -77,7 +77,7 @@ def _unasked(request: Request) -> list[str]:
 
 
 def show(answer: PlaceResult, screen: Screen | None = None) -> str:
-    """Return the answer for people: what was placed, the best machines, why others were refused."""
+    """Return the answer for people: the placements, the best machines, the reasons of refusals."""
     lines = []
     placed, tried = answer.placed, "would be placed" if answer.dry_run else "placed"
     if answer.asked == 1 and placed:

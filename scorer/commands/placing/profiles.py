@@ -155,7 +155,7 @@ def _flat(value: Any, at: str = "") -> dict[str, Any]:
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the settings that differ; of a filter or score that only one has, only that."""
+    """Return the settings that differ; for a filter or score in only one profile just its presence."""
     found = []
     for path in dict.fromkeys([*before, *after]):
         was, now = before.get(path), after.get(path)
@@ -215,7 +215,7 @@ def _plugin_lines(found: list[dict[str, Any]]) -> str:
 
 
 def _shown(effective: dict[str, Any]) -> str:
-    """Return the profile as TOML that can be read back."""
+    """Return the profile as TOML that gives the same profile when it is read."""
     tables = [key for key in ("filters", "scores") if effective[key]]
     top = [key for key in effective if key not in ("filters", "scores", "rebalance", "name")]
     lines = [f"# profile {effective['name']}"] + [f"{key} = {toml(effective[key])}" for key in top]

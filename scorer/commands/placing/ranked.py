@@ -35,7 +35,7 @@ _REFUSALS = (
 
 
 def candidates(answer: Ranked, screen: Screen | None = None) -> str:
-    """Return the best machines as a table: how full each is, how full it would be, then the amounts.
+    """Return the best machines as a table: their load before and after the placement, then the amounts.
 
     ``cpu`` is the mean with credits and debits as a share of allocatable; ``then`` is the same with the requested
     instance.
@@ -89,9 +89,9 @@ def _wrapped(line: str, screen: Screen | None) -> list[str]:
 
 
 def explained_only(answer: RankResult, machine: str = "") -> RankResult:
-    """Return the answer with explanations of only one machine, or of only its candidates.
+    """Return the answer with the explanation of one machine, or of its candidates, only.
 
-    Raises KeyError for a machine that is not there.
+    Raises KeyError for an unknown machine.
     """
     everything = answer.machines or []
     wanted = {machine} if machine else {one.machine for one in answer.candidates}
@@ -102,7 +102,7 @@ def explained_only(answer: RankResult, machine: str = "") -> RankResult:
 
 
 def _standing(machine: Verdict, answer: RankResult) -> list[str]:
-    """Return the verdict on a machine: what refuses it, or its place and what it lacks to the best by score."""
+    """Return the verdict on a machine: its refusal, or its place and by score the difference to the best."""
     if not machine.feasible:
         first = next(each for each in machine.filters if not each["allowed"])
         return [f"{machine.machine}: refused by {first['filter']}: {first['reason']}"]
@@ -131,7 +131,7 @@ def _explained(machine: Verdict, answer: RankResult) -> list[str]:
 
 
 def _compared(verdict: Mapping[str, Any], machine: Verdict, asked: Mapping[str, float]) -> str:
-    """Return what a filter compared, in units that people know: what is promised apart from what is measured."""
+    """Return the values that a filter compared, in common units: promised amounts apart from measured use."""
     values, name = verdict.get("compared", {}), verdict["filter"]
     if name == "fits" and "taken" in values:
         parts = _fits(values, asked)
@@ -176,7 +176,7 @@ def _title(name: str) -> str:
 
 
 def _unit(name: str) -> Callable[[str, float], str]:
-    """Return how a number of this name is shown; it gets the resource, too."""
+    """Return the format of a number with this name, as a function of the value and the resource."""
     if name in _SHARES:
         return lambda _, value: ratio(value)
     if name.startswith("chance_above_"):
@@ -187,7 +187,7 @@ def _unit(name: str) -> Callable[[str, float], str]:
 
 
 def _plain(value: float) -> str:
-    """Return a number: one near 0 as such.
+    """Return a number with a fitting precision; one near 0 is marked as such.
 
     >>> [_plain(value) for value in (0.0, 7.188e-08, 0.25, 3.0, -1e-9, 2e9)]
     ['0', 'below 0.001', '0.25', '3', 'below 0.001', '2.0G']
@@ -198,7 +198,7 @@ def _plain(value: float) -> str:
 
 
 def _in_words(value: Any, unit: Callable[[str, float], str], resource: str = "") -> str:
-    """Return a number or a table of numbers by resource, unknown ones as unknown."""
+    """Return a number, or a table of numbers by resource; an unknown one as *unknown*."""
     if isinstance(value, Mapping):
         known = {key: each for key, each in value.items() if each is not None}
         return ", ".join(f"{key} {_in_words(each, unit, key)}" for key, each in known.items()) or "unknown"

@@ -28,7 +28,7 @@ from scorer.wire import AWAY
 
 
 def announce(settings: ClientSettings, moves: Sequence[tuple[Step, Moving]], why: str) -> bool:
-    """Put the moves on the list, in their order; return whether they are there, and say on stderr why not.
+    """Put the moves on the list, in their order; return whether this worked, with the reason on stderr if not.
 
     They stay reserved then, and can be confirmed by hand.
     """
@@ -53,14 +53,14 @@ def announce(settings: ClientSettings, moves: Sequence[tuple[Step, Moving]], why
 
 
 def withdraw(settings: ClientSettings, instances: Iterable[str]) -> None:
-    """Take the moves of these instances off the lists, that are of a command."""
+    """Remove the moves of these instances that commands put on the lists."""
     _take_off(settings, set(instances), time.time())
 
 
 def _take_off(settings: ClientSettings, instances: set[str], now_s: float, *, proposed: bool = False) -> None:
-    """Take off what commands announced of these instances, and what of commands has ended.
+    """Remove the commands' messages on these instances, and all expired messages of commands.
 
-    ``proposed``: also what a planner proposed of these instances, and waits.
+    ``proposed``: also a planner's waiting proposals for these instances.
     """
     waiting, taken = settings.names.moves_waiting, settings.names.moves_taken
     with ask.server(settings) as server:

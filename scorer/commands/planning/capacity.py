@@ -139,7 +139,7 @@ def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile)
 
 
 def _lost(key: str, value: str, trial: Trial) -> tuple[list[str], dict[str, Any]]:
-    """Place the instances of the machines with a label elsewhere; return these machines, and what became of it."""
+    """Place the instances of the machines with a label elsewhere; return these machines, and the placements."""
     from scorer.ledger.record.marks import DAEMON
     from scorer.planning.anew import place_anew
 
@@ -237,7 +237,7 @@ def _sizes(shapes: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _mix_words(answer: Mapping[str, Any]) -> str:
-    """Return what the mix was made from."""
+    """Return the basis of the mix, in words: how many placements, and since when."""
     of = f"{counted(answer['placed'], 'instance')} of the last {duration(answer['since_s'])}"
     if answer["covered"] < answer["placed"]:
         of += f", {ratio(answer['covered'] / answer['placed'])} of them in these kinds"

@@ -83,25 +83,25 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether it was tried and is not done."""
+        """Whether the step was tried and has failed."""
         return self.state in ("refused", "unanswered")
 
     @property
     def in_effect(self) -> bool:
-        """Whether it was carried out, in part or as far as is known; new instances without an answer are another's."""
+        """Whether the step took effect, in part or possibly; a new instance without an answer did not."""
         unknown = self.failed and self.error is not None and self.error.code in _UNKNOWN
         return self.state == "done" or self.begun or (unknown and self.step.action != "place")
 
     def after(self, error: WindwardError) -> Outcome:
-        """Return the same where the next call failed."""
+        """Return this outcome with a failure of the next call."""
         state: Literal["refused", "unanswered"] = "unanswered" if error.code in _NO_ANSWER else "refused"
         return replace(self, state=state, error=error)
 
 
 def carry_out(steps: Sequence[Step], calls: Calls, on_refusal: OnRefusal) -> Iterator[Outcome]:
-    """Carry out the steps in their order; yield what became of each, except of those that the plan itself refuses.
+    """Carry out the steps in their order; yield the outcome of each, except of steps that the plan itself refuses.
 
-    Among the instances of one call of ``place``, those that found a machine are yielded first.
+    The outcomes of one call of ``place`` come with the placed instances first.
     """
     ended: WindwardError | None = None
     undone: list[Step] = []
@@ -135,7 +135,7 @@ def _groups(steps: Sequence[Step]) -> Iterator[list[Outcome]]:
 
 
 def _depends(step: Step, undone: Sequence[Step]) -> Step | None:
-    """Return the first of the steps that were not made on which this one depends."""
+    """Return the first failed step on which this one depends."""
     for other in undone:
         if step.target is not None and other.source == step.target:
             return other
@@ -159,7 +159,7 @@ class Calls:
     """How often a call is made that fails because other callers changed the same machine; no call acts twice."""
 
     def make(self, group: Sequence[Outcome]) -> Iterator[Outcome]:
-        """Yield the outcomes of one new instance or several, or of one other step."""
+        """Yield the outcomes of one or several new instances, or of one other step."""
         if group[0].step.action == "place":
             yield from self._place(group)
             return
@@ -236,7 +236,7 @@ class Calls:
 
 
 def undo(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, WindwardError]:
-    """Undo the steps that are in effect, the last one first; return by position why others are not undone.
+    """Undo the steps that are in effect, the last one first; return by position why a step is not undone.
 
     | step | undone by |
     |---|---|

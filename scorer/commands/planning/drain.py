@@ -179,7 +179,7 @@ def _evict(settings: DrainSettings, profile: Profile) -> int:
 def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]], why: str) -> bool:
     """Reserve the target of each move, with a line on stderr; set its ``state``, and ``reason`` when it is refused.
 
-    Then put them on the list of moves; return whether they are there. Raises WindwardError when no scorer answers.
+    Then put them on the list of moves; return whether this worked. Raises WindwardError when no scorer answers.
     """
     from scorer.commands.planning.announce import announce
     from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out

@@ -35,7 +35,7 @@ _EMPTIED = (
 
 
 def drain_answer(found: DrainResult) -> dict[str, Any]:
-    """Return the plan for JSON: the moves in their order, and the blocked instances with their reasons.
+    """Return the plan as data for JSON: the moves in their order, and the blocked instances with their reasons.
 
     A consolidation also lists each machine that would be empty, with the cost of its moves.
     """
@@ -77,7 +77,7 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None, *, live: bool 
 
 
 def _emptied(found: Mapping[str, Any], screen: Screen | None) -> list[str]:
-    """Return the table of machines that would be empty, or a line that there is none."""
+    """Return the table of machines that would be empty, or a line that none would be."""
     machines, wanted = found["machines"], found["wanted"]
     why = "; left out: " * bool(found["left"]) + ", ".join(f"{n} {words}" for words, n in found["left"].items())
     if not machines:
@@ -106,7 +106,7 @@ def show_undone(answer: Mapping[str, Any], _: Screen) -> str:
 
 
 def evict_answer(advice: Advice, profile: Profile, fleet: FleetState) -> dict[str, Any]:
-    """Return the advice for JSON: the instances that should leave in their order, and the machines above a sum."""
+    """Return the advice as data for JSON: the instances to evict in their order, and the machines above a limit."""
     return {
         **basis(fleet, profile),
         "above": list(advice.above),
@@ -128,7 +128,7 @@ def evict_answer(advice: Advice, profile: Profile, fleet: FleetState) -> dict[st
 
 
 def show_evicted(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
-    """Return a table of the instances that should leave, and how many machines stay above a sum."""
+    """Return a table of the instances to evict, and the number of machines that stay above a limit."""
     lines, about = [], basis_in_words(answer)
     if answer["evictions"]:
         lines.append(view(_EVICTIONS, answer["evictions"], screen))

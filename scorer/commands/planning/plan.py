@@ -1,7 +1,7 @@
 """``windward plan``: compare wanted instances with the ledger; with ``--apply``, carry out the differences.
 
-A planner makes the plan (`scorer.commands.shared.whole_fleet.planned`). What is applied goes through a scorer, which
-checks each step again (`carry_out`). At a refused step it stops: the rest was planned on what was before it.
+A planner makes the plan (`scorer.commands.shared.whole_fleet.planned`). A scorer checks and carries out each step
+(`carry_out`). A refused step ends the run, since later steps were planned on its effect.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _tell_failure(error: Exception, settings: PlanSettings) -> None:
 
 
 def _found(settings: PlanSettings) -> tuple[PlanResult, list[Request]]:
-    """Return the plan and what is wanted; raises WindwardError, SettingsError, or one of `scorer.wire.AWAY`."""
+    """Return the plan and the wanted instances; raises WindwardError, SettingsError, or one of `scorer.wire.AWAY`."""
     from schemas.rpc.results import PlanResult
     from scorer.commands.planning.wanted_file import read_text, read_wanted
     from scorer.planning.wanted.requests import InvalidWanted
@@ -136,7 +136,7 @@ def _found(settings: PlanSettings) -> tuple[PlanResult, list[Request]]:
 
 
 def _steps(found: PlanResult, requests: Sequence[Request]) -> list[Step]:
-    """Return the steps as they are carried out."""
+    """Return the plan's steps in the form that `carry_out` takes."""
     from scorer.ledger.record.instance import of_builtins
     from scorer.planning.wanted.steps import Step
 
@@ -152,7 +152,7 @@ def _steps(found: PlanResult, requests: Sequence[Request]) -> list[Step]:
 
 
 def _confirmed(outcomes: Sequence[Outcome], calls: Calls) -> dict[int, dict[str, Any]]:
-    """Confirm the new instances; return by position what the answer says of each."""
+    """Confirm the new instances; return by position the outcome of each, as in the answer."""
     found: dict[int, dict[str, Any]] = {}
     for one in outcomes:
         if one.state == "done" and one.step.action == "place":

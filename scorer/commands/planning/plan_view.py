@@ -21,7 +21,7 @@ _UNKNOWN = ("DEADLINE_EXCEEDED", "UNAVAILABLE")
 
 
 def plan_answer(found: PlanResult) -> dict[str, Any]:
-    """Return the plan as JSON has it: every step but those that change nothing, in their order."""
+    """Return the plan as data for JSON: all steps that change something, in their order."""
     return {
         "profile": found.profile,
         "machines": found.machines,
@@ -37,7 +37,7 @@ def plan_answer(found: PlanResult) -> dict[str, Any]:
 
 
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
-    """Return a table of the steps, and the counts."""
+    """Return a table of the steps, and their counts."""
     counts = ", ".join(f"{number} {_WORDS[action]}" for action, number in answer["counts"].items())
     left = (
         f"; {counted(answer['others'], 'other')} {'is' if answer['others'] == 1 else 'are'} left alone"
@@ -54,7 +54,7 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
 
 
 def _held(steps: Sequence[Mapping[str, Any]], *, announced: bool) -> list[str]:
-    """Return what is reserved and until when, what moves and what is confirmed, a line each."""
+    """Return one line each on the reservations with their ends, the moves and the confirmations."""
     lines = []
     for action, what, how in (
         ("place", "instance", "windward confirm ID ..."),
@@ -74,7 +74,7 @@ def _held(steps: Sequence[Mapping[str, Any]], *, announced: bool) -> list[str]:
 
 
 def _state(step: Mapping[str, Any]) -> str:
-    """Return what became of a step that was to be carried out."""
+    """Return the outcome of a step in words."""
     if step["action"] == "refuse":
         return "refused"
     if step.get("confirmed"):
@@ -94,14 +94,14 @@ _STEPS = (
 
 
 def left_words(answer: Mapping[str, Any]) -> str:
-    """Return how far a plan was carried out."""
+    """Return in words how much of a plan was carried out."""
     steps = [one for one in answer["steps"] if one["action"] != "refuse"]
     done = sum(one.get("done", False) for one in steps)
     return f"{done} of {counted(len(steps), 'step')} {'is' if done == 1 else 'are'} done, run it again for the rest"
 
 
 def undone(steps: Sequence[dict[str, Any]], left: Mapping[int, str]) -> dict[str, Any]:
-    """Note in the steps which of them are undone, and why others are not; return what the answer says of it."""
+    """Mark the undone steps, and the reasons why others were not undone; return the summary for the answer."""
     for position, step in enumerate(steps):
         if position in left:
             step.pop("done", None)

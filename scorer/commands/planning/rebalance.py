@@ -95,7 +95,7 @@ def _rebalance(settings: RebalanceSettings) -> int:
 
 
 def _last_round(settings: RebalanceSettings) -> RebalanceResult:
-    """Return the plan of the last of several rounds; raises SettingsError where they are too few."""
+    """Return the plan of the last of several rounds; raises SettingsError where the rounds are too few."""
     _check_rounds(settings)
     rounds = ""
     for left in range(settings.rounds, 0, -1):
@@ -107,7 +107,7 @@ def _last_round(settings: RebalanceSettings) -> RebalanceResult:
 
 
 def _check_rounds(settings: RebalanceSettings) -> None:
-    """Refuse fewer rounds than a machine has to be over in; those of a profile that only a scorer has are not known."""
+    """Refuse fewer rounds than a machine must be overloaded in, if the profile is known here."""
     try:
         profile = chosen_profile(settings.profile, settings.profiles)
     except SettingsError:
@@ -121,7 +121,7 @@ def _check_rounds(settings: RebalanceSettings) -> None:
 
 
 def _round(settings: RebalanceSettings, **several: Any) -> RebalanceResult:
-    """Return the plan of one round, ``several``: which one of several it is."""
+    """Return the plan of one round; ``several``: its number among several rounds."""
     from schemas.rpc.results import RebalanceResult
 
     own = given(settings)

@@ -23,9 +23,9 @@ _FLEET_WORDS = {
 
 
 def plan_answer(found: RebalanceResult) -> dict[str, Any]:
-    """Return the plan, JSON-ready; utilization and overload are pairs: before, after.
+    """Return the plan as data for JSON; utilization and overload are pairs: before, after.
 
-    An instance that should leave and for which there is no machine has null as its target.
+    The target is null where no machine takes an instance that should leave.
     """
     moves = [_move(one) for one in found.moves]
     return {

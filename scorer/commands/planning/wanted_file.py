@@ -25,7 +25,7 @@ BYTES_MAX = 64 * 2**20
 
 
 def read_text(file: IO[bytes]) -> str:
-    """Return the text of a file; raises InvalidWanted where it is too long, or is no UTF-8."""
+    """Return the text of a file; raises InvalidWanted where it is too long, or not UTF-8."""
     raw = file.read(BYTES_MAX + 1)
     if len(raw) > BYTES_MAX:
         raise InvalidWanted(f"more than {BYTES_MAX // 2**20} MiB; {SPLIT}")
@@ -66,7 +66,7 @@ def _records(text: str) -> Iterable[tuple[str, Any]]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, Any]]:
-    """Yield the record of each line, read when it is asked for."""
+    """Yield the record of each line; a line is parsed when it is needed."""
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:

@@ -1,4 +1,4 @@
-"""``windward learned``: what share of their requests instances really use, with its error."""
+"""``windward learned``: the share of their requests that instances use, with its error."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _learned(settings: LearnedSettings) -> int:
 
 
 def show(learned: Learned | None, screen: Screen | None = None, now_s: float | None = None) -> str:
-    """Return what each kind of instance was measured to use, and which stated chances came true."""
+    """Return the measured use by kind of instance, and how often stated chances of overload came true."""
     if learned is None:
         return "nothing is learned yet"
     now_s = time.time() if now_s is None else now_s
@@ -57,7 +57,7 @@ def show(learned: Learned | None, screen: Screen | None = None, now_s: float | N
 
 
 def _too_few(learned: Learned) -> str:
-    """Return how many instances were measured so far, and how many have to be; what to do where there are none."""
+    """Return how many instances were measured so far, how many are required, and what to do where there are none."""
     if not learned.uses:
         return "no instance is measured: agents do not report any (docs/instances.md)"
     seen = max((one.seen for one in learned.uses.get(FLEET, {}).values()), default=0.0)
@@ -68,7 +68,7 @@ def _too_few(learned: Learned) -> str:
 
 
 def _measured(learned: Learned, screen: Screen | None) -> str:
-    """Return a table of what agents report of instances: of the fleet, then by kind; those with most instances."""
+    """Return a table of the measured use: of the fleet, then of the kinds with most instances."""
     names = [name for name in RESOURCES if any(name in of for of in learned.instances.values())]
     counts = {group: max(of.values()) for group, of in learned.instances.items() if SIZE not in group}
     shown = sorted(counts, key=lambda group: (group != FLEET, -counts[group], group))[:ROWS]
@@ -84,7 +84,7 @@ def _measured(learned: Learned, screen: Screen | None) -> str:
 
 
 def _chances(chances: Chances, name: str, bins: list[ChanceBin], screen: Screen | None) -> str:
-    """Return a table of stated chances of overload, and how often it came."""
+    """Return a table of stated chances of overload, with the frequency of overload for each."""
     above = f"{name} above {chances.limit:.0%} in the next half hour"
     columns = (
         Column("stated before correction", of=lambda one: f"{one.stated / one.cases:.1%}"),

@@ -1,1 +1,1 @@
-"""What several commands share: asking a scorer, reading a fleet, showing."""
+"""Code that several commands share: calling a scorer, reading a fleet, output."""

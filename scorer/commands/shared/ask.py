@@ -42,7 +42,7 @@ _CODES = {"INVALID_ARGUMENT": USAGE, "DEADLINE_EXCEEDED": NO_ANSWER, "UNAVAILABL
 
 
 def run(settings: _Given, command: str, work: Callable[[_Given], int], where: str = "") -> int:
-    """Return the exit code of the work; print the error of a scorer, or of a server (``where``: the scorers')."""
+    """Return the exit code of the work; print an error of the scorer, or of a server (``where``: the scorers')."""
     try:
         return work(settings)
     except WindwardError as error:
@@ -63,7 +63,7 @@ def _of_servers() -> tuple[type[Exception], ...]:
 
 
 def client(settings: ClientSettings, url: str = "") -> Client:
-    """Return a client of the scorer; close it. ``url``: another server, that of the ledger."""
+    """Return a client of the scorer, to be closed by the caller. ``url``: another server, that of the ledger."""
     Names(settings.prefix)  # refuses a prefix that no key can have
     arguments = settings.redis_arguments(url)
     kind = DirectClient if can_reach(arguments) else Client
@@ -71,13 +71,13 @@ def client(settings: ClientSettings, url: str = "") -> Client:
 
 
 def call(settings: ClientSettings, method: str, params: dict[str, Any]) -> Any:
-    """Return what the scorer answers; raise WindwardError."""
+    """Return the scorer's answer; raise WindwardError."""
     with client(settings) as scorer:
         return scorer.call(method, params)
 
 
 def read(settings: ClientSettings, kind: type[_Kind], method: str, params: dict[str, Any]) -> _Kind:
-    """Return what the scorer answers as the Struct of the method's result; raise WindwardError."""
+    """Return the scorer's answer as the Struct of the method's result; raise WindwardError."""
     try:
         return msgspec.convert(call(settings, method, params), kind)
     except msgspec.ValidationError as error:
@@ -107,7 +107,7 @@ def read_machine(settings: ClientSettings, name: str, profile: str = "") -> Mach
 
 
 def no_such_machine(settings: ClientSettings, name: str | None) -> list[str]:
-    """Return a warning where an answer has no machine since that which was asked for does not exist."""
+    """Return a warning where an answer has no machine because the requested one does not exist."""
     try:
         if name is not None:
             read_machine(settings, name)
@@ -119,7 +119,7 @@ def no_such_machine(settings: ClientSettings, name: str | None) -> list[str]:
 def ask(
     settings: ClientSettings, kind: type[_Kind], method: str, params: dict[str, Any], show: Show[_Kind]
 ) -> tuple[int, _Kind | None]:
-    """Ask, print the answer as JSON or as ``show`` puts it; return the exit code and the answer (None on an error)."""
+    """Call, and print the answer as JSON or by ``show``; return the exit code and the answer (None on an error)."""
     try:
         answer = read(settings, kind, method, params)
     except WindwardError as error:
@@ -129,9 +129,9 @@ def ask(
 
 
 def tell(settings: ClientSettings, answer: _Told, show: Show[_Told], indent: int | None = None) -> None:
-    """Print an answer as JSON or as ``show`` puts it; nothing for an empty list of names.
+    """Print an answer as JSON or by ``show``; nothing for an empty list of names.
 
-    Raises SystemExit when its reader has left: a pipe that broke is no server that is away.
+    Raises SystemExit for a broken pipe, which must not count as a server that is away.
     """
     plain = msgspec.to_builtins(answer) if settings.json else None
     text = json.dumps(plain, indent=indent) if settings.json else shown(settings, answer, show)
@@ -142,12 +142,12 @@ def tell(settings: ClientSettings, answer: _Told, show: Show[_Told], indent: int
 
 
 def shown(settings: ClientSettings, answer: _Told, show: Show[_Told]) -> str:
-    """Return an answer as ``show`` puts it, without what a terminal would obey."""
+    """Return an answer as text by ``show``, without characters that control a terminal."""
     return readable_lines(show(readable(answer), screen(wide=settings.wide)))
 
 
 def report(error: WindwardError, command: str, settings: ClientSettings | None = None) -> int:
-    """Print an error on one line, or as JSON where answers are; return its exit code."""
+    """Print an error on one line, or as JSON if answers are JSON; return its exit code."""
     as_json = settings is not None and settings.json
     print_failure(command, error.code, error.message, as_json=as_json, with_code=True)
     return _CODES.get(error.code, FAILED)

@@ -1,7 +1,7 @@
 """Shell: one call over one socket, without redis-py, whose import takes longer than the rest of a command.
 
 Made for the command line: connect, log in, send the query, wait for the answer. Steps, deadlines and errors are those
-of `scorer.client`. TLS and whatever a URL may say behind a question mark are left to redis-py (`can_reach`).
+of `scorer.client`. TLS, and options of a URL after a question mark, need redis-py (`can_reach`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def can_reach(arguments: Mapping[str, Any]) -> bool:
 
 
 class DirectClient(Client):
-    """A `scorer.client.Client` with another way to its server: one connection, one call at a time."""
+    """A `scorer.client.Client` with its own connection to the server, for one call at a time."""
 
     def __init__(self, url: str, prefix: str, timeout_s: float, *, username: str = "", password: str = "") -> None:
         Methods.__init__(self, url, prefix, timeout_s)

@@ -75,7 +75,7 @@ class FileMachine(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class FilePlaced(msgspec.Struct, kw_only=True):
-    """What the file says of an instance, or a leaver, besides its request."""
+    """The fields of an instance, or a leaver, in the file, other than its request."""
 
     machine: str = ""
     placed_ago_s: Seconds = 7 * DAY_S
@@ -104,7 +104,7 @@ class FleetFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def by_row(place: str, given: Mapping[str, _Value]) -> Iterator[tuple[int, str, _Value]]:
-    """Yield the row, the name and the value of each resource. Raises InvalidFleet for a name that is no resource."""
+    """Yield row, name and value of each resource. Raises InvalidFleet for an unknown resource."""
     for name, value in given.items():
         if name not in RESOURCES:
             raise InvalidFleet(f"{place}: no resource {name!r}; there are {', '.join(RESOURCES)}")

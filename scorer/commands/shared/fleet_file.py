@@ -128,7 +128,7 @@ def _factors(given: Mapping[str, float]) -> dict[str, float]:
 
 
 def _placed(of: str, number: int, entry: Mapping[str, Any], now_s: float) -> tuple[Instance, FilePlaced]:
-    """Return an entry of ``instances`` or ``leavers`` as a record, and what the file says besides its request."""
+    """Return an entry of ``instances`` or ``leavers`` as a record, with its fields other than the request."""
     place = f"{of}[{entry.get('id', number)}]"
     own = {*FilePlaced.__struct_fields__} - ({"ended_ago_s", "failed"} if of == "instances" else set())
     try:
@@ -153,7 +153,7 @@ _SINCE_MAX = 2.0**32 - 1
 
 
 def window_table(file: FleetFile) -> WindowTable:
-    """Return the machines as a window table that was encoded and decoded once."""
+    """Return the machines as a window table, encoded and decoded once as on its way through Redis."""
     named = {window_s for machine in file.machines for window_s in _window_lengths(machine)}
     windows_s = tuple(sorted(file.windows_s or named or WINDOWS_S))
     shape = (len(windows_s), len(RESOURCES), len(file.machines))
@@ -237,7 +237,7 @@ def _fill_statistics(
 def usage_table(file: FleetFile, said: Iterable[tuple[Instance, FilePlaced]]) -> WindowTable | None:
     """Return the usage of the instances and systems of a file; None when it has none.
 
-    ``said``: each instance with what the file says of it. Raises InvalidFleet naming instance or machine, and resource.
+    ``said``: each instance with its fields in the file. Raises InvalidFleet naming instance or machine, and resource.
     """
     rows: list[tuple[str, float, float, dict[int, float]]] = []
     ends = {machine.name: file.now - machine.age_s for machine in file.machines}

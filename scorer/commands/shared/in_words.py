@@ -35,7 +35,7 @@ def used_share(terms: Mapping[str, float | None], more: float = 0.0) -> float | 
 
 
 def chance(value: float) -> str:
-    """Return a probability in percent, rounded to what a reader needs.
+    """Return a probability in percent, rounded for people.
 
     >>> [chance(p) for p in (0.0, 0.0004, 0.0057, 0.123, 0.9996, 1.0)]
     ['below 0.1%', 'below 0.1%', '0.6%', '12%', 'above 99.9%', 'above 99.9%']
@@ -48,7 +48,7 @@ def chance(value: float) -> str:
 
 
 def chances(machine: Candidate) -> tuple[str, Mapping[str, float | None]]:
-    """Return a limit in words and, by resource, the chance of a load above it; empty when no score gives one."""
+    """Return a limit in words and, by resource, the chance of a load above it; empty when no score computes one."""
     for term in machine.scores.values():
         for name, values in term.items():
             if name.startswith("chance_above_") and isinstance(values, Mapping):
@@ -57,21 +57,21 @@ def chances(machine: Candidate) -> tuple[str, Mapping[str, float | None]]:
 
 
 def expected_use(answer: Ranked) -> Mapping[str, float]:
-    """Return the expected use by resource; a record has a list of it, with -1 where it was not given."""
+    """Return the expected use by resource, from a mapping or from a record's list, in which -1 stands for none."""
     if isinstance(answer.expected, dict):
         return answer.expected
     return {name: use for name, use in zip(RESOURCES, answer.expected, strict=False) if use >= 0}
 
 
 def answer_of(ranking: Ranking, top: int | None = None, explain_all: bool | None = None) -> RankResult:
-    """Return the answer of a ranking that was made here, as a client reads that of a scorer."""
+    """Return the answer of a local ranking in the form in which a client returns a scorer's."""
     from scorer.ranking.explanation.explain import answer
 
     return msgspec.convert(answer(ranking, top, explain_all), RankResult, from_attributes=True)
 
 
 def in_words(answer: Ranked, screen: Screen | None = None, of: Candidate | None = None) -> list[str]:
-    """Return lines on a machine: for each requested resource the expected use and how full it will be.
+    """Return lines on a machine: for each requested resource the expected use, and the load with it.
 
     ``of``: the machine; None: the chosen one.
     """

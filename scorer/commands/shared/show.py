@@ -49,7 +49,7 @@ def age(seconds: float | None) -> str:
 
 
 def amounts_in_words(amounts: Sequence[float | None]) -> str:
-    """Return the amounts of a record, in the order of the resources; those that are 0 or not given are left out.
+    """Return the amounts of a record, in the order of the resources, without those that are 0 or not given.
 
     >>> amounts_in_words([2.0, 1e10, None, 0.0])
     'cpu 2.00, memory 10.0G'
@@ -59,7 +59,7 @@ def amounts_in_words(amounts: Sequence[float | None]) -> str:
 
 
 def time_of(at_s: float | None) -> str:
-    """Return a time for people, in the zone of this terminal; an unknown one is a dash."""
+    """Return a time for people, in this terminal's time zone; a dash for an unknown one."""
     return datetime.fromtimestamp(at_s).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z") if at_s else "-"
 
 
@@ -75,7 +75,7 @@ def ago(at_s: float | None, now_s: float) -> str:
 
 
 def resources(always: Collection[str], requested: Mapping[str, float | None]) -> list[str]:
-    """Return the resources that a table shows, in their order: some always, any other when it was requested.
+    """Return the resources that a table shows, in their order: some always, the others when they are requested.
 
     >>> resources(("cpu", "memory"), {"cpu": 2.0, "memory": 0.0, "nic": 0.0})
     ['cpu', 'memory']
@@ -86,12 +86,12 @@ def resources(always: Collection[str], requested: Mapping[str, float | None]) ->
 
 
 def amount_of(name: str, decimals: int = 2) -> Callable[[Any], str]:
-    """Return what shows the field of a row that has a resource's name."""
+    """Return the cell function for the field of a row that has a resource's name."""
     return lambda row: amount(name, row[name], decimals)
 
 
 def basis(fleet: FleetState, profile: Profile) -> dict[str, Any]:
-    """Return what an answer was computed on, for JSON."""
+    """Return the data behind an answer, for JSON: its age and its source."""
     return {"profile": profile.name, "machines": len(fleet.snapshot), "instances": len(fleet.ledger)}
 
 

@@ -1,4 +1,4 @@
-"""``--watch``: a list on a terminal that is drawn again every two seconds.
+"""``--watch``: a list on a terminal that is refreshed every two seconds.
 
 Chosen: the frame is written over the one before, line by line, so that it does not flicker. Rejected: the alternate
 screen, which takes the last list away when the command ends.
@@ -36,7 +36,7 @@ class ListedSettings(ClientSettings):
 
 
 def listed(settings: ListedSettings, find: Callable[[], tuple[_Listed, ask.Show[_Listed]]]) -> int:
-    """Print what ``find`` returns, an answer and how to show it; with ``watch`` again and again."""
+    """Print the result of ``find``, an answer and its text form; with ``watch`` repeatedly."""
     if not settings.watch:
         ask.tell(settings, *find())
         return ask.OK
@@ -61,7 +61,7 @@ def listed(settings: ListedSettings, find: Callable[[], tuple[_Listed, ask.Show[
 
 
 def frame(text: str, height: int, heading: str) -> str:
-    r"""Return a list as it is drawn: cut to the terminal's height, but for its last line, which counts.
+    r"""Return a list cut to the terminal's height; its last line, the count, stays.
 
     >>> print(frame("machine\na\nb\nc\n3 of 3", 6, "12:00:00").replace(_END_OF_LINE, "").replace(_REST, ""))
     12:00:00

@@ -1,7 +1,7 @@
 """Shell: the fleet that a command plans on: the running one, or that of a file.
 
-A planner makes the plans; of the fleet of a file its code makes them here. What no planner counts (``capacity``,
-``drain --evict``) the command counts itself: it reads windows and ledger as a scorer does.
+A planner makes the plans; for the fleet of a file the same code runs here. For ``capacity`` and ``drain --evict`` the
+command reads windows and ledger itself, as a scorer does.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
 @dataclass(frozen=True, kw_only=True)
 class FleetSettings(ClientSettings, LedgerSettings):
-    """Which fleet a command computes on, and where profiles are."""
+    """The settings of the fleet that a command computes on, and of the profiles' folder."""
 
     fleet_file: str | None = setting(
         None, "JSON file that describes the fleet; without it the running one is read", metavar="FILE"
@@ -63,10 +63,10 @@ def fleet_of_file(path: str) -> FleetState:
 
 
 def planned(settings: FleetSettings, profile: str, kind: type[_Kind], method: str, params: dict[str, Any]) -> _Kind:
-    """Return a planner's answer; of the fleet of a file what the planner's code makes of it.
+    """Return a planner's answer; for the fleet of a file the same computed here.
 
-    The text of a profile of one's own goes with the query; with ``apply`` the scorers' profile of that name is meant,
-    which carries the plan out. Raises WindwardError, SettingsError, InvalidRequest.
+    The query includes the text of a user's profile; with ``apply`` it names the scorers' profile instead, since scorers
+    carry the plan out. Raises WindwardError, SettingsError, InvalidRequest.
     """
     if settings.fleet_file is not None:
         return cast("_Kind", _planned_here(settings, profile, method, params))
@@ -93,7 +93,7 @@ def _planned_here(settings: FleetSettings, profile: str, method: str, params: di
 
 
 def _own_profile(name: str, paths: Sequence[str]) -> Path | None:
-    """Return the file of a profile, where it is a file or among the given ones."""
+    """Return the profile's file, if it is a file, or one of the given files."""
     from scorer.ranking.profiles.catalogue import DEFAULT, profile_files
 
     if name.endswith(".toml"):

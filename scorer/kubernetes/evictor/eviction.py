@@ -20,7 +20,7 @@ GONE_STATUS = (http.client.NOT_FOUND, http.client.CONFLICT)
 
 
 class CannotAsk(Exception):
-    """The API server cannot be asked, or answers no."""
+    """The API server cannot be reached, or refuses."""
 
 
 class Evictions:
@@ -42,7 +42,7 @@ class Evictions:
             raise CannotAsk(str(error)) from None
 
     def evict(self, pod: EvictedPod, *, dry_run: bool) -> Answer:
-        """Ask for the eviction of this very pod. Raises NoAnswer."""
+        """Request the eviction of this pod, and of no other with its name. Raises NoAnswer."""
         about = pod.metadata
         options: dict[str, object] = {"preconditions": {"uid": about.uid}}
         if dry_run:

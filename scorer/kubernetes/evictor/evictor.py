@@ -51,7 +51,7 @@ _REMEMBERED_MAX = 10_000
 
 @dataclass(frozen=True)
 class How:
-    """The settings that an operator chooses."""
+    """The settings that an operator may change."""
 
     reading: Reading
     apply: bool = False
@@ -99,7 +99,7 @@ class Evictor:
         return len(self._open)
 
     def turn(self) -> None:
-        """See which evicted pods are replaced, then carry out what may begin; nothing is raised."""
+        """Check which evicted pods are replaced, then start the moves that may begin; nothing is raised."""
         try:
             for one in list(self._open):
                 self._look(one)
@@ -119,7 +119,7 @@ class Evictor:
     # ---- what was evicted
 
     def _look(self, one: _Open) -> None:
-        """End what was replaced, or is held no longer."""
+        """End the moves whose pod was replaced, or whose hold has expired."""
         rows = self._of_kind(one.request.kind)
         came = [row for row in rows if row.id not in one.before and REPLACES not in row.labels]
         if not came and self._clock() < one.until_s:
@@ -189,7 +189,7 @@ class Evictor:
                 self._decline(message, move, pod, row.kind, why)
 
     def _carry_out(self, message: bytes, move: MoveProposal, pod: EvictedPod, row: InstanceRow) -> str:
-        """Hold the target and evict; return why not, "" where it is done."""
+        """Hold the target and evict the pod; return the reason of a refusal, "" without one."""
         reading = self._how.reading
         try:
             held = hold(request_of(pod, move.instance, reading), reading.cluster, move.instance, move.target,
@@ -219,7 +219,7 @@ class Evictor:
         return ""
 
     def _refused(self, pod: EvictedPod, kind: str, *, dry_run: bool) -> str:
-        """Ask for the eviction; return why it is refused, "" where it is not, or where that is not known."""
+        """Request the eviction; return the reason of a refusal, "" without one, or where the result is unknown."""
         try:
             answer = self._evictions.evict(pod, dry_run=dry_run)
         except NoAnswer as error:
@@ -257,12 +257,12 @@ class Proposals:
         self._holds = names.holds
 
     def waiting(self) -> tuple[list[bytes], int]:
-        """Return the messages that wait, the next one first, and the fence: moves of an older number are overtaken."""
+        """Return the waiting messages, the next one first, and the fence: a move with an older number is obsolete."""
         messages, fence = self._asked(("LRANGE", self._waiting, -READ_MAX, -1), ("GET", self._fence))
         return messages[::-1], int(fence or 0)
 
     def take(self, message: bytes) -> bool:
-        """Take a message as a mover does; return whether it still waited."""
+        """Take a message as a mover does; return whether it was still on the list."""
         _, place = self._asked(("WATCH", self._waiting), ("LPOS", self._waiting, message))
         if place is None:
             self._asked(("UNWATCH",))
@@ -272,15 +272,15 @@ class Proposals:
         return done is not None
 
     def acknowledge(self, message: bytes) -> None:
-        """Note that a message is done, or declined: the planner sees in the ledger which."""
+        """Acknowledge a message as done or declined; the planner sees in the ledger which of both."""
         self._asked(("LREM", self._taken, 1, message))
 
     def hold(self, instance_id: str, generation: int, lasts_s: float) -> None:
-        """Have extenders believe a reservation; it is forgotten after the last of all."""
+        """Let extenders accept a reservation as a hold; the list of holds expires with its last one."""
         self._asked(("HSET", self._holds, instance_id, generation), ("EXPIRE", self._holds, round(lasts_s) + 60))
 
     def let_go(self, instance_id: str) -> None:
-        """Have them believe it no more."""
+        """Let extenders no longer accept a reservation as a hold."""
         self._asked(("HDEL", self._holds, instance_id))
 
     def _asked(self, *commands: tuple[str | bytes | int, ...]) -> list:  # type: ignore[type-arg]

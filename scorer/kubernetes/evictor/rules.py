@@ -33,7 +33,7 @@ class _Meta(Meta, frozen=True):
 
 
 class EvictedPod(Pod, frozen=True):
-    """A pod with what decides on its eviction."""
+    """A pod with the properties that decide on its eviction."""
 
     metadata: _Meta
     kind: Literal["Pod"]
@@ -45,7 +45,7 @@ read_evicted_pod = msgspec.json.Decoder(EvictedPod).decode
 
 
 def why_not(pod: EvictedPod | None, uid: str, source: str, namespaces: Collection[str]) -> str:
-    """Return why a pod is not evicted, one of `DECLINED`; "" where it may be.
+    """Return why a pod is not evicted, one of `DECLINED`; "" where it may be. ``namespaces``: pods in these stay.
 
     ``namespaces``: those that are left alone.
     """
@@ -62,7 +62,7 @@ def why_not(pod: EvictedPod | None, uid: str, source: str, namespaces: Collectio
 
 
 class Rates:
-    """How many evictions there may be: in an hour, at once, and one of a kind at a time."""
+    """The limits of evictions: in an hour, at a time, and one of a kind at a time."""
 
     def __init__(self, hour_max: int, at_once: int) -> None:
         self._hour_max, self._at_once = hour_max, at_once
@@ -71,7 +71,7 @@ class Rates:
         self._backoff: dict[str, float] = {}
 
     def why_wait(self, kind: str, now_s: float) -> str:
-        """Return why none of a kind may begin now, one of `WAITS`; "" where one may."""
+        """Return why no eviction of a kind may begin now, one of `WAITS`; "" where one may."""
         while self._began and self._began[0] <= now_s - 3600:
             self._began.popleft()
         if len(self._began) >= self._hour_max:
@@ -90,9 +90,9 @@ class Rates:
         self._open.add(kind)
 
     def end(self, kind: str) -> None:
-        """Note that the evicted pod was replaced, or is no longer waited for."""
+        """Record that the evicted pod was replaced, or that its hold has ended."""
         self._open.discard(kind)
 
     def refuse(self, kind: str, until_s: float) -> None:
-        """Leave a kind alone until then."""
+        """Start no eviction of a kind until then."""
         self._backoff[kind] = until_s

@@ -1,4 +1,4 @@
-"""Windward's choice for kube-scheduler, as a scheduler extender: ``windward extender``.
+"""Windward's placement for kube-scheduler, as a scheduler extender: ``windward extender``.
 
 settings  its settings
 protocol  the bodies that the scheduler sends and reads

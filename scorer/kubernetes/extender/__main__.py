@@ -164,7 +164,7 @@ _FACTS_S = 1.0
 
 
 def build(settings: ExtenderSettings, environ: Mapping[str, str]) -> Process:
-    """Return the process of an extender; it listens, and has read the fleet."""
+    """Return the process of an extender; it is ready once it listens and has read the fleet."""
     try:
         profile = profile_for(profiles_of(settings).choose(), settings.mode)
     except ProfileError as error:

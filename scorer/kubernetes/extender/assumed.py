@@ -1,4 +1,4 @@
-"""Assumed pods: scored or reserved a moment ago, and not in the ledger's copy yet. Pure.
+"""Assumed pods: scored or reserved a moment ago, and not yet in the replica of the ledger. Pure.
 
 Pods come one after the other, faster than their bindings reach the ledger: without these the best node would be the
 best for each of a burst. A pod counts on the node that scored best for it, or that it was bound to, until the ledger
@@ -23,7 +23,7 @@ MOST = 1_000
 
 
 class AssumedPods:
-    """The likely instances by uid, each with the time at which it stops to count."""
+    """The assumed instances by uid, each with the time at which it expires."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, tuple[float, Instance]] = {}
@@ -37,7 +37,7 @@ class AssumedPods:
         return len(self._by_uid)
 
     def note(self, instance: Instance, now_s: float) -> None:
-        """Count an instance from now on, in place of what was noted of its uid."""
+        """Assume an instance from now on, in place of an earlier one with its uid."""
         self.drop(instance.id)
         self._by_uid[instance.id] = (TICK_S * math.ceil((now_s + LASTS_S) / TICK_S), instance)
         self._noted.append(instance.id)
@@ -45,16 +45,16 @@ class AssumedPods:
             self.drop(next(iter(self._by_uid)))
 
     def drop(self, uid: str) -> None:
-        """Stop to count what was noted of a uid, if anything was."""
+        """Drop the assumed instance with a uid, if there is one."""
         self._by_uid.pop(uid, None)
         if uid in self._proposed and self._overlay is not None:
             self._overlay.withdraw(uid)
             self._proposed.discard(uid)
 
     def over(self, view: LedgerView, uid: str, now_s: float, hold: str = "") -> Overlay | None:
-        """Return the ledger with what counts now, the pod ``uid`` itself and its hold left out; None: the ledger alone.
+        """Return the ledger with the assumed instances, without the pod ``uid`` and its hold; None: the ledger alone.
 
-        The same overlay again while the ledger has not changed, so that its rows stay.
+        While the ledger has not changed, it is the same overlay, so that its rows are reused.
         """
         same = self._overlay is not None and self._overlay.base is view and self._made_at == view.position
         ended = [one for one, (until_s, _) in self._by_uid.items() if not now_s <= until_s <= now_s + _LONGEST_S]

@@ -75,7 +75,7 @@ class Binder:
         self._own = threading.local()
 
     def request(self, args: ExtenderBindingArgs, how: Reading) -> Request | None:
-        """Return what the pod asks for; None where it is bound to this node already. Raises Refused."""
+        """Return the pod's request; None where it is bound to this node already. Raises Refused."""
         pod = self._pod(args)
         if pod.spec.node_name == args.node:
             return None
@@ -144,7 +144,7 @@ class Binder:
         return outcome.instance
 
     def _end_old(self, args: ExtenderBindingArgs, held: Instance) -> None:
-        """Release what another try has reserved, if it can bind the pod no more. Raises Refused."""
+        """Release the reservation of another try, if that can no longer bind the pod. Raises Refused."""
         if held.state != "reserved":
             raise Refused("pod", f"the ledger has it on {held.machine}")
         if self._ledger.server_time_s() < held.reserved_at + UNDER_WAY_S:
@@ -154,12 +154,12 @@ class Binder:
         self._ledger.release(held.id, generation=held.generation)
 
     def _reserve_there(self, wanted: Wanted, node: str) -> None:
-        """Reserve a pod where it is, whatever the limits: `windward pods` will confirm it."""
+        """Reserve a pod on its node without regard to limits; `windward pods` confirms it."""
         with suppress(*AWAY, UnknownFormat, redis.ResponseError):
             self._try(wanted._replace(candidates=[Candidate(node, -1)]))
 
     def _try(self, wanted: Wanted) -> Outcome:
-        """Ask once; where an instance that is no pod of the cluster has the uid, under the id that only a pod has."""
+        """Reserve once; if an instance that is no pod has the uid as its id, under the pod's own id."""
         (outcome,) = self._ledger.reserve([wanted]).outcomes
         there, pod = outcome.instance, wanted.instance
         if there is not None and there.labels.get(CLUSTER) != pod.labels.get(CLUSTER):
@@ -168,7 +168,7 @@ class Binder:
         return outcome
 
     def let_go(self, hold: Instance) -> None:
-        """Release what holds the node for this pod, so that its place is free."""
+        """Release the hold of the node for this pod, so that its amounts are free."""
         self._release(hold)
 
     def _release(self, reserved: Instance) -> None:

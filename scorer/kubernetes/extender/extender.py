@@ -1,8 +1,8 @@
 """How a pod is placed: by which profile nodes are ranked, and what the ledger reserves. Pure.
 
-Kubernetes' own filters have looked at selectors, taints, affinity, ports and room before an extender is asked. So the
-profile is used without Windward's filters of these (`profile_for`). Only mode ``bind`` keeps `fits`, which gives the
-limit that the ledger upholds.
+Kubernetes' own filters check selectors, taints, affinity, ports and amounts before the scheduler calls an extender. So
+the profile is used without Windward's filters of these (`profile_for`). Only mode ``bind`` keeps `fits`, which gives
+the limit that the ledger upholds.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ def profile_for(profile: Profile, mode: Mode) -> Profile:
 
 
 def reservation(request: Request, node: str, ranking: Ranking) -> Wanted:
-    """Return what the ledger is to reserve: this node alone, within the limits of the profile's filters.
+    """Return the step for the ledger: a reservation on this node alone, within the limits of the profile's filters.
 
-    Versions are not compared: the scheduler has chosen, and only what must hold is checked. A node that the fleet does
+    Versions are not compared: the scheduler has chosen, and only hard limits are checked. A node that the fleet does
     not know has no limits. Ports have none: the scheduler tells protocols and addresses apart.
     """
     row = ranking.machines.roster.index.get(node)

@@ -1,7 +1,7 @@
 """Shell: windows and ledger, kept current by a thread of its own, so that no verb waits for Redis.
 
-The thread asks Redis without the lock, and holds it while it applies the answer: some microseconds. A ledger that must
-be read again is read into a second copy, which then replaces the first. Readers hold the lock.
+The thread reads Redis without the lock, and holds it while it applies the answer, for some microseconds. A ledger that
+must be read again is read into a second replica, which then replaces the first. Readers hold the lock.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class FollowedFleet(threading.Thread):
     # ---- reading, under the lock
 
     def why_not(self) -> str:
-        """Return why no answer can be made of what is known: ``unready``, ``silent``; "" where one can."""
+        """Return why no answer is possible now: ``unready``, ``silent``; "" where one is."""
         if self._snapshot is None or not self._follower.loaded:
             return "unready"
         return "silent" if time.monotonic() - self._heard_s > SILENT_S else ""
@@ -83,19 +83,19 @@ class FollowedFleet(threading.Thread):
         return snapshot is None or bool(degraded(snapshot, self.profile, self._clock()))
 
     def inputs(self, overlay: Callable[[Follower], Overlay | None]) -> RankingInputs:
-        """Return what a ranking is made from, with what the ledger will have soon."""
+        """Return the inputs of a ranking, with the assumed instances."""
         assert self._snapshot is not None
         found = RankingInputs(self._snapshot, self._follower.view, self.profile, self._clock(), self._tables)
         over = overlay(self._follower)
         return found if over is None else found.on(over)
 
     def held(self, hold: str) -> Instance | None:
-        """Return what the evictor has reserved under an id."""
+        """Return the evictor's reservation under an id."""
         found = self._follower.view.instances.get(hold)
         return found if found is not None and self.holds.are(found) else None
 
     def machines(self) -> int:
-        """Return how many machines are known."""
+        """Return the number of known machines."""
         return 0 if self._snapshot is None else len(self._snapshot)
 
     # ---- following
@@ -106,7 +106,7 @@ class FollowedFleet(threading.Thread):
             pause_s = self.turn()
 
     def turn(self) -> float:
-        """Read once what changed; return the seconds until the next time."""
+        """Read the changes once; return the seconds until the next time."""
         try:
             self._read_ledger()
             self.holds.read()
@@ -145,7 +145,7 @@ class FollowedFleet(threading.Thread):
             self._follower = anew
 
     def _continues(self, answers: list[object]) -> bool:
-        """Return whether answers go on from this copy, and to the last change: to accept them asks for nothing more."""
+        """Return whether the answers continue from this replica up to the last change: no further read is needed."""
         epoch, change, records = self._ledger.read_log(answers)
         now = self._follower
         if not now.loaded or epoch != now.epoch:
@@ -186,7 +186,7 @@ _HOLDS_AGAIN_S = 2.0
 
 
 class Holds:
-    """Which reservations are the evictor's, read from Redis beside the ledger; where they cannot be read, none is."""
+    """The reservations that the evictor made, read from Redis beside the ledger; none while they cannot be read."""
 
     def __init__(self, wire: Wire, names: Names) -> None:
         self._wire, self._key = wire, names.holds
@@ -194,7 +194,7 @@ class Holds:
         self._next_s = 0.0
 
     def read(self) -> None:
-        """Read them, if it is time."""
+        """Read the evictor's reservations, if it is time."""
         now_s = time.monotonic()
         if now_s < self._next_s:
             return
@@ -207,7 +207,7 @@ class Holds:
             self._wire.close()
 
     def are(self, instance: Instance) -> bool:
-        """Return whether an instance is one of them, in this generation."""
+        """Return whether an instance is such a reservation, in this generation."""
         return self._generations.get(instance.id.encode()) == str(instance.generation).encode()
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ class ExtenderArgs(_Body, frozen=True):
 
 
 class ExtenderFilterResult(_Body, frozen=True, omit_defaults=True):
-    """The nodes that ``filter`` keeps, and why not the others; without ``node_names`` no node fits."""
+    """The nodes that ``filter`` keeps, and the reasons against the others; without ``node_names`` no node fits."""
 
     node_names: list[str] | None = None
     failed_nodes: dict[str, str] = {}
@@ -44,7 +44,7 @@ class HostPriority(_Body, frozen=True):
 
 
 class ExtenderBindingArgs(_Body, frozen=True):
-    """The pod that ``bind`` is to bind, and its node."""
+    """The pod that ``bind`` binds, and its node."""
 
     pod_name: Said
     pod_namespace: Said

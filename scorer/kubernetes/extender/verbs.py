@@ -1,4 +1,6 @@
-"""Shell: the verbs in time. Whatever is late, stale or fails gets a neutral answer, which leaves all to the scheduler.
+"""Shell: the verbs in time.
+
+A call that is late, stale or fails gets a neutral answer, which leaves the decision to the scheduler.
 
 | verb       | neutral                                            |
 |------------|----------------------------------------------------|
@@ -59,12 +61,12 @@ Found = TypeVar("Found")
 
 
 class Neutral(Exception):
-    """No answer can be made, for one of the reasons of `scorer.kubernetes.extender.metrics.NEUTRAL`."""
+    """No answer is possible, for one of the reasons of `scorer.kubernetes.extender.metrics.NEUTRAL`."""
 
 
 @dataclass(eq=False)
 class Verbs:
-    """Answers the bodies of the scheduler; nothing is raised."""
+    """Answers the bodies of the scheduler; raises nothing."""
 
     fleet: FollowedFleet
     mode: Mode
@@ -79,11 +81,11 @@ class Verbs:
     _binds: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(BINDS_MAX))
 
     def prioritize(self, body: bytes) -> list[HostPriority]:
-        """Return the scores of the best nodes; none where no answer can be made."""
+        """Return the scores of the best nodes; none where no answer is possible."""
         return self._counted("prioritize", lambda began_s: self._prioritize(body, began_s), lambda _: [])
 
     def filter(self, body: bytes) -> ExtenderFilterResult:
-        """Return the nodes that are kept; all where no answer can be made, or filtering is not the mode."""
+        """Return the kept nodes; all where no answer is possible, or filtering is not the mode."""
         try:
             args, every = read_args(body), ExtenderFilterResult(error=NOT_NAMED)
         except UNREADABLE as error:
@@ -96,13 +98,13 @@ class Verbs:
         return self._counted("filter", lambda began_s: self._filter(args, began_s), lambda _: every)
 
     def bind(self, body: bytes) -> ExtenderBindingResult:
-        """Reserve the node in the ledger and bind the pod to it; an error where one of both cannot be done."""
+        """Reserve the node in the ledger and bind the pod to it; an error where either fails."""
         return self._counted(
             "bind", lambda _: self._bind(body), lambda why: ExtenderBindingResult(f"windward cannot bind now: {why}")
         )
 
     def _counted(self, verb: str, make: Callable[[float], Found], neutral: Callable[[str], Found]) -> Found:
-        """Return an answer, the neutral one where none can be made; count it, and its time."""
+        """Return an answer, or the neutral one; count it, and measure its time."""
         began_s, result = time.monotonic(), ANSWERED
         try:
             answer = make(began_s)
@@ -182,7 +184,7 @@ class Verbs:
         *,
         stale: bool = False,
     ) -> Found:
-        """Return an answer that is made of a ranking and of the pod's hold, while the fleet does not change."""
+        """Return an answer made from a ranking and from the pod's hold, while the fleet does not change."""
         fleet, now_s = self.fleet, self.clock()
         if not fleet.lock.acquire(timeout=max(0.0, began_s + DEADLINE_S - time.monotonic())):
             raise Neutral("late")
@@ -224,7 +226,7 @@ EVICTABLE = ("fits", "masters", "maxmemory")
 
 
 class Scored(NamedTuple):
-    """The scores of the best nodes, best first, and how many of those asked about the fleet does not know."""
+    """The scores of the best nodes, best first, and the number of unknown nodes in the call."""
 
     scores: list[HostPriority]
     unknown: int
@@ -256,7 +258,7 @@ def scored(names: Sequence[str], ranking: Ranking, top: int) -> Scored:
 
 
 def kept(names: Sequence[str], ranking: Ranking) -> ExtenderFilterResult:
-    """Return which of these nodes are kept, and why each of the others is not: by the first filter that refuses it."""
+    """Return the kept nodes, and for each other node the first filter that refuses it."""
     rows = rows_of(names, ranking.machines.roster)
     places = np.flatnonzero(rows != UNKNOWN)
     refused = places[~ranking.feasible[rows[places]]]

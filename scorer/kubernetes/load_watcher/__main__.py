@@ -57,7 +57,7 @@ SETTINGS = LoadWatcherSettings
 
 
 def build(settings: LoadWatcherSettings, _environ: Mapping[str, str]) -> Process:
-    """Return the process of a load watcher; it listens, on one port, and has read the windows."""
+    """Return the process of a load watcher; it is ready once it listens, on one port, and has read the windows."""
     refuse_mode("redis_url", settings.redis_arguments())
     refuse_mode("windows_url", settings.windows_arguments())
     metrics = Metrics(product_version())

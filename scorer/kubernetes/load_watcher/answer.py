@@ -72,7 +72,7 @@ class WatcherMetrics(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer, which holds until the first of its nodes is stale."""
+    """An answer, with the time at which the first of its nodes becomes stale."""
 
     body: WatcherMetrics
     until_s: float
@@ -82,9 +82,9 @@ class Answer:
 
 
 def make_answer(snapshot: Snapshot, window_s: int, stale_s: float, now_s: float) -> Answer | None:
-    """Return the answer at a time; None where nothing is known of any node.
+    """Return the answer at a time; None without known load of any node.
 
-    ``window_s`` must be one that the tables have, else nothing is known.
+    ``window_s`` must be one of the tables' windows, else no load is known.
     """
     if window_s not in snapshot.windows_s:
         return None

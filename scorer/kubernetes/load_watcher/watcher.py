@@ -37,7 +37,7 @@ _STATUS = {"200": "200 OK", "404": "404 Not Found", "503": "503 Service Unavaila
 
 
 class LoadWatcher:
-    """The newest snapshot, and the answer made of it."""
+    """The newest snapshot, and the answer made from it."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class LoadWatcher:
         """Why the windows cannot be read; "" while they can."""
 
     def refresh(self) -> None:
-        """Read the windows that changed; while the server is away, keep those read last."""
+        """Read the windows that changed; while the server is away, keep the last ones."""
         try:
             self._snapshot = self._loader.refresh() or self._snapshot
         except AWAY as error:
@@ -75,7 +75,7 @@ class LoadWatcher:
         self._metrics.up.set(not self.trouble)
 
     def answer(self) -> tuple[Answer | None, bytes]:
-        """Return the answer now, and its encoded body; None where nothing is known."""
+        """Return the present answer and its encoded body; None without known load."""
         with self._one_at_a_time:
             snapshot, now_s = self._snapshot, self._clock()
             if snapshot is None:
@@ -87,7 +87,7 @@ class LoadWatcher:
             return self._answer, self._encoded
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether it can answer, and why not, or by which data."""
+        """Return whether it can answer, and the reason or the age of its data."""
         answer, _ = self.answer()
         details: dict[str, Any] = {"error": self.trouble} if self.trouble else {}
         if answer is None:
@@ -106,7 +106,7 @@ class LoadWatcher:
 
 
 class WatcherPages:
-    """``/watcher`` and what is below it as a WSGI application; all else is for ``pages``."""
+    """``/watcher`` and the paths below it as a WSGI application; all others are for ``pages``."""
 
     def __init__(self, watcher: LoadWatcher, pages: WsgiApplication, metrics: Metrics) -> None:
         self._watcher = watcher

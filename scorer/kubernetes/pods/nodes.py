@@ -51,14 +51,14 @@ class NodeFacts:
         self._believed = False
 
     def listed(self, nodes: Iterable[Node]) -> None:
-        """Want these nodes and no others."""
+        """Set the wanted state to these nodes and no others."""
         self._wanted, self._stored, self._refused = {}, None, set()
         self._believed, self.doubted = self.doubted, False
         for node in nodes:
             self._want(node)
 
     def seen(self, events: Iterable[tuple[str, Node | Bookmark]]) -> None:
-        """Want what events of a watch say."""
+        """Update the wanted state by events of a watch."""
         for kind, node in events:
             if isinstance(node, Bookmark):
                 continue
@@ -81,7 +81,7 @@ class NodeFacts:
             self._refused.add(name)
 
     def write(self) -> None:
-        """Make Redis equal to what is wanted, if it is not; a failure is logged, counted, and tried again later."""
+        """Make Redis equal to the wanted state, if it differs; a failure is logged, counted, and tried again later."""
         self._metrics.nodes_refused.set(len(self._refused))
         if self.doubted or self._stored == self._wanted or time.monotonic() < self._again_s:
             return

@@ -1,4 +1,4 @@
-"""Shell: the events of a watch, read by a thread of their own, and taken some at a time.
+"""Shell: the events of a watch, read by a thread of their own, and taken in batches.
 
     with Watch(api, PODS, version) as watch:
         while ...:
@@ -71,7 +71,7 @@ class Watch(threading.Thread, Generic[Listed]):
             return not self._closed
 
     def take(self, wait_s: float) -> list[tuple[str, Listed | Bookmark]]:
-        """Return the events that have come, none when none has come in time. Raises what ended the watch."""
+        """Return the events so far, none after the timeout. Raises the error that ended the watch."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._error, wait_s)
             if self._error and not self._waiting:
@@ -98,6 +98,6 @@ class Watch(threading.Thread, Generic[Listed]):
 
 
 def _shut(connection: socket.socket) -> None:
-    """Shut a connection down below its TLS, which another thread reads."""
+    """Shut a connection down below its TLS layer, which another thread is reading."""
     with suppress(OSError):
         socket.socket.shutdown(connection, socket.SHUT_RDWR)

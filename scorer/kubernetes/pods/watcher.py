@@ -50,7 +50,7 @@ _REFUSED_MAX = 10_000
 
 
 class _Stopped(Exception):
-    """The process is to end while it lists."""
+    """The process was told to end while it lists."""
 
 
 class PodsWatcher:
@@ -110,7 +110,7 @@ class PodsWatcher:
         return min(_AGAIN_S * 2.0 ** min(self._failures - 1, 10), _AGAIN_S_MAX)
 
     def stop(self) -> None:
-        """Let another take the lease at once."""
+        """Give the lease up, so that another process takes it at once."""
         if self._held is not None:
             self._give_up()
 
@@ -124,7 +124,7 @@ class PodsWatcher:
         self._metrics.leads.set(held is not None)
 
     def _keep(self) -> Held:
-        """Renew the lease when it is time. Raises Overtaken when it was lost meanwhile, or the ledger is another."""
+        """Renew the lease when it is time. Raises Overtaken when it was lost meanwhile, or the ledger was replaced."""
         if self._stopping():
             raise _Stopped
         held = self._held
@@ -171,7 +171,7 @@ class PodsWatcher:
                     self._write(found, held)
 
     def _list_nodes(self) -> str:
-        """Take what the cluster says of its nodes; return the version of the list."""
+        """Write the cluster's facts of its nodes; return the version of the list."""
         for _ in range(2):
             pages = list(self._api.pages(NODES))
             self._keep()
@@ -208,7 +208,7 @@ class PodsWatcher:
         return version
 
     def _list_pods(self, listing: Listing) -> tuple[int, str]:
-        """Write what is in a list; return how many pods it has, and its version."""
+        """Write the pods of a list; return their number, and the list's version."""
         pods, version = 0, ""
         for page in self._api.pages(PODS):
             self._write(listing.page(page.items, self._records(page.items)), self._keep())

@@ -1,4 +1,4 @@
-"""Arguments of the scripts as they go over the wire, and the reasons that the scripts return, in words."""
+"""Arguments of the scripts as they are sent, and the reasons that the scripts return, in words."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def in_call(call: Call) -> tuple[str, str]:
 
 
 def given(generation: int | None) -> str:
-    """Return a generation as the scripts read it: "" for None, which means the live one, whichever that is."""
+    """Return a generation as the scripts read it: "" for None, the live generation, whichever it is."""
     return "" if generation is None else str(generation)
 
 
 class Offers:
-    """Candidates for the scripts: the limited quantities and the candidates, in the form of ledger.lua."""
+    """Candidates in the form of ledger.lua: limited measures, and machines with their limits."""
 
     def __init__(self) -> None:
         self.measures: list[list[str | int]] = []
@@ -54,7 +54,7 @@ def candidates_in_script(instance: Instance, candidates: Sequence[Candidate]) ->
 
 
 class Batch:
-    """Instances to reserve, packed for the script: an instance, candidate or call that several share is sent once."""
+    """Instances to reserve, packed for the script: a shared instance, candidate or call is sent once."""
 
     def __init__(self, wanted: Sequence[Wanted]) -> None:
         self.tails: list[str] = []
@@ -94,7 +94,7 @@ class Batch:
         self.packed = _packed((ids, self.kind_of, request_of, call_of, offered, *shared))
 
     def reserved(self, kind: int, reserved_at: float, expires_at: float) -> Instance:
-        """Return what the ledger has of an instance of this kind, without its id, request, machine and version."""
+        """Return the record of an instance of this kind, without id, request, machine and version."""
         record = read_record(f'{{"id":"","machine":"","state":"reserved",{self.tails[kind - 1]}}}')
         return copy_with(record, reserved_at=reserved_at, expires_at=expires_at)
 
@@ -105,7 +105,7 @@ class Batch:
 
 
 def _in_script(measure: tuple[str | int, ...]) -> tuple[str | int, str | int, str | int]:
-    """Return what an instance adds to a measure, its name, and over what it is: 0 all classes, 1 a count.
+    """Return the instance's contribution to a measure, its name, and its scope: 0 for all classes, 1 for a count.
 
     >>> _in_script((500, "total", "cpu", "batch", "free")), _in_script((1, "count", "port 6379"))
     ((500, 'cpu', 'batch free'), (1, 'port 6379', 1))
@@ -115,7 +115,7 @@ def _in_script(measure: tuple[str | int, ...]) -> tuple[str | int, str | int, st
 
 
 def reasons_in_words(words: str, candidates: Sequence[Candidate]) -> tuple[str, ...]:
-    """Return the script's reasons in words: one for each candidate that the script tried, in order.
+    """Return the script's reasons in words, one for each candidate that it tried, in order.
 
     >>> from scorer.ledger.record.limits import Limit, total
     >>> there = Candidate("a", 1, [Limit(total("cpu"), 1.0, "cpu full"), Limit(total("nic"), 1.0, "nic full")])

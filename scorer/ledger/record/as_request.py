@@ -36,7 +36,7 @@ _sorted = msgspec.json.Encoder(order="deterministic").encode
 
 
 def request_digest(request: Request) -> str:
-    """Return a digest by which two requests under one id differ; lifetime and output options do not count.
+    """Return a digest that is equal for equal requests under one id; lifetime and output options are ignored.
 
     >>> request_digest(Request(cpu=1.0, top=3, ttl_s=9)) == request_digest(Request(cpu=1.0))
     True

@@ -12,7 +12,7 @@ Named = tuple[str, ...]
 
 
 class Avoids(NamedTuple):
-    """Something else that they have in common: with how many others at most they share a machine or a label's value."""
+    """A further property of a facet: the maximum number of others that share a machine, or a label's value."""
 
     topology: str
     facets: frozenset[Named]
@@ -25,7 +25,7 @@ Facet = Named | tuple[str, int] | Avoids
 
 
 def facets(term: Affinity) -> frozenset[Named]:
-    """Return the facets that the instances of a term must have; ``cluster``, ``role`` and ``kind`` are those fields."""
+    """Return the facets that instances must have to match a term; ``cluster``, ``role``, ``kind`` name these fields."""
     return frozenset(
         (key, value) if key in ("cluster", "role", "kind") else ("label", key, value)
         for key, value in term.instances.items()
@@ -33,13 +33,13 @@ def facets(term: Affinity) -> frozenset[Named]:
 
 
 def avoids(instance: Instance | Request) -> frozenset[Avoids]:
-    """Return whom an instance keeps away, by its anti-affinity."""
+    """Return the facets of the instances that an instance keeps away by its anti-affinity."""
     of = instance if isinstance(instance, Request) else instance.rules
     return frozenset([Avoids(one.topology, facets(one), one.others) for one in of.anti_affinity]) if of else frozenset()
 
 
 def facets_of(instance: Instance | Request) -> frozenset[Facet]:
-    """Return what an instance, or the instance that a request asks for, can be counted by."""
+    """Return the facets of an instance, or of the instance that a request describes."""
     facets: set[Facet] = {("label", key, value) for key, value in instance.labels.items()}
     facets.update(("port", port) for port in instance.ports)
     if instance.cluster:
@@ -52,7 +52,7 @@ def facets_of(instance: Instance | Request) -> frozenset[Facet]:
 
 
 def counted_alike(one: Instance, other: Instance) -> bool:
-    """Return whether two instances are known to be counted by the same, without a look at each label."""
+    """Return whether two instances certainly have equal facets; a quick test, without comparing each label."""
     return (
         one.labels is other.labels
         and one.ports is other.ports
@@ -64,7 +64,7 @@ def counted_alike(one: Instance, other: Instance) -> bool:
 
 
 def alike(instances: Sequence[Instance]) -> tuple[list[Instance], list[int]]:
-    """Return one instance of each group that is counted by the same, and the number of the group of each instance."""
+    """Return one instance of each group with equal facets, and for each instance the number of its group."""
     firsts: list[Instance] = []
     numbers: dict[object, int] = {}
     groups: list[int] = []
@@ -97,7 +97,7 @@ class Avoiders:
                 self._found.setdefault(_key(one), set()).add(one)
 
     def drop(self, facet: Facet) -> None:
-        """Take out a facet that no instance has any more."""
+        """Remove a facet that no instance has any more."""
         if isinstance(facet, Avoids):
             several = self._found[_key(facet)]
             several.remove(facet)

@@ -53,7 +53,7 @@ else:
 
 
 class Arrival(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """The fields of an instance's record that a move can change, as they are on the target."""
+    """The fields of an instance's record that a move can change, with their values on the target."""
 
     amounts: Amounts
     expected: Declared = ()
@@ -63,7 +63,7 @@ class Arrival(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=
 
 
 class Moving(msgspec.Struct, frozen=True, gc=False):
-    """A move of a confirmed instance, which also holds the machine ``to`` until the move is confirmed or ends."""
+    """A move of a confirmed instance, which also holds the machine ``to`` until the move is confirmed or expires."""
 
     to: str
     since: float
@@ -152,7 +152,7 @@ _kept = attrgetter(*KEPT_FIELDS)
 
 
 def kept_of(request: KeptFields) -> dict[str, Any]:
-    """Return the fields of a request that a record has unchanged."""
+    """Return the fields that a record takes unchanged from a request."""
     return dict(zip(KEPT_FIELDS, _kept(request), strict=True))
 
 
@@ -168,7 +168,7 @@ def _read_amounts(kind: Any, given: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def _amounts_of(kind: Any, items: tuple[tuple[str, Any], ...]) -> Any:
-    """Return the amounts: one value for all instances of a size, most of which are of few."""
+    """Return the amounts as an object that equal instances share, since most instances have few sizes."""
     given, missing = dict(items), None if kind is Amounts else _NOT_DECLARED
     return kind([missing if (amount := given.get(name)) is None else amount / units for name, units in _NAMED])
 
@@ -216,7 +216,7 @@ def _by_name(amounts: Sequence[float | None]) -> dict[str, int]:
 
 
 def sums_of(instance: Instance) -> dict[str, int]:
-    """Return what an instance adds to the sums of its machine, in units: what the scripts read in its record.
+    """Return the contribution of an instance to its machine's sums, in units, as the scripts read it.
 
     >>> sums_of(Instance(id="a", machine="m", state="reserved", amounts=(0.5, None), maxmemory=8.0))
     {'cpu': 500000, 'maxmemory': 8, 'instances': 1}
@@ -228,7 +228,7 @@ def sums_of(instance: Instance) -> dict[str, int]:
 
 
 def counts_of(instance: Instance) -> list[str]:
-    """Return what an instance is counted under on its machine: its ports, its role in its cluster.
+    """Return the keys of the counts that include an instance on its machine: its ports, its role in its cluster.
 
     >>> shop = {"cluster": "shop", "role": "master"}
     >>> counts_of(Instance(id="a", machine="m", state="reserved", amounts=(), ports=(1,), **shop))
@@ -241,7 +241,7 @@ def counts_of(instance: Instance) -> list[str]:
 
 
 def port_count(port: int) -> str:
-    """Return what the instances with this port are counted under."""
+    """Return the key of the count of instances with this port."""
     return f"port {port}"
 
 
@@ -251,13 +251,13 @@ def role_count(cluster: str, role: str) -> str:
 
 
 def machines_of(instance: Instance) -> tuple[str, ...]:
-    """Return the machines that a live instance holds: its own and, while it moves, the one that it moves to."""
+    """Return the machines that a live instance holds: its own and, while it moves, its target."""
     moving = instance.moving
     return (instance.machine,) if moving is None else (instance.machine, moving.to)
 
 
 def arriving(instance: Instance, moving: Moving) -> Instance:
-    """Return what a moving instance is on the machine that it moves to: a reservation."""
+    """Return a moving instance in the form of its reservation on the target."""
     return copy_with(
         with_arrival(instance), machine=moving.to, state="reserved", reserved_at=moving.since, started_at=0.0,
         expires_at=moving.until, moving=None,
@@ -265,18 +265,18 @@ def arriving(instance: Instance, moving: Moving) -> Instance:
 
 
 def with_arrival(instance: Instance) -> Instance:
-    """Return the record as it will be from the confirmation of its move on, but for machine and times."""
+    """Return the record as it will be after its move is confirmed, except for machine and times."""
     new = None if instance.moving is None else instance.moving.new
     return instance if new is None else copy_with(instance, **{name: getattr(new, name) for name in CHANGED_BY_A_MOVE})
 
 
 def arrival(instance: Instance) -> Arrival:
-    """Return what of a record a move can change."""
+    """Return the fields of a record that a move can change."""
     return Arrival(**{name: getattr(instance, name) for name in CHANGED_BY_A_MOVE})
 
 
 def as_held(instance: Instance, machine: str) -> Instance:
-    """Return what a live instance is on one of the machines that it holds."""
+    """Return a live instance in its form on one of the machines that it holds."""
     moving = instance.moving
     return instance if moving is None or machine == instance.machine else arriving(instance, moving)
 

@@ -25,11 +25,11 @@ _DIGITS = "0123456789"
 
 
 class Named(Protocol):
-    """The fields by which an instance or a request is named."""
+    """The fields from which a kind is derived."""
 
     @property
     def kind(self) -> str:
-        """The deployer's own; may be empty, as all of these."""
+        """The kind given by the deployer; may be empty, like all of these."""
 
     @property
     def cluster(self) -> str:
@@ -45,7 +45,7 @@ class Named(Protocol):
 
 
 def kind_of(one: Named) -> str:
-    """Return the kind of an instance, or of the one that a request asks for; "" without one.
+    """Return the kind of an instance, or of the instance that a request describes; "" without one.
 
     >>> from schemas.rpc.request import Request
     >>> kind_of(Request(kind="redis")), kind_of(Request(cluster="cart-17", role="master")), kind_of(Request(id="a-1"))

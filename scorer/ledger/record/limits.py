@@ -33,27 +33,27 @@ class Limit(NamedTuple):
 
 
 def total(name: str, *classes: str) -> Measure:
-    """Return the sum of a resource, of ``maxmemory`` or of ``instances``: over all, or over some priority classes."""
+    """Return the measure of a resource, ``maxmemory`` or ``instances``: over all, or over some priority classes."""
     return ("total", name, *classes)
 
 
 def on_port(port: int) -> Measure:
-    """Return the number of the instances with this port."""
+    """Return the measure that counts the instances with this port."""
     return ("count", port_count(port))
 
 
 def in_role(cluster: str, role: str) -> Measure:
-    """Return the number of the instances of this cluster with this role."""
+    """Return the measure that counts the instances of this cluster with this role."""
     return ("count", role_count(cluster, role))
 
 
 def one_to_a_port(ports: Iterable[int]) -> list[Limit]:
-    """Return the limits that allow each of these ports to one instance of a machine."""
+    """Return the limits by which each of these ports is used once on a machine."""
     return [Limit(on_port(port), 1, f"port {port} taken") for port in ports]
 
 
 def adds(instance: Instance, measure: Measure) -> int:
-    """Return what an instance adds to a measure, in the ledger's units.
+    """Return an instance's contribution to a measure, in the ledger's units.
 
     >>> one = Instance(id="a", machine="m", state="reserved", amounts=(0.5, 0.0, None), priority_class="batch")
     >>> [adds(one, measure) for measure in (total("cpu"), total("cpu", "prod"), total("instances"), on_port(1))]
@@ -71,7 +71,7 @@ def _adds(measure: Measure, sums: Mapping[str, int], counts: Collection[str], pr
 
 
 def measures_in_script(instance: Instance, limits: Sequence[Limit]) -> list[tuple[str | int, ...]]:
-    """Return what the limits are on, with what the instance adds to each, as the scripts read it."""
+    """Return the limited measures, with the instance's contribution to each, as the scripts read them."""
     sums, counts = sums_of(instance), counts_of(instance)
     return [
         (
@@ -89,12 +89,12 @@ Scale = tuple[float, float] | None
 
 
 def scales_in_script(measures: Sequence[tuple[str | int, ...]]) -> list[Scale]:
-    """Return the scale of each measure; None for a measure that the instance adds nothing to."""
+    """Return the scale of each measure; None for a measure to which the instance contributes nothing."""
     return [None if not one[0] else (UNITS[str(one[2])], 0.5) if one[2] in UNITS else (1.0, 0.0) for one in measures]
 
 
 def mosts_in_script(limits: Sequence[Limit], scales: Sequence[Scale]) -> list[int]:
-    """Return the most of each limit in the ledger's units; NaN is no limit, and less than 0 is 0."""
+    """Return the value of each limit in the ledger's units; NaN is no limit, and a negative limit counts as 0."""
     found = []
     for limit, scale in zip(limits, scales, strict=True):
         if scale is None:

@@ -1,4 +1,4 @@
-"""Labels with a meaning for Windward; and the labels and ids that no deployer may set."""
+"""Labels that Windward interprets; and the labels and ids that no deployer may set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OWN = "pod:"
 
 
 def own_id(uid: str) -> str:
-    """Return the id of a pod whose uid is the id of a deployer's instance.
+    """Return the id for a pod whose uid a deployer uses as the id of an instance.
 
     >>> own_id("3f1c")
     'pod:3f1c'
@@ -26,7 +26,7 @@ def own_id(uid: str) -> str:
 
 
 def why_not_a_deployers(instance_id: str, labels: Mapping[str, str]) -> str:
-    """Return why a query may not give an instance this id, or these labels; "" where it may."""
+    """Return why a query may not set this id, or these labels; "" where it may."""
     if instance_id.startswith(_OWN):
         return f"id: {instance_id!r} begins with {_OWN!r}, as only the ids of pods do: give another one"
     if CLUSTER in labels:

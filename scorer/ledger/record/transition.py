@@ -17,7 +17,7 @@ FORMAT = 1
 
 
 class UnknownFormat(Exception):
-    """The ledger has another format than this release knows: a newer one."""
+    """The ledger has a newer format than this release knows."""
 
     def __init__(self, key: str, found: str) -> None:
         super().__init__(
@@ -38,15 +38,15 @@ class Damaged(UnknownFormat):
 
 
 class Torn(Damaged):
-    """The record that a step is about cannot be read; the others can."""
+    """The record of a step cannot be read; other records can."""
 
 
 class NotAcknowledged(Exception):
-    """Too few replicas have a change: a failover may lose it. The same query finds what became of it."""
+    """Too few replicas have a change: a failover may lose it. Repeating the query gives its result."""
 
 
 class Overtaken(Exception):
-    """The lease of the caller has passed to another: it was frozen, or cut off."""
+    """The caller has lost the lease to another process: it was frozen, or cut off."""
 
 
 class Held(NamedTuple):
@@ -68,7 +68,7 @@ class Candidate(NamedTuple):
 
 
 class Call(NamedTuple):
-    """The query that a transition is for: it acts once, on one generation of an id, and not after its deadline."""
+    """The query behind a transition: it acts once, on one generation of an id, and not after its deadline."""
 
     query: str = ""
     """Its id; "": the transition may be repeated any number of times."""
@@ -83,7 +83,7 @@ NO_QUERY = Call()
 class Wanted(NamedTuple):
     """An instance to reserve: its record (the script fills in state, machine and times) and where it may go.
 
-    Alike ones that share the record, and those that share a candidate, are sent and reserved faster.
+    Instances that share a record or a candidate are sent and reserved faster.
     """
 
     instance: Instance
@@ -102,7 +102,7 @@ class Wanted(NamedTuple):
 
 
 class Change(NamedTuple):
-    """An instance to update: the record as it was read, the new one (the same object: no change), where it may go."""
+    """An instance to update: the record as it was read, the new one (the same object: no change), and candidates."""
 
     old: Instance
     new: Instance
@@ -111,9 +111,9 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A machine or a cluster whose sums or counts differ from those of its instances; or an instance that will not end.
+    """A difference: sums or counts that do not match the instances, or an instance that will not expire.
 
-    An instance is one that is reserved or moves, and is not, or with another time, among those that the scripts end.
+    Such an instance is reserved or moving, but the scripts' set of expiries lacks it, or has another time.
     """
 
     kind: str

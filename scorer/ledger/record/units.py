@@ -22,7 +22,7 @@ NO_LIMIT = -1
 
 
 def in_units(name: str, amount: float | None) -> int:
-    """Return an amount, or a limit, as the ledger counts it; NaN is no limit, None (not given) is 0.
+    """Return an amount, or a limit, in the ledger's units; NaN is no limit, None (not given) is 0.
 
     >>> in_units("cpu", 3.9), in_units("memory", 1.5e9), in_units("nic", float("nan")), in_units("cpu", None)
     (3900000, 1500000000, -1, 0)
@@ -31,7 +31,7 @@ def in_units(name: str, amount: float | None) -> int:
 
 
 def as_units(amount: float | None, units: float) -> int:
-    """Return the same as `in_units`, given how many ``units`` make one base unit."""
+    """Return `in_units` of an amount whose base unit is this number of ``units``."""
     if amount is None:
         return 0
     if amount != amount:  # noqa: PLR0124 - NaN, at a third of the price of a call
@@ -41,7 +41,7 @@ def as_units(amount: float | None, units: float) -> int:
 
 
 def too_large(amounts: Sequence[float | None], maxmemory: float) -> str:
-    """Return the message for the first amount that the ledger cannot count exactly; "" when it can count all.
+    """Return the error for the first amount that the ledger cannot count exactly; "" without one.
 
     >>> too_large((2e9, *[0.0] * (len(RESOURCES) - 1)), 0.0)
     'cpu: at most 1,125,899,906 cores can be counted'

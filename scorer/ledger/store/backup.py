@@ -43,7 +43,7 @@ class Head(msgspec.Struct, kw_only=True):
 
 
 class _Record(msgspec.Struct, kw_only=True):
-    """The fields of an instance that its request does not have."""
+    """The fields of an instance that are not part of its request."""
 
     state: Literal["reserved", "confirmed"]
     generation: int = 0
@@ -53,7 +53,7 @@ class _Record(msgspec.Struct, kw_only=True):
 
 
 class Restored(NamedTuple):
-    """How many instances of a backup were written, were there already, and had expired since."""
+    """The numbers of instances that were written, existed already, or had expired."""
 
     written: int = 0
     known: int = 0
@@ -66,9 +66,9 @@ _read_line = reader(dict[str, Any])
 
 
 def backup(ledger: Ledger) -> Iterator[bytes]:
-    """Yield the lines of a backup, the head first; without records that cannot be read (`Ledger.torn` names them).
+    """Yield the lines of a backup, the head first, without torn records (`Ledger.torn` names them).
 
-    Raises UnknownFormat where anything else of the ledger cannot be read.
+    Raises UnknownFormat where any other part of the ledger cannot be read.
     """
     follower = Follower(ledger, around=True)
     follower.poll()
@@ -109,7 +109,7 @@ def read_backup(lines: Iterable[bytes]) -> tuple[Head, list[Instance]]:
 
 
 def restore(ledger: Ledger, found: Sequence[Instance]) -> Restored:
-    """Write what the ledger has no instance of; whatever is there stays as it is."""
+    """Write the instances that the ledger does not have; existing ones stay unchanged."""
     known, now_s = ledger.all_instances(), ledger.server_time_s()
     left = [one for one in found if one.id not in known]
     gone = [one for one in left if one.state == "reserved" and one.expires_at <= now_s]

@@ -80,7 +80,7 @@ def true_sums(instances: Iterable[Instance]) -> Sums:
 
 
 def with_unknown(true: Sums, stored: Sums) -> Sums:
-    """Return the true sums, and beside them the stored ones under names that this release does not add up.
+    """Return the computed sums, plus the stored ones under names that this release does not compute.
 
     >>> with_unknown({"prod": {"cpu": 2}}, {"prod": {"cpu": 1, "tape": 7}, "free": {"tape": 3}})
     {'prod': {'cpu': 2, 'tape': 7}}
@@ -108,7 +108,7 @@ class Check:
         self._counts: dict[str, set[str]] = {}
 
     def run(self) -> Checked:
-        """Return what differs. Writes nothing, except that reservations that are due expire.
+        """Return the differences. Writes nothing, except that due reservations expire.
 
         Where a record cannot be read, here or by the scripts, these are the differences: without them all sums would
         seem wrong. Raises UnknownFormat where something else of the ledger cannot be read.
@@ -132,7 +132,7 @@ class Check:
         return found
 
     def repair(self, found: Checked, number: int) -> None:
-        """Repair what was found, under the lease `check`; what changed since is left to the next check.
+        """Repair these differences under the lease `check`; rows that changed since are left to the next check.
 
         Raises PermissionError when the lease has passed to another.
         """
@@ -204,7 +204,7 @@ class Check:
         return []
 
     def _ends(self, ids: list[str], found: Checked) -> list[str]:
-        """Compare when reservations and moves end with the sets by which the scripts end them."""
+        """Compare the expiries of reservations and moves with the sets that the scripts read."""
         before = {name: self._version(name) for name in ids}
         expiry, moving = self._ledger.ends()
         self._poll()
@@ -227,7 +227,7 @@ class Check:
 
 
 def mend(ledger: Ledger, number: int) -> Checked:
-    """Check and repair under the lease `check`; return all that was found, and how much of it is repaired.
+    """Check and repair under the lease `check`; return the differences, and the number of repaired ones.
 
     Raises PermissionError when the lease has passed to another, UnknownFormat where the ledger cannot be read.
     """
@@ -246,7 +246,7 @@ def mend(ledger: Ledger, number: int) -> Checked:
 
 
 def _torn(name: str, raw: bytes, in_log: bytes) -> Difference:
-    """Return the difference of a record that cannot be read; an ended one in the log is no replacement."""
+    """Return the difference for a record that cannot be read; an ended record in the log is no replacement."""
     newest = read_record(in_log) if in_log else None
     if newest is None or newest.state not in LIVE:
         return Difference("record", name, "cannot be read, and the log has it no more: import an inventory", raw)
@@ -255,7 +255,7 @@ def _torn(name: str, raw: bytes, in_log: bytes) -> Difference:
 
 
 def _late(what: str, at_s: float, ends_s: float | None) -> str:
-    """Return how the time in the set differs from that of the record; "" where it does not.
+    """Return how the expiry in the set differs from that of the record; "" where it does not.
 
     >>> _late("expires", 12.0, None), _late("expires", 12.0, 15.5), _late("expires", 12.0, 12.0000005)
     ('expires never is 12.000', 'expires 15.500 is 12.000', '')

@@ -35,10 +35,10 @@ _TOGETHER_MIN = 12
 
 
 class Follower:
-    """``view`` is the ledger as of change ``change``; `version` is what the reserve step compares."""
+    """``view`` is the ledger as of change ``change``; the reserve step compares `version`."""
 
     def __init__(self, ledger: Ledger, *, around: bool = False) -> None:
-        """``around``: without live records that cannot be read."""
+        """``around``: leave out live records that cannot be read."""
         self._ledger, self._around = ledger, around
         self.view = LedgerView()
         self.epoch = ""
@@ -54,7 +54,7 @@ class Follower:
         self._versions: dict[str, int] = {}
 
     def version(self, machine: str) -> int:
-        """Return the machine's version: the number of the last change that touched it, 0 when it holds nothing."""
+        """Return the machine's version: the number of its last change, 0 when it holds nothing."""
         return self._versions.get(machine, 0)
 
     def reads(self) -> list[Command]:
@@ -62,7 +62,7 @@ class Follower:
         return self._ledger.log_reads(self.change)
 
     def accept(self, answers: Sequence[Any]) -> None:
-        """Apply what changed; read the whole ledger again when the log does not continue from the last change."""
+        """Apply the changes; read the whole ledger again when the log does not continue from the last change."""
         try:
             self._accept(answers)
         except UnknownFormat as unknown:
@@ -73,7 +73,7 @@ class Follower:
             self._refuse("")
 
     def require(self) -> None:
-        """Raise UnknownFormat where the ledger could not be read: the view is not the ledger then."""
+        """Raise UnknownFormat where the ledger could not be read, since the view is out of date then."""
         if self._unread is not None:
             raise self._unread
 
@@ -115,10 +115,10 @@ class Follower:
             self.poll()
 
     def doubt(self, transition: Transition, change: int) -> None:
-        """Read the whole ledger again when a row differs from this copy although nothing changed since ``change``.
+        """Read the whole ledger again when a row differs from this replica though nothing changed since ``change``.
 
-        The scripts did not write such a row; it comes from a server that was restored in part, for example. Otherwise
-        each placement there would be a conflict. It is done once for each change of the ledger.
+        The scripts did not write such a row; it comes from a partly restored server, for example. Without this
+        each placement there would conflict. It is done once for each change of the ledger.
         """
         unchanged = transition.before == change == self.change and transition.epoch == self.epoch
         contradicted = any(CHANGED in outcome.reasons for outcome in transition.outcomes)
@@ -128,7 +128,7 @@ class Follower:
             self.load()
 
     def forget(self) -> None:
-        """Note that the connection was lost: the whole ledger is read again before the copy is used."""
+        """Record that the connection was lost: the whole ledger is read again before the replica is used."""
         self.loaded = False
 
     def load(self) -> None:
@@ -170,7 +170,7 @@ class Follower:
         raise RuntimeError("the ledger changes faster than its log is long: raise ledger_log_length")
 
     def _tell_lost(self, before: dict[str, Instance], same_epoch: bool, change_before: int) -> None:
-        """Log the records that were lost: the newest of the ledger, or all of it."""
+        """Log which records were lost: the newest ones, or all."""
         now = self.view.instances
         gone = [one for one in before.values() if one.id not in now or now[one.id].generation != one.generation]
         lost = sorted(gone, key=lambda one: one.id)

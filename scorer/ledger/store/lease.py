@@ -29,5 +29,5 @@ class Lease:
         return number
 
     def give_up(self) -> None:
-        """Let another take it at once; without effect when another holds it."""
+        """Give the lease up; without effect when another process holds it."""
         self._ledger.lease(self._name, self._holder, 0.0)

@@ -26,7 +26,7 @@ _DO = "Restore it or import an inventory (windward instances import), then run `
 
 
 class Marker:
-    """Reads the marker with each turn of the loop, and writes it when the number of instances has changed."""
+    """Reads the marker in each turn of the loop, and writes it when the number of instances has changed."""
 
     def __init__(self, names: Names) -> None:
         self._key = names.ledger_marker
@@ -44,7 +44,7 @@ class Marker:
     def accept(self, answer: Any, epoch: str, instances: int, reported: Callable[[], int] = lambda: 0) -> list[Command]:
         """Compare the marker with the ledger; return the commands that update the marker.
 
-        ``reported`` returns how many instances agents report that ran before the ledger began. It is asked only where
+        ``reported`` returns how many instances agents report that ran before the ledger began. It is called only where
         an empty ledger has no marker.
         """
         known, count = _read(answer)
@@ -78,7 +78,7 @@ class Marker:
 
 
 def _read(answer: Any) -> tuple[str, int]:
-    r"""Return epoch and number of instances; "" and 0 where no marker is, or none that can be read.
+    r"""Return epoch and number of instances; "" and 0 without a readable marker.
 
     >>> _read(b"ab12 3"), _read(b"\xff"), _read(b"ab12"), _read(None)
     (('ab12', 3), ('', 0), ('', 0), ('', 0))

@@ -1,4 +1,4 @@
-"""A full inventory compared with the ledger: what differs, and the changes that make the ledger equal to it."""
+"""Compares a full inventory with the ledger: the differences, and the changes that make the ledger equal to it."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Difference:
 
 
 def read_inventory(text: str) -> list[Instance]:
-    """Return the instances of a JSON list, of JSON lines, or of what ``instances --json`` prints, if it is whole.
+    """Return the instances of a JSON list, of JSON lines, or of a complete output of ``instances --json``.
 
-    A reservation in such a list is left as it is.
+    Reservations in such an output are left unchanged.
 
     >>> [one.machine for one in read_inventory('{"id": "a", "machine": "m1", "cpu": 2}')]
     ['m1']
@@ -104,7 +104,7 @@ def read_instance(record: Any) -> Instance:
 
 
 def _of_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of ``instances`` as the request that it came from."""
+    """Return a row of ``instances`` as the original request."""
     found = {name: row[name] for name in (*RESOURCES, *IN_BOTH, "machine") if name in row} | (row.get("rules") or {})
     for name in ("limits", "expected"):
         declared = zip(RESOURCES, row.get(name, ()), strict=False)
@@ -142,7 +142,7 @@ def difference(ledger: Mapping[str, Instance], found: Sequence[Instance], *, res
 
 
 def _plain(name: str, instance: Instance) -> Any:
-    """Return a field as it is compared: an amount that was not given equals 0."""
+    """Return a field for comparison: an amount that was not given equals 0."""
     value = getattr(instance, name)
     return tuple(amount or 0.0 for amount in value) if name == "amounts" else value
 

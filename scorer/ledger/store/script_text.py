@@ -25,7 +25,7 @@ _NAME = re.compile(r"\b[A-Z_]{2,}\b")
 
 @cache
 def script_text(name: str, **constants: str) -> str:
-    """Return a transition's script; ``constants`` are put in instead of those in ``ledger.lua`` with these names."""
+    """Return a transition's script; ``constants`` replace the constants of ``ledger.lua`` with these names."""
     shared, own = _without_comments("ledger"), _without_comments(name)
     values = {**dict(_CONSTANT.findall(shared + own)), "SCRIPT": f"'{name}'", **constants}
     shared, own = (_CONSTANT.sub("", part) for part in (shared, own))
@@ -41,7 +41,7 @@ def _without_comments(name: str) -> str:
 
 
 def _with_functions(shared: str, own: str) -> str:
-    """Return a script after those of the shared functions that it, or one of them, uses: all stand before their use."""
+    """Return a script after the shared functions that it needs, directly or not, each before its first use."""
     parts, words, end = [own], set(_WORD.findall(own)), len(shared)
     for found in reversed(list(_FUNCTION.finditer(shared))):
         between = shared[found.end() : end]

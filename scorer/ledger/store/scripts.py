@@ -72,7 +72,7 @@ _unpacked = msgspec.msgpack.Decoder().decode
 
 
 def drawn_number() -> int:
-    """Return a number that is drawn at random: 1 to 2**53 - 1, which every reader of JSON keeps."""
+    """Return a random number from 1 to 2**53 - 1, which every reader of JSON keeps exact."""
     return int.from_bytes(os.urandom(7)) >> 3 or 1
 
 
@@ -131,7 +131,7 @@ class Ledger:
         wait: Sequence[Command] = (),
         meanwhile: Callable[[], None] | None = None,
     ) -> Any:
-        """Run a script on this number of keys, keys and arguments; return its result as the server gave it."""
+        """Run a script with this number of keys, keys and arguments; return the server's result."""
         result, *waited = self.wire.ask([("EVALSHA", self._digests[script], *call), *wait], meanwhile=meanwhile)
         if isinstance(result, redis.exceptions.NoScriptError):
             result, *waited = self.wire.ask([("EVAL", self._scripts[script], *call), *wait])
@@ -170,16 +170,16 @@ class Ledger:
         return bool(number == _FORMAT)
 
     def log_reads(self, change: int, most: int = 2000) -> list[Command]:
-        """Return the commands that read the head and what changed after ``change``; `read_log` reads their answers."""
+        """Return the commands that read the head and the changes after ``change``; `read_log` reads their answers."""
         return [
             ("HMGET", self.head, "format", "epoch", "change"),
             ("XRANGE", self.log, f"({change}-0", "+", "COUNT", most),
         ]
 
     def read_log(self, answers: Sequence[Any]) -> tuple[str, int, list[Instance]]:
-        """Return epoch, number of the last change and the records after the asked one, oldest first.
+        """Return epoch, number of the last change and the records after that of the last call, oldest first.
 
-        They end before one that cannot be read, as if the log had a gap there. Raises UnknownFormat.
+        They end before a torn record, as if the log had a gap there. Raises UnknownFormat.
         """
         for answer in answers:
             if isinstance(answer, redis.ResponseError):
@@ -212,7 +212,7 @@ class Ledger:
         return int(seconds) + int(microseconds) / 1e6
 
     def acted(self, step: str, instance_id: str, call: Call) -> bool:
-        """Say whether a query has taken a step (a name of `SCRIPTS`) on an id before."""
+        """Return whether a query has already taken a step (a name of `SCRIPTS`) on an id."""
         key = f"{self.queries}:{call.query}"
         return bool(call.query) and bool(self.wire.one("HEXISTS", key, f"{step} {instance_id}"))
 
@@ -252,12 +252,12 @@ class Ledger:
         return [] if isinstance(found, redis.ResponseError) else _readable(found)
 
     def live(self, ids: Sequence[str]) -> dict[str, Instance]:
-        """Return the live records of some ids; one that is due may be among them."""
+        """Return the live records of some ids; a record that is due to expire may be among them."""
         found = self.wire.one("HMGET", self.instances, *ids) if ids else []
         return {record.id: record for record in self._read([raw for raw in found if raw])}
 
     def torn(self) -> dict[str, tuple[bytes, bytes]]:
-        """Return the live records that cannot be read, by id, each with the newest of it in the log; b"": none."""
+        """Return the live records that cannot be read, by id, each with its newest entry in the log; b"": none."""
         torn: dict[str, tuple[bytes, bytes]] = {}
         for page in self._scan(self.instances):
             pairs = zip(page[::2], page[1::2], strict=True)
@@ -284,13 +284,13 @@ class Ledger:
                 return
 
     def rows(self, machines: Sequence[str], counts: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
-        """Return the rows of machines, and counts, as stored; b"" for one that is not there."""
+        """Return the stored rows of machines, and of their counts; b"" for a missing one."""
         found = self.wire.one("HMGET", self.machines, *machines) if machines else []
         counted = self.wire.one("HMGET", self.counts, *counts) if counts else []
         return [row or b"" for row in found], [count or b"" for count in counted]
 
     def cluster_rows(self, clusters: Sequence[str]) -> list[bytes]:
-        """Return the rows of clusters as stored; b"" for one that is not there."""
+        """Return the stored rows of clusters; b"" for a missing one."""
         return [row or b"" for row in self.wire.one("HMGET", self.clusters, *clusters)]
 
     def cluster_names(self) -> list[str]:
@@ -298,7 +298,7 @@ class Ledger:
         return [name.decode() for name in self.wire.one("HKEYS", self.clusters)]
 
     def ends(self) -> tuple[dict[str, float], dict[str, float]]:
-        """Return when each reservation and each move ends by itself, by the sets that the scripts read; by id."""
+        """Return when each reservation and each move expires, from the sets that the scripts read; by id."""
         read = [("ZRANGEBYSCORE", key, "-inf", "+inf", "WITHSCORES") for key in (self.expiry, self.moving)]
         expiry, moving = self.wire.ask(read)
         return _scores(expiry), _scores(moving)
@@ -333,7 +333,7 @@ class Ledger:
         dry_run: bool = False,
         meanwhile: Callable[[], None] | None = None,
     ) -> Transition:
-        """Reserve each instance on the first of its candidates that is as the scorer saw it and has room.
+        """Reserve each instance on its first candidate that has room and is unchanged since the scorer read it.
 
         ``meanwhile`` is called while the server works.
         """
@@ -379,8 +379,8 @@ class Ledger:
     ) -> Transition:
         """Turn a reservation into an instance that started at ``started_at``, epoch seconds (0: now).
 
-        An instance that is moving to ``machine`` is on it from then on, and has left the other. ``move``: the number of
-        the move to confirm, None: any.
+        An instance that is moving to ``machine`` is then on it, and has left its source. ``move``: the number of the
+        move to confirm, None: any.
         """
         started = repr(started_at) if started_at else ""
         arguments = (instance_id, machine, started, given(generation), *in_call(call), given(move))
@@ -396,7 +396,7 @@ class Ledger:
         call: Call = NO_QUERY,
         dry_run: bool = False,
     ) -> Transition:
-        """End an instance or give a reservation back; ``failed``: its start failed on its machine."""
+        """End an instance or give a reservation back; ``failed``: it could not be started on its machine."""
         arguments = (instance_id, machine, given(generation), *in_call(call), int(failed))
         return self._one(self._run("release", dry_run, *arguments))
 
@@ -449,7 +449,7 @@ class Ledger:
     def cancel_move(
         self, old: Instance, *, generation: int | None = None, call: Call = NO_QUERY, dry_run: bool = False
     ) -> Transition:
-        """End a move: the instance stays where it is, and the machine that it was to move to is freed."""
+        """End a move: the instance stays where it is, and the target is freed."""
         asked = (*in_call(call), given(generation), -1, "cancel", 0)
         return self._update([Change(old, old, [])], dry_run, *asked, old.id, old.version, b"", b"", b"")
 
@@ -540,7 +540,7 @@ def _changes(result: list[Any]) -> list[Instance]:
 
 
 def _record(shown: int | str | None, changes: Sequence[Instance]) -> Instance | None:
-    """Return a result's record: one of the changes by its number, or from its text; None: it has none."""
+    """Return a result's record: a change by its number, or a record's text; None without one."""
     return None if shown is None else changes[shown - 1] if isinstance(shown, int) else read_record(shown)
 
 
@@ -553,7 +553,7 @@ def _is_record(raw: bytes) -> bool:
 
 
 def _readable(raws: Iterable[bytes]) -> list[Instance]:
-    """Return the records of those that can be read."""
+    """Return the records that can be read, of these texts."""
     return [read_record(raw) for raw in raws if _is_record(raw)]
 
 

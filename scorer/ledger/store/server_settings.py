@@ -12,7 +12,7 @@ from scorer.wire import Wire
 
 
 class ServerSettings:
-    """Server settings that endanger the ledger, as `look` found them last; logged as ``PROCESS.ledger.unsafe``."""
+    """The unsafe settings of the ledger's server, as `look` last read them; logged as ``PROCESS.ledger.unsafe``."""
 
     def __init__(self, wire: Wire, process: str, gauge: Gauge) -> None:
         self._wire, self._process, self._gauge = wire, process, gauge
@@ -20,7 +20,10 @@ class ServerSettings:
         """The dangers, in words; "" when there is none, or nothing is known."""
 
     def look(self) -> None:
-        """Ask the server for its settings; raises one of `scorer.wire.AWAY`. A user without INFO learns nothing."""
+        """Read the server's settings; raises one of `scorer.wire.AWAY`.
+
+        Without the right to call INFO nothing is known.
+        """
         answers = self._wire.ask([("INFO", "persistence"), ("INFO", "memory")])
         if any(isinstance(answer, redis.ResponseError) for answer in answers):
             return

@@ -1,1 +1,1 @@
-"""The ledger as columns, with an overlay for what is not placed yet. Pure."""
+"""The ledger as columns, with an overlay for proposed changes. Pure."""

@@ -21,7 +21,7 @@ MOST = 100_000
 
 
 def left_behind(before: Instance | None, after: Instance) -> Instance | None:
-    """Return the leaver that a change makes, as a record that ended on the machine it left; None when it makes none.
+    """Return the leaver that a change makes, as a record that ended on its former machine; None without one.
 
     ``before``: the live record that ``after`` replaces.
     """
@@ -67,7 +67,7 @@ class Leavers:
         return self._slots
 
     def slots_on(self, machine: str) -> Collection[int]:
-        """Return the slots of the instances that left a machine."""
+        """Return the slots of a machine's leavers."""
         return self._by_machine.get(machine, {})
 
     def all(self) -> tuple[Integers, Integers]:
@@ -75,5 +75,5 @@ class Leavers:
         return self._slots.live()
 
     def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
-        """Return the leavers of these slots as columns; ``rows`` has the row of each one's machine."""
+        """Return the leavers in these slots as columns; ``rows``: the row of each one's machine."""
         return self._slots.take(slots, rows)

@@ -67,7 +67,7 @@ class Overlay:
         self._changes.append((instance.machine, slot, facets))
 
     def withdraw(self, instance_id: str) -> None:
-        """Take back what was proposed; KeyError where nothing was under this id."""
+        """Withdraw a proposed instance; KeyError where none has this id."""
         instance = self._proposed.pop(instance_id)
         slot = self._slot_of.pop(instance_id)
         self._slots.clear(slot)
@@ -75,7 +75,7 @@ class Overlay:
         self._changes.append((instance.machine, GONE, facets_of(instance)))
 
     def leave(self, instance_id: str) -> None:
-        """Leave an instance out, wherever it is; KeyError where there is none."""
+        """Leave out an instance of the view or a proposed one; KeyError for an unknown id."""
         if instance_id in self._proposed:
             self.withdraw(instance_id)
         else:
@@ -85,7 +85,7 @@ class Overlay:
 
     @property
     def leavers(self) -> Leavers:
-        """The leavers of the view: an instance that is only proposed is none."""
+        """The leavers of the view; proposed instances leave none."""
         return self.base.leavers
 
     @property
