@@ -84,6 +84,10 @@ def planned_drain(asked: Drain, inputs: RankingInputs, rules: OperatorRules | No
 def _silent(machines: Sequence[str], inputs: RankingInputs, *, again: bool) -> list[str]:
     """Return those that send no data; raises InvalidRequest for others, unless ``again``: then these have come back."""
     places, seen_at = inputs.snapshot.roster.index, inputs.snapshot.seen_at
+    if inputs.now_s - inputs.snapshot.newest_at >= SILENT_S:
+        if again:
+            return []
+        raise InvalidRequest("lost: no machine sends data, so none is known to be dead; look at broker and stream app")
     alive = [one for one in machines if one in places and inputs.now_s - seen_at[places[one]] < SILENT_S]
     if alive and not again:
         raise InvalidRequest(
@@ -103,7 +107,7 @@ def drain(query: Query, inputs_of: InputsOf, rules: OperatorRules, update: Updat
     if not asked.apply:
         return planned
     if planned.drained and not asked.again:
-        how = Draining(ttl_s=asked.ttl_s, profile=asked.profile, same=asked.same, force=asked.force,
+        how = Draining(ttl_s=asked.ttl_s, profile=asked.profile, same=asked.same, force=asked.force or asked.lost,
                        lost=asked.lost)  # fmt: skip
         write_cordon(query, planned.drained, rules, step="cordon", drain=how)
     moves: list[DrainLine] = []

@@ -138,7 +138,7 @@ class UsageColumns:
 
     def running_before(self, at_s: float, now_s: float) -> int:
         """Return how many instances were first reported before ``at_s`` and are current at ``now_s``."""
-        is_instance = self.index.systems != np.arange(self.at.size)
+        is_instance = (self.index.systems != np.arange(self.at.size)) & (self.index.of_rows != 0)
         return int(np.count_nonzero(is_instance & (self.since < at_s) & (self.at >= now_s - AGE_MAX_S)))
 
     def rows(self, digests: Integers, now_s: Floats) -> Integers:

@@ -147,7 +147,7 @@ class Partition:
             or base.position.topic_id != self.topic_id
             or base.position.offset > self.position.offset
             or base.changes_bytes >= base.bytes
-            or now_s - base.at_s >= BASE_S
+            or abs(now_s - base.at_s) >= BASE_S  # also when Redis' clock was set back
             or (self.usage_due and self.usage.changed)
         )
 

@@ -228,14 +228,15 @@ class StreamApp:
     async def _flush(self) -> None:
         """Fold and write every partition that changed; drop one that another worker owns."""
         async with self._flush_lock:
-            now_s = time.time()
+            # by the clock of Redis, as scorers compare it: another host's clock makes no fleet look silent
+            now_s = time.time() - self.clock_ahead_s
             changed = [partition for partition in self.holdings.held if partition.write_due(now_s)]
             for partition in changed:
                 await self._fold(partition)
             started = time.perf_counter()
             changed = [partition for partition in changed if not partition.resuming]
             refresh_tables(changed, now_s)
-            written = await asyncio.gather(*(self._save(partition) for partition in changed))
+            written = await asyncio.gather(*(self._save(partition, now_s) for partition in changed))
             if any(written):
                 await self._announce([one.number for one, done in zip(changed, written, strict=True) if done])
             if changed:
@@ -243,10 +244,9 @@ class StreamApp:
                 self.metrics.flush_s.observe(self._flush_s)
                 self.metrics.flushed.set(time.time())
 
-    async def _save(self, partition: Partition) -> bool:
+    async def _save(self, partition: Partition, now_s: float) -> bool:
         try:
-            # by the clock of Redis, as scorers compare it: another host's clock makes no fleet look silent
-            lost = await self.store.save(partition, time.time() - self.clock_ahead_s)
+            lost = await self.store.save(partition, now_s)
             self.metrics.rewritten.inc(lost)
             self.health.answered(partition.number)
         except StateAheadError as error:

@@ -182,7 +182,7 @@ class Store:
                 if not partition.refreshed:
                     partition.refresh_table(now_s)
                 position = partition.position
-                if now_s - partition.usage_written_at >= self._instances_flush_s:
+                if abs(now_s - partition.usage_written_at) >= self._instances_flush_s:
                     partition.usage_due = True
                 pipe.multi()
                 base = queue_writes(pipe, names, partition, now_s, self._version)

@@ -136,8 +136,8 @@ def _drain(settings: DrainSettings) -> int:
         asked["lost"] = True
     answer = drain_answer(planned(settings, settings.profile, DrainResult, "drain", asked))
     if settings.apply:
-        how = Draining(ttl_s=settings.ttl_s, profile=settings.profile, same=settings.same, force=settings.force,
-                       lost=settings.lost)  # fmt: skip
+        how = Draining(ttl_s=settings.ttl_s, profile=settings.profile, same=settings.same,
+                       force=settings.force or settings.lost, lost=settings.lost)  # fmt: skip
         if answer["drained"]:
             write_cordon(settings, "cordon", answer["drained"], ahead=True, drain=how)
         answer["cordoned"] = True

@@ -147,7 +147,7 @@ def _export(settings: ExportSettings) -> int:
         raise SettingsError(f"export: {path}: {error.strerror}") from None
     found = {"instances": count, "file": str(path), "bytes": path.stat().st_size, "torn": torn}
     words = [f"{counted(count, 'instance')} in {path}"]
-    words += [f"{name}: its record cannot be read; see windward ledger check" for name in torn]
+    words += [f"{name}: its record is damaged; see windward ledger check" for name in torn]
     ask.tell(settings, found, lambda *_: "\n".join(words))
     return ask.FAILED if torn else ask.OK
 

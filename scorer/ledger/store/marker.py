@@ -22,7 +22,7 @@ from scorer.wire import Command
 log = logging.getLogger("windward.scorer")
 
 _WRITE_S = 1.0
-_DO = "Restore it or import an inventory (windward instances import), then run `windward ledger accept`"
+_DO = "Restore it or import an inventory (windward instances import), or accept it as it is: windward ledger accept"
 
 
 class Marker:
@@ -32,7 +32,8 @@ class Marker:
         self._key = names.ledger_marker
         self._written: tuple[str, int] | None = None
         self._written_at = 0.0
-        self._seen = ("", 0)
+        self._seen = self._running = ("", 0)
+        """The epoch and the instances of the ledger that was accepted; and what agents reported beside an empty one."""
         self._unreadable = b""
         self.refusal = ""
         """Why nothing may be placed on this ledger; "" when it may."""
@@ -60,7 +61,11 @@ class Marker:
             self.refusal = f"the ledger has begun anew: it has {instances} instances and had {count}. {_DO}"
             return [("SET", self._key, f"{known} {count}")] if emptied else []
         if known != epoch and not instances and not isinstance(answer, Exception):
-            running = reported()
+            kept = self._running[1] if self._running[0] == epoch else 0  # reports that end do not end the refusal
+            running = reported() or kept
+            if running and not kept:
+                log.error("scorer.ledger.empty", extra={"values": {"reported": running}})
+            self._running = epoch, running
             self.refusal = f"the ledger is empty, and agents report {running} instances. {_DO}" if running else ""
             return []
         self.refusal, self._seen = "", (epoch, instances)

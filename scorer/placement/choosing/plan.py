@@ -18,6 +18,8 @@ import numpy as np
 
 from schemas.rpc.request import ID_DIGITS, InvalidRequest, Request
 from scorer.ledger.record.facets import Avoids, Facet, facets, facets_of
+from scorer.ledger.view.overlay import Overlay
+from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.choosing.trial import Trial, best_in
 from scorer.ranking.inputs import RankingInputs
@@ -268,7 +270,8 @@ class _Batch:
         if changes is None:
             return [position for position, machine in enumerate(self.found) if machine is not None]
         changed_at = {machine: start + number for number, (machine, _, _) in enumerate(changes, 1)}
-        ruled = any(one.affinity or one.anti_affinity for one in self._requests)
+        limits = [_limits(one, ledger) for one in self._requests]
+        ruled = any(limits) or any(one.affinity or one.anti_affinity for one in self._requests)
         came_at = {
             came: start + number
             for number, (_, _, came) in enumerate(changes, 1)
@@ -280,14 +283,25 @@ class _Batch:
             if machine is not None
             and (
                 changed_at.get(machine, 0) > at
-                or any(later > at and _minds(self._requests[position], came) for came, later in came_at.items())
+                or any(
+                    later > at and _minds(self._requests[position], limits[position], came)
+                    for came, later in came_at.items()
+                )
             )
         ]
 
 
-def _minds(request: Request, came: frozenset[Facet]) -> bool:
-    """Return whether a rule beyond one machine, of the request or of what came, is about the other."""
+def _limits(request: Request, ledger: LedgerView | Overlay) -> list[Avoids]:
+    """Return the rules of placed instances by which no more than so many like the requested one may be near them."""
+    indexes = [each for each in ledger.avoiders if each]
+    of = facets_of(request) if indexes else frozenset()
+    return [rule for each in indexes for rule in each.of(of) if rule.others]
+
+
+def _minds(request: Request, limits: Sequence[Avoids], came: frozenset[Facet]) -> bool:
+    """Return whether a rule beyond one machine, of the request, of ``limits`` or of what came, is about the other."""
     rules = [(term.topology, facets(term), came) for term in (*request.affinity, *request.anti_affinity)]
+    rules += [(one.topology, one.facets, came) for one in limits]
     rules += [(one.topology, one.facets, facets_of(request)) for one in came if isinstance(one, Avoids)]
     return any(topology != "machine" and wanted <= of for topology, wanted, of in rules)
 

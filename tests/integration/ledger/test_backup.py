@@ -125,7 +125,7 @@ def test_a_torn_record_is_named_and_the_rest_exported(valkey: Valkey, wire: Wire
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix}
     done = run_command("ledger", "export", str(file), environ=environ)
     assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.splitlines()[1:] == ["a1: its record cannot be read; see windward ledger check"]
+    assert done.stdout.splitlines()[1:] == ["a1: its record is damaged; see windward ledger check"]
     head, found = read_backup(file.read_bytes().splitlines())
     assert (head.instances, sorted(one.id for one in found)) == (2, ["a0", "a2"])
 

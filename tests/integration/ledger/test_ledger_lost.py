@@ -153,6 +153,8 @@ def test_reports_of_instances_stand_for_a_lost_marker(
     marker = Marker(names)
     wrote = marker.accept(answer, "abc", instances, lambda: reported)
     assert (marker.refusal.startswith("the ledger is empty, and agents report 3"), bool(wrote)) == (refuses, writes)
+    marker.accept(answer, "abc", instances, lambda: 0)  # reports that ended, as while the stream app is away
+    assert marker.refusal.startswith("the ledger is empty, and agents report 3") == refuses
     marker.accept(b"abc 0", "abc", 0, lambda: reported)
     assert marker.refusal == "", "it was accepted"
 

@@ -224,6 +224,10 @@ def test_what_a_dead_machine_held_gets_targets_once_though_killed_between() -> N
     with pytest.raises(InvalidRequest, match="a1 sent data within the last 60 s"):
         scorer.ask("drain", machines=["a1"], lost=True, apply=True)
     assert scorer.rules.entries == {}
+    still = fleet(*(machine(name, usage=usage, age_s=70) for name in ("a1", "a2", "b1")))
+    scorer.service.current.latest.snapshot = scorer.service.current.snapshot = still.snapshot
+    with pytest.raises(InvalidRequest, match="no machine sends data"):
+        scorer.ask("drain", machines=["a1"], lost=True, apply=True)
     dead = fleet(machine("a1", usage=usage, age_s=70), *(machine(name, usage=usage) for name in ("a2", "b1")))
     scorer.service.current.latest.snapshot = scorer.service.current.snapshot = dead.snapshot
     planner, begun = scorer.planner, list[str]()
@@ -238,7 +242,7 @@ def test_what_a_dead_machine_held_gets_targets_once_though_killed_between() -> N
         of_drain.drain(query("q", apply=True, lost=True), planner.inputs, scorer.rules, killed)
     assert begun == ["prod", "mid"]
     how = drained(scorer.rules.entries["a1"], None)
-    assert how == Draining(ttl_s=3600.0, lost=True)
+    assert how == Draining(ttl_s=3600.0, force=True, lost=True)
     again = scorer.ask("drain", machines=["a1"], apply=True, again=True, **msgspec.structs.asdict(how))
     assert ([one["id"] for one in again["moves"]], len(again["moving"])) == (["batch", "free"], 2)
     messages = [one for raw in reversed(scorer.rules.moves) if (one := read_proposal(raw))]

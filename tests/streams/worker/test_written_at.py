@@ -4,6 +4,7 @@ import asyncio
 import time
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -14,16 +15,25 @@ from tests.rows import each_row
 @each_row("ahead_s", [0.0, -120.0, 120.0])
 def test_a_worker_dates_its_writes_by_the_clock_of_redis(ahead_s: float) -> None:
     """A worker two minutes behind wrote windows that looked two minutes old to every scorer."""
-    saved: list[float] = []
+    told: list[float] = []
 
-    async def save(_partition: object, now_s: float) -> int:
-        saved.append(now_s)
-        return 0
+    async def save(_partition: object, now_s: float) -> bool:
+        told.append(now_s)
+        return False
 
-    counter = SimpleNamespace(inc=lambda _: None)
+    def write_due(now_s: float) -> bool:
+        told.append(now_s)
+        return True
+
+    async def fold(_partition: object) -> None:
+        pass
+
+    partition = SimpleNamespace(write_due=write_due, resuming=False)
+    gauge = SimpleNamespace(observe=lambda _: None, set=lambda _: None)
     worker: Any = SimpleNamespace(
-        store=SimpleNamespace(save=save), clock_ahead_s=ahead_s, metrics=SimpleNamespace(rewritten=counter),
-        health=SimpleNamespace(answered=lambda _: None),
+        _flush_lock=asyncio.Lock(), holdings=SimpleNamespace(held=[partition]), clock_ahead_s=ahead_s, _fold=fold,
+        _save=save, metrics=SimpleNamespace(flush_s=gauge, flushed=gauge),
     )  # fmt: skip
-    assert asyncio.run(StreamApp._save(worker, SimpleNamespace(number=0)))  # type: ignore[arg-type]
-    assert saved == [pytest.approx(time.time() - ahead_s, abs=10.0)]
+    with patch("streams.worker.app.refresh_tables", lambda _changed, now_s: told.append(now_s)):
+        asyncio.run(StreamApp._flush(worker))
+    assert told == [pytest.approx(time.time() - ahead_s, abs=10.0)] * 3

@@ -2,7 +2,7 @@
 the machine it moves to: it arrives there, and ends.
 
 ARGV[5] id
-ARGV[6] machine it must be on ("": any)
+ARGV[6] machine it must be on ("": any), or where its start failed, move to
 ARGV[7] generation it must be ("": any)
 ARGV[8] id of the query ("": none)
 ARGV[9] its deadline, epoch seconds (0: none)
@@ -16,11 +16,14 @@ local GENERATION = ARGV[7]
 local QUERY = ARGV[8]
 local DEADLINE = ARGV[9]
 local FAILED = (ARGV[10] == '1')
+local function goes_to(record, machine)
+  return record.moving and record.moving.to == machine
+end
 sweep(SWEEP_MAX)
 local record, result, again = target(ID, GENERATION, QUERY, DEADLINE)
 if result then
   -- nothing to do
-elseif MACHINE ~= '' and record.machine ~= MACHINE then
+elseif MACHINE ~= '' and record.machine ~= MACHINE and not (FAILED and goes_to(record, MACHINE)) then
   result = 'elsewhere'
 elseif is_live(record) then
   if FAILED and record.moving then

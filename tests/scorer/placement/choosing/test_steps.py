@@ -148,6 +148,22 @@ def test_a_rule_beyond_one_machine_holds_for_what_came_meanwhile(
     assert {*found.machines} <= {"m2", "m3"}
 
 
+@pytest.mark.parametrize("alike", [False, True])
+def test_a_placed_limit_counts_what_came_meanwhile(alike: bool) -> None:
+    """Neither the batch nor what comes has a rule: one that is there allows so many others in its zone."""
+    small = fleet(*(machine(f"m{n}", usage={"cpu": n, "memory": n}, labels={"zone": "ab"[n // 2]}) for n in range(4)))
+    view, x = LedgerView(), {"labels": {"app": "x"}}
+    view.apply(instance_of(request(id="holder", anti_affinity=[{**BY_ZONE, "others": 5}], **x), "m0", small.now_s))
+    asked = [request(id=f"i{n}", cpu=0.01, all_or_nothing=True, **x) for n in range(100)]
+    if not alike:
+        asked = [msgspec.structs.replace(one, cpu=0.01 + n / 1e6) for n, one in enumerate(asked[:20])]
+    steps = plan_steps(asked, RankingInputs(small.snapshot, view, PROFILE, small.now_s))
+    next(steps)
+    view.apply(instance_of(request(id="other", **x), "m1", small.now_s))
+    _, found = finish(steps)
+    assert sum(one in ("m0", "m1") for one in found.machines) == 4
+
+
 def test_a_machine_that_was_taken_meanwhile_is_none_of_the_batch() -> None:
     """What is chosen again may go to another machine, though all are to be on one."""
     small = fleet(*(machine(f"m{n}", cpu=100.0, memory=1e12, usage={"cpu": 0, "memory": 0}) for n in range(4)))
