@@ -22,8 +22,8 @@ class _Formatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
-        line: dict[str, Any] = {"at": at, "level": record.levelname.lower(), **_event(record)}
-        line |= getattr(record, "values", {})
+        head = {"at": at, "level": record.levelname.lower()}
+        line: dict[str, Any] = {**head, **_event(record), **getattr(record, "values", {}), **head}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         if self._json:

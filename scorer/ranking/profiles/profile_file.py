@@ -202,7 +202,9 @@ def _choices(what: str, kind: Any) -> str:
     kinds, words = [kind], []
     while kinds:
         each = kinds.pop(0)
-        if get_origin(each) is Literal:
+        if each is int:
+            words.append("whole numbers")
+        elif get_origin(each) is Literal:
             words += list(get_args(each))
         else:
             kinds += get_args(each)

@@ -90,8 +90,9 @@ def test_what_needs_a_server_is_readable_too() -> None:
 @pytest.mark.parametrize("form", ["logfmt", "json"])
 def test_a_log_line_is_one_line(form: str) -> None:
     ours = logging.LogRecord("windward.x", logging.INFO, "", 1, "a.b", (), None)
-    ours.values = {"error": EVIL, "short": "\x9b2J"}
+    ours.values = {"error": EVIL, "short": "\x9b2J", "at": 1.0, "level": 3}
     for record in (ours, logging.LogRecord("kafka.x", logging.INFO, "", 1, EVIL, (), None)):
         line = _Formatter(form).format(record)
         assert "\n" not in line
+        assert re.search(r"^.{0,3}at\"?[=:] ?\"?20\d\d-.*info", line), "a value named as the time or the level"
         assert not re.search("[\x00-\x1f\x80-\x9f\u202e\u2066]", line)
