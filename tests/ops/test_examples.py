@@ -68,6 +68,7 @@ MAY_FAIL = {
     "windward health": 1,
     "windward learned": 1,
     "windward capacity --cpu 2 --memory 10G --by": 3,
+    "windward drain sim-00001 --lost --apply": 2,  # it is not dead
     "windward drain sim-00001": 3,
     "windward drain --consolidate": 3,
     "windward plan": 3,
