@@ -93,7 +93,7 @@ class Metrics(AnsweringMetrics):
     )
 
     def watched(self, chances: Chances | None) -> None:
-        """Show what became of stated chances; None: another scorer shows it."""
+        """Show how often stated chances came true; None: another scorer shows it."""
         chances_of = (self.chance_stated, self.chance_seen, self.chance_cases)
         for each in chances_of:
             each.clear()

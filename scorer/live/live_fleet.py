@@ -31,7 +31,7 @@ from scorer.wire import AWAY, Wire
 
 
 class ServesProfiles(Protocol):
-    """Settings that name the profiles, and the one in force."""
+    """Settings that name the profiles, and the one that is used."""
 
     @property
     def profiles(self) -> Sequence[Path]:
@@ -43,10 +43,10 @@ class ServesProfiles(Protocol):
 
 
 class LiveFleet:
-    """Reads what changed since it was read last; the whole ledger when a connection was lost meanwhile."""
+    """Reads the changes since the last read; the whole ledger when a connection was lost meanwhile."""
 
     def __init__(self, wire: Wire, ledger: Ledger, names: Names, windows: WindowsWire | None = None) -> None:
-        """``windows``: the wire to the server of the windows, if they have one of their own."""
+        """``windows``: the wire to the windows' server, if it is a separate one."""
         self.wire, self.ledger, self.windows = wire, ledger, wire if windows is None else windows
         self._loader, self._follower = Loader(wire, names, windows), Follower(ledger)
         self._snapshot = build_snapshot((), {}, {})
@@ -73,7 +73,7 @@ class LiveFleet:
         return self._follower.view
 
     def read_windows(self) -> Snapshot:
-        """Return the windows, with a row for each machine of the ledger as it was read last; raises as `read` does."""
+        """Return the windows, with a row for each machine of the ledger at its last read; raises as `read` does."""
         with self._or_anew():
             self._snapshot = self._loader.refresh(self._follower.view.machine_names) or self._snapshot
         return self._snapshot
@@ -87,21 +87,21 @@ class LiveFleet:
             raise
 
     def close(self) -> None:
-        """Close the connections; the next use opens others, and reads the whole ledger again: it may be another one."""
+        """Close the connections. The next use opens new ones, and reads the whole ledger, since it may be another."""
         self._follower.forget()
         self._loader.close()
         self.ledger.wire.close()
 
 
 def refuse_modes(settings: LedgerSettings) -> None:
-    """Refuse a sentinel itself and a node of a Cluster, as the server of anything."""
+    """Refuse a server that is a sentinel, or a node of a Cluster."""
     refuse_mode("redis_url", settings.redis_arguments())
     refuse_mode("windows_url", settings.windows_arguments())
     refuse_mode("ledger_url", settings.ledger_arguments())
 
 
 def refuse_mode(name: str, arguments: dict[str, Any]) -> None:
-    """Refuse a sentinel itself and a node of a Cluster; one that is away, or does not report its mode, is accepted.
+    """Refuse a sentinel or a node of a Cluster; a server that is away, or does not report its mode, is accepted.
 
     Raises SettingsError naming the setting.
     """

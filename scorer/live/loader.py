@@ -37,7 +37,7 @@ USAGE_S = 5.0
 
 
 class UsageLoader:
-    """Keeps the usage by instance that was read last; a refresh without changes costs one short read a partition."""
+    """Keeps the usage by instance; a refresh without changes costs one short read per partition."""
 
     def __init__(self, wire: WindowsWire, names: Names, look_s: float = USAGE_S) -> None:
         self._wire = wire
@@ -50,7 +50,7 @@ class UsageLoader:
         self.usages = Usages()
 
     def refresh(self, partitions: int) -> bool:
-        """Read what changed, at most once in ``look_s``; return whether `usages` changed.
+        """Read the changes, at most once in ``look_s``; return whether `usages` changed.
 
         A table that cannot be decoded is logged, and its last good version is kept. A table that the Redis user may not
         read counts as absent.
@@ -87,13 +87,13 @@ class UsageLoader:
 
 
 class Loader:
-    """Keeps what was read last; `refresh` returns a new snapshot when something changed, else None.
+    """Keeps the data of the last read; `refresh` returns a new snapshot when something changed, else None.
 
     Facts are read every ``facts_s`` at most, so that an agent that changes its labels all the time costs little.
     """
 
     def __init__(self, wire: Wire, names: Names, windows: WindowsWire | None = None, *, facts_s: float = 0.0) -> None:
-        """``windows``: the wire to the server of the windows, if they have one of their own."""
+        """``windows``: the wire to the windows' server, if it is a separate one."""
         self._facts_s = facts_s
         self._facts_read_at = -math.inf
         self.wire, self.windows = wire, wire if windows is None else windows
@@ -117,7 +117,7 @@ class Loader:
         self._snapshot: Snapshot | None = None
 
     def refresh(self, ledger_machines: Iterable[str] = (), woken: Iterable[int] | None = None) -> Snapshot | None:
-        """Read what changed. A table that cannot be read is logged, and its last good version is kept.
+        """Read the changes. A table that cannot be read is logged, and its last good version is kept.
 
         ``woken``: the partitions whose windows changed; None: not known.
 
@@ -156,16 +156,16 @@ class Loader:
 
     @property
     def refused(self) -> int:
-        """How many tables could not be read, or are of another partition, at the last look."""
+        """The number of tables that could not be read, or belong to another partition, at the last read."""
         return len(self._reader.problems) + len(self._usage_loader.refused)
 
     def close(self) -> None:
-        """Close the connections; the next refresh opens others."""
+        """Close the connections; the next refresh opens new ones."""
         self.wire.close()
         self.windows.close()
 
     def _count(self, stored: bytes | None) -> int:
-        """Return how many partitions there are; what was read last where that is no number, or lost."""
+        """Return the number of partitions; the last known one where the stored value is invalid or lost."""
         if stored != self._stored_count:
             self._stored_count, count = stored, partition_count(stored)
             if count is None:
@@ -217,7 +217,7 @@ class Loader:
         return True
 
     def _read_learned(self, *answers: bytes | redis.ResponseError | None) -> bool:
-        """Take the learned value, and read the predicted peaks; a user that may not read them has none."""
+        """Read the learned value and the predicted peaks; without the right to read them there are none."""
         raw, head = (None if isinstance(one, redis.ResponseError) else one for one in answers)
         changed = self._read_predicted(head or b"")
         if raw == self._learned_raw:
@@ -236,7 +236,7 @@ class Loader:
         return True
 
     def _read_pipeline(self) -> bool:
-        """Read the heartbeats of the stream's workers; to a user that may not read them, nothing is known."""
+        """Read the heartbeats of the stream's workers; without the right to read them nothing is known."""
         if time.monotonic() - self._pipeline_read_at < BEAT_S:
             return False
         self._pipeline_read_at = time.monotonic()

@@ -1,7 +1,7 @@
-"""Shell: waits until windows or operators' rules were written, as their writers tell on a channel.
+"""Shell: waits until windows or operators' rules are written; their writers publish on a channel.
 
-A message may be lost: with its connection, or with a writer that dies before it sends it. So no wait is longer than
-`LOOK_S`, and then all is looked at. A Redis user that may not subscribe waits so long each time.
+A message may be lost: with its connection, or with a writer that dies before it sends it. So a wait lasts at most
+`LOOK_S`, after which everything is checked. A Redis user without the right to subscribe waits for `LOOK_S` each time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class WakeUps:
         self._refused = False
 
     def wait(self) -> set[int] | None:
-        """Wait for messages; return the partitions that they name. None: look at all."""
+        """Wait for messages; return the partitions that they name. None: check all partitions."""
         deadline = time.monotonic() + LOOK_S
         try:
             if self._messages is None:
@@ -63,7 +63,7 @@ class WakeUps:
         return None
 
     def _waiting(self, message: dict[str, Any] | None) -> set[int] | None:
-        """Return the partitions of this message and of those that wait behind it."""
+        """Return the partitions named by this message and by those queued behind it."""
         named: set[int] = set()
         while message is not None:
             try:
@@ -78,7 +78,7 @@ class WakeUps:
         self._stopping.wait(max(0.0, deadline - time.monotonic()))
 
     def close(self) -> None:
-        """Close the connection; the next wait opens another."""
+        """Close the connection; the next wait opens a new one."""
         if self._messages is not None:
             self._messages.close()
             self._messages = None

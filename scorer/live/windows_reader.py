@@ -34,7 +34,7 @@ Ask = Callable[[Sequence[Command]], list[Any]]
 
 
 def asking(wire: WindowsWire, *, in_part: bool = False) -> Ask:
-    """Return a function that asks over this wire, and raises an error that is an answer.
+    """Return a function that sends commands over this wire, and raises an error among the answers.
 
     ``in_part``: what a Cluster's node cannot tell now is `NotNow` in its place.
     """
@@ -56,14 +56,14 @@ REBUILD_S = 3600.0
 
 
 class HeadWatch:
-    """The heads of some values as they were read last, by which a changed value is found."""
+    """The heads of some values at their last read; another head means that a value changed."""
 
     def __init__(self, key: Callable[[int], str]) -> None:
         self.key = key
         self._heads: dict[int, bytes] = {}
 
     def changed(self, ask: Ask, partitions: int) -> list[int]:
-        """Return the partitions whose value has another head than the one noted; also those that are no more."""
+        """Return the partitions whose value has another head than the recorded one, or no longer exists."""
         heads = (
             ask([("GETRANGE", self.key(each), 0, HEAD_BYTES - 1) for each in range(partitions)]) if partitions else []
         )
@@ -71,7 +71,7 @@ class HeadWatch:
         return found + [each for each in self._heads if each >= partitions]
 
     def note(self, partition: int, value: bytes | None) -> bool:
-        """Note the value that was read; return whether it has another head than the one before."""
+        """Record the head of a value that was read; return whether it differs from the previous one."""
         head = (value or b"")[:HEAD_BYTES]
         before = self._heads.pop(partition, b"")
         if head:
@@ -80,7 +80,7 @@ class HeadWatch:
 
 
 class WindowsReader:
-    """Keeps the windows that were read last.
+    """Keeps the windows of the last read. `problems` has the faults of that read, by partition.
 
     `problems` has what could not be read at the last look, by partition.
     """
@@ -106,7 +106,7 @@ class WindowsReader:
         return [self.by_partition[partition] for partition in sorted(self.by_partition)]
 
     def refresh(self, partitions: int, woken: Iterable[int] | None = None) -> bool:
-        """Read what changed in so many partitions; return whether something did.
+        """Read the changes in so many partitions; return whether there were any.
 
         ``woken``: the partitions to look at; None: all.
         """
@@ -128,7 +128,7 @@ class WindowsReader:
         return True
 
     def _asked(self, commands: Sequence[Command]) -> list[Any]:
-        """Return the answers. A part of the fleet is never taken for all of it: the first look fails as a whole."""
+        """Return the answers. The first read must be complete: a part of the fleet must not pass for all of it."""
         answers = self._ask(commands) if commands else []
         for answer in answers:
             if isinstance(answer, NotNow) and not self._is_whole:
@@ -140,7 +140,7 @@ class WindowsReader:
         return 2 * lost > sum(one.machines_count for one in self._newest.values())
 
     def _note(self, partition: int, raw: bytes | NotNow | None) -> bool:
-        """Keep the changes of a partition, or read them with their base; return whether its windows are others."""
+        """Read the changes of a partition, with a new base where needed; return whether its windows changed."""
         if isinstance(raw, NotNow):
             return self._refuse(partition, str(raw))
         if not self._watch.note(partition, raw) and partition not in self.problems:

@@ -48,7 +48,7 @@ Inputs = Callable[[], RankingInputs]
 
 
 class Placing:
-    """Places requests; ``attempts_max`` bounds the tries. Deadlines are compared with what ``clock`` returns."""
+    """Places requests; ``attempts_max`` bounds the tries. ``clock`` returns the time that deadlines refer to."""
 
     def __init__(
         self,
@@ -180,8 +180,8 @@ class Placing:
     def _reserve(self, placement: Placement, planned: Mapping[int, Wanted]) -> Steps[list[int]]:
         """Reserve the planned instances; return the positions to plan again.
 
-        Their machine was lost to another scorer, or the script has ended what was due: what was refused may have room
-        now. It ends that without an instance, too.
+        Their machine was lost to another scorer, or the script has expired due reservations, so that refused instances
+        may have room now. The script expires these even when it gets no instance.
         """
         head, positions = placement.asked[0], list(planned)
         as_one = bool(together(head))
@@ -218,7 +218,7 @@ class Placing:
         return lost
 
     def _plan(self, placement: Placement, pending: list[int], inputs: RankingInputs) -> Steps[dict[int, Wanted]]:
-        """Return the instances to reserve, by position; one without a machine is noted as missing.
+        """Return the instances to reserve, by position; an instance without a machine is recorded as missing.
 
         It is still sent to the script, without candidates: its id may be known to the ledger.
         """
@@ -253,7 +253,7 @@ class Placing:
     def _offers(
         self, plan: Plan | None, request: Request, machines: Sequence[str | None]
     ) -> dict[str, tuple[Candidate]]:
-        """Return the only candidate of alike instances that go to a machine, by machine: they share it."""
+        """Return by machine the one candidate that equal instances on this machine share."""
         names = list(dict.fromkeys(machine for machine in machines if machine is not None))
         if plan is None or not names:
             return {}
@@ -263,7 +263,7 @@ class Placing:
 
     @staticmethod
     def _nothing(placement: Placement) -> list[int]:
-        """Note all instances of an all-or-nothing batch as missing."""
+        """Record all instances of an all-or-nothing batch as missing."""
         reason = next((why for why in placement.missing.values() if why), "")
         for position, record in enumerate(placement.records):
             if record is None:
@@ -287,7 +287,7 @@ def together(head: Request) -> str:
 
 
 def _alike(placement: Placement, positions: Sequence[int]) -> Iterator[list[int]]:
-    """Yield runs of positions whose requests are equal but for the id: they share a record."""
+    """Yield runs of positions whose requests are equal except for the id: they share a record."""
     for _, run in groupby(positions, lambda position: msgspec.structs.replace(placement.asked[position], id="")):
         yield list(run)
 

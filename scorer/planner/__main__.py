@@ -1,4 +1,4 @@
-"""``windward planner``: answer what takes long, and propose moves, until SIGTERM. SIGHUP reads the profiles again."""
+"""``windward planner``: answer long queries, and propose moves, until SIGTERM. SIGHUP reads the profiles again."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def read_drain(params: dict[str, Any]) -> Drain:
 
 
 def planned_drain(asked: Drain, inputs: RankingInputs, rules: OperatorRules | None = None) -> DrainResult:
-    """Return the plan of the machines; with ``rules`` of those that are being drained by these."""
+    """Return the plan for the machines; ``rules``: only for those that are being drained by these settings."""
     if asked.consolidate:
         chosen = consolidate(asked.consolidate, inputs, same=asked.same, force=asked.force)
         return consolidate_result(chosen, asked.consolidate, inputs)
@@ -82,7 +82,7 @@ def planned_drain(asked: Drain, inputs: RankingInputs, rules: OperatorRules | No
 
 
 def _silent(machines: Sequence[str], inputs: RankingInputs, *, again: bool) -> list[str]:
-    """Return those that send no data; raises InvalidRequest for others, unless ``again``: then these have come back."""
+    """Return the machines that send no data; raises InvalidRequest for others, or skips them with ``again``."""
     places, seen_at = inputs.snapshot.roster.index, inputs.snapshot.seen_at
     if inputs.now_s - inputs.snapshot.newest_at >= SILENT_S:
         if again:
@@ -98,7 +98,7 @@ def _silent(machines: Sequence[str], inputs: RankingInputs, *, again: bool) -> l
 
 
 def drain(query: Query, inputs_of: InputsOf, rules: OperatorRules, update: Update) -> DrainResult:
-    """Return the plan; with ``apply`` what became of it."""
+    """Return the plan; with ``apply`` also the outcomes of its moves."""
     asked = read_drain(read_object(query))
     if asked.apply and (answered := rules.answered(query)) is not None:
         return read_as(answered, DrainResult)
@@ -148,7 +148,7 @@ def _begun(planned: DrainLine, asked: Drain, query: Query, update: Update) -> Dr
 
 
 def _moving(planned: DrainLine, answer: UpdateResult) -> DrainLine:
-    """Return the line of a move that was begun; of an instance that moves elsewhere by now, one that says so."""
+    """Return the line of a move that was begun, or of one that another program began meanwhile."""
     moving = answer.moving
     if moving is None or moving.to != planned.target:
         return _staying(planned, f"{planned.id} is on {answer.machine} and does not move to {planned.target}")
@@ -166,7 +166,7 @@ def _staying(planned: DrainLine, why: str) -> DrainLine:
 
 
 def drain_result(drained: Drained, inputs: RankingInputs, emptying: Emptying | None = None) -> DrainResult:
-    """Return the plan: the moves in their order, the instances that leave already, and those that stay."""
+    """Return the plan: the moves in their order, the instances that are leaving already, and those that stay."""
     return DrainResult(
         drained=list(drained.machines),
         cordoned=False,
@@ -185,7 +185,7 @@ def drain_result(drained: Drained, inputs: RankingInputs, emptying: Emptying | N
 
 
 def consolidate_result(found: Consolidated, wanted: int, inputs: RankingInputs) -> DrainResult:
-    """Return the plan that empties machines: each that would be empty, with the cost of its moves."""
+    """Return the plan of a consolidation: each machine that would be empty, with the cost of its moves."""
     emptied = [Emptied(machine=one.machine, memory=one.memory_bytes, instances=one.instances) for one in found.machines]
     emptying = Emptying(wanted=wanted, tried=found.tried, left=dict(found.left), machines=emptied)
     return drain_result(found.drained, inputs, emptying)
@@ -204,14 +204,14 @@ _DEADLINE_S = 60.0
 
 
 class Drainer:
-    """Looks for what is due; ``wire`` is to the server of operators' rules."""
+    """Finds drains that are due; ``wire``: to the server of operators' rules."""
 
     def __init__(self, ledger: Ledger, wire: Wire, settings: PlannerSettings) -> None:
         self._ledger, self._wire, self._names = ledger, wire, settings.names
         self._lease = Lease(ledger, "drain", settings.holder, 2 * settings.drain_s)
 
     def due(self, now_s: float) -> list[Query]:
-        """Return the queries for what is due; none while another planner holds the lease."""
+        """Return the queries for drains that are due; none while another planner holds the lease."""
         entries: list[bytes] = self._wire.one("HGETALL", self._names.operator)
         rules = dict(zip(entries[::2], entries[1::2], strict=True))
         of_all = rules.get(DEFAULT.encode())

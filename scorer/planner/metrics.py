@@ -10,7 +10,7 @@ RESULTS = ("planned", "waiting", "failed")
 
 
 class Metrics(AnsweringMetrics):
-    """Those of its queries, and of its rounds of rebalancing."""
+    """The metrics of a planner: of its queries, and of its rounds of rebalancing."""
 
     PROCESS = "planner"
 

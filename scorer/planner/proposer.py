@@ -45,7 +45,7 @@ READ_MAX = 10_000
 
 
 class Overtaken(Exception):
-    """A newer planner has written since: this one's number is too old."""
+    """A newer planner has written since: the number of this one's lease is too old."""
 
 
 class MovesQueue:
@@ -56,7 +56,7 @@ class MovesQueue:
         self._keys = (names.moves_waiting, names.moves_taken, names.moves_fence)
 
     def read(self) -> tuple[list[bytes], list[bytes]]:
-        """Return the messages that wait, the next one first, and those that were taken."""
+        """Return the waiting messages, the next one first, and the taken ones."""
         answers = self._wire.ask([("LRANGE", key, -READ_MAX, -1) for key in self._keys[:2]])
         for answer in answers:
             if isinstance(answer, redis.ResponseError):
@@ -72,8 +72,8 @@ class MovesQueue:
     ) -> int:
         """Write the result of a round; return how many proposals were returned to the queue.
 
-        ``returned`` has pairs: the message that was taken, and the one that waits in its place. A fence that is no
-        number is told in the log and replaced: an error would fail each round for ever. Raises Overtaken, and what the
+        ``returned`` has pairs: a taken message, and the one that replaces it on the waiting list. A fence that is not a
+        number is logged and replaced, since an error would fail each round for ever. Raises Overtaken, and what the
         wire raises.
         """
         arguments: list[bytes | int] = [number, len(withdrawn), *withdrawn, len(returned)]
@@ -190,7 +190,7 @@ class Proposer:
             log.info("planner.round", extra={"values": values})
 
     def stop(self) -> None:
-        """Let another take the lease at once."""
+        """Give the lease up, so that another planner takes it at once."""
         try:
             self._lease.give_up()
         except (*AWAY, UnknownFormat, redis.ResponseError):

@@ -1,8 +1,8 @@
 """The queries that change nothing: ``rebalance``, ``plan`` and ``capacity``, a function each of the fleet's inputs.
 
 The inputs are the planner's replica, or what a command reads from a file (`scorer.commands.shared.planned`). A
-rebalancing is one round, as of the planner itself (`scorer.planning.balance.advice`). Each of several rounds is a
-query with the state of the one before (`scorer.planning.balance.rounds`). A program begins a move by ``update`` with
+rebalancing is one round, like the planner's own (`scorer.planning.balance.advice`). Each of several rounds is a query
+with the state of the one before (`scorer.planning.balance.rounds`). A program begins a move by ``update`` with
 ``move``, and the generation that is named. Each step of a plan is a ``place``, an ``update`` or a ``release`` of the
 program's own.
 """
@@ -37,7 +37,7 @@ _TYPES = {name: kind for name, kind in get_type_hints(Rebalancing).items() if na
 
 
 def rebalance(params: dict[str, Any], inputs_of: InputsOf) -> RebalanceResult:
-    """Return the moves of one plan."""
+    """Return the moves of a rebalancing."""
     asked: Rebalance = read_params(Rebalance, params)
     given = {name: value for name in _OWN if (value := getattr(asked, name)) is not None}
     inputs = inputs_of(asked.profile, asked.profile_text)
@@ -51,7 +51,7 @@ def rebalance(params: dict[str, Any], inputs_of: InputsOf) -> RebalanceResult:
 
 
 def _rounds(asked: Rebalance, settings: Rebalancing) -> Rounds | None:
-    """Return the state of the rounds before; None for a round alone. Raises InvalidRequest."""
+    """Return the state of the earlier rounds; None for a single round. Raises InvalidRequest."""
     if asked.every_s is None:
         if asked.rounds:
             raise InvalidRequest("rounds: give every_s, the time between two rounds, too")
@@ -63,7 +63,7 @@ def _rounds(asked: Rebalance, settings: Rebalancing) -> Rounds | None:
 
 
 def _typed(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings of ``[rebalance]`` with their types; raises ValueError naming one."""
+    """Return settings of ``[rebalance]`` converted to their types; raises ValueError naming one."""
     found = {}
     for name, value in settings.items():
         if name not in _TYPES:

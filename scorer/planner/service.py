@@ -1,4 +1,4 @@
-"""The service of a planner: its methods, and what it does between two queries, both in plain code on one replica."""
+"""The service of a planner: its methods, and its rounds between two queries, in plain code on one replica."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logging.getLogger("windward.planner")
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Tell a refusal or a fault in the log: it is tried again when it is due."""
+    """Log a refusal or a fault of a drain; it is tried again when it is due."""
     try:
         yield
     except AWAY:
@@ -38,13 +38,13 @@ def _told() -> Iterator[None]:
 
 
 class PlannerService(AnsweringService):
-    """Answers what scorers leave to it; ``proposer`` and ``drainer`` have their turn between two queries."""
+    """Answers the queries that scorers move to it; ``proposer`` and ``drainer`` run between two queries."""
 
     def __init__(
         self, settings: PlannerSettings, current: Current, ledger: Ledger, rules: OperatorRules,
         proposer: Proposer | None = None, drainer: Drainer | None = None, wire: Wire | None = None,
     ) -> None:  # fmt: skip
-        """``wire``: where answers may wait to be sent with the next command."""
+        """``wire``: its unsent answers are sent with the next command."""
         super().__init__(settings, current, ledger, rules)
         self._proposer, self._drainer, self._wire, self._drain_s = proposer, drainer, wire, settings.drain_s
         self._round_at = math.inf if proposer is None else 0.0
@@ -72,7 +72,7 @@ class PlannerService(AnsweringService):
                 self._wire.post(self.writes())
 
     def _drain_again(self, drainer: Drainer) -> None:
-        """Plan again what is due, in each of the ways of draining: where one fails, the others go on."""
+        """Plan due drains again, for each set of drain settings; a failure of one does not stop the others."""
         with _told():
             for query in drainer.due(self.current.clock()):
                 with _told():

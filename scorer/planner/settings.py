@@ -22,7 +22,7 @@ _HINTS = get_type_hints(Rebalancing)
 
 
 def _flag(name: str) -> Any:
-    """Return the type of a flag that may be left out."""
+    """Return the type of an optional flag."""
     kind = _HINTS[name]
     return (dict[str, float] if get_origin(kind) is Mapping else kind) | None
 
@@ -48,7 +48,7 @@ def given(settings: Any) -> dict[str, Any]:
 
 
 def balanced(profile: Profile, settings: Any) -> Profile:
-    """Return the profile with the settings that are given in place of its own; raises SettingsError naming one."""
+    """Return the profile with its settings replaced by the given ones; raises SettingsError naming one."""
     try:
         return dataclasses.replace(profile, rebalance=profile.rebalance.with_given(given(settings)))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What is asked before anything is done. Pure: the fleet as it is comes in, a plan with its reasons goes out.
+"""Plans of changes to a fleet. Pure: the present fleet is the input, a plan with its reasons the result.
 
 balance/      moves that lower the load of hot machines; `thresholds/` has the rules of a peer for it
 drain/        how to empty machines, or a class of what no longer fits

@@ -1,4 +1,6 @@
-"""Instances placed anew on other machines, each seeing the ones before; with the reason where none is feasible. Pure.
+"""Places instances anew on other machines, each after those before it, with a reason where no machine is feasible.
+
+Pure.
 
 The largest come first, by cpu and then by memory, since they are the hardest to place. Alike ones are placed
 together where no other machine's figures change with them (`scorer.placement.choosing.trial`).
@@ -43,7 +45,7 @@ class Condition(Protocol):
 
 @dataclass(frozen=True)
 class Anew:
-    """An instance before the move, its target (None: no machine is feasible), and the reason for None."""
+    """An instance before the move, its target (None: no machine is feasible), and the reason if there is no target."""
 
     instance: Instance
     target: str | None
@@ -59,10 +61,10 @@ def place_anew(
     condition: Condition | None = None,
     by_class: bool = False,
 ) -> list[Anew]:
-    """Return the target of each instance, in the order in which they are placed; the trial then has them there.
+    """Return the target of each instance, in the order of placing; the trial then includes the moves.
 
-    ``gone``: their machines are lost, so that none is in the ledger before it is placed. Otherwise each stays on its
-    machine until its turn, and afterwards when no machine is feasible. ``left``: a selector of the remaining machines.
+    ``gone``: their machines are lost, so they count nowhere before they are placed. Otherwise each stays on its machine
+    until its turn, and afterwards when no machine is feasible. ``left``: a selector of the remaining machines.
     ``by_class``: higher classes before lower ones, within a class masters first; groups that move together stay first.
 
     Raises InvalidRequest where `rank` does.
@@ -118,7 +120,7 @@ def _target(
 
 
 def _bound(instances: Sequence[Instance], trial: Trial) -> list[list[Instance]]:
-    """Return the groups of instances whose affinity only instances among these meet: none of them could go alone."""
+    """Return groups of instances whose affinity only other instances of the group satisfy: none could leave alone."""
     by_id = {one.id: one for one in instances}
     asking: dict[frozenset[Facet], list[str]] = {}
     for one in instances:
@@ -135,12 +137,12 @@ def _bound(instances: Sequence[Instance], trial: Trial) -> list[list[Instance]]:
 
 
 def goes_first(instance: Instance) -> tuple[bool, tuple[float, ...]]:
-    """Return the sort key of instances that leave together: the highest go first, those that need no other."""
+    """Return the sort key of instances that leave together: the highest first; instances that need no other lead."""
     return instance.rules is None or not instance.rules.affinity, size(instance)
 
 
 def _all_or_none(group: Sequence[Instance], trial: Trial, condition: Condition | None) -> list[Anew]:
-    """Place a group that moves together, with several machines tried for its first one."""
+    """Place a group that moves together; several machines are tried for its first instance."""
     requests = {one.id: msgspec.structs.replace(as_request(one), id="") for one in group}
     shut: list[str] = []
     reasons: list[str] = []
@@ -172,7 +174,7 @@ def _all_or_none(group: Sequence[Instance], trial: Trial, condition: Condition |
 
 
 def _put(instance: Instance, target: str | None, trial: Trial, *, gone: bool) -> None:
-    """Put the instance on its target, or on its own machine without one, for those placed after it."""
+    """Put the instance on its target or, without one, back on its machine, for the instances placed after it."""
     if target is not None:
         trial.move(instance, target)
     elif not gone:

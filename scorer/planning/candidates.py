@@ -19,7 +19,7 @@ from scorer.snapshot.snapshot import Snapshot
 
 
 def instances_on(snapshot: Snapshot, ledger: LedgerView) -> tuple[list[Instance], PlacedInstances]:
-    """Return the live instances on known machines, and their columns; ``rows`` has each one's row of the machines."""
+    """Return the live instances on known machines, and their columns; ``rows``: the row of each one's machine."""
     index = snapshot.roster.index
     instances = [one for one in ledger.instances.values() if one.machine in index]
     places = [index[one.machine] for one in instances]
@@ -42,7 +42,7 @@ def may_move(instances: list[Instance], settings: Rebalancing, stay: Collection[
 
 
 def elsewhere(trial: Trial, instance: Instance, fresh: Bools, same: Iterable[str]) -> Bools:
-    """Return [M]: the machines with ``fresh`` data and the labels of ``same``, without the instance's own."""
+    """Return [M]: the machines with ``fresh`` data and equal labels of ``same``, without the instance's own."""
     there: Bools = fresh & trial.sharing(instance.machine, same) & takes_pod(trial, instance)
     there[trial.snapshot.roster.index[instance.machine]] = False
     return there
@@ -64,7 +64,7 @@ def takes_pod(trial: Trial, instance: Instance) -> Bools:
 
 
 def followers(instance: Instance, inputs: RankingInputs) -> list[str]:
-    """Return the ids of those that follow an instance from its machine: it must be near them, and that is cordoned."""
+    """Return the ids of instances that follow an instance from its cordoned machine, because they must be near it."""
     row = inputs.snapshot.roster.index.get(instance.machine)
     if instance.rules is None or row is None or not inputs.snapshot.rules.cordon[row]:
         return []

@@ -1,4 +1,4 @@
-"""The machines that names, globs and a selector mean: the same for commands and for methods of the RPC. Pure."""
+"""The machines that names, globs and a selector choose: for commands and for methods of the RPC alike. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scorer.snapshot.rules import LabelColumn
 
 
 class NoMachine(LookupError):
-    """A name, a glob or a selector that means no machine."""
+    """A name, a glob or a selector that chooses no machine."""
 
 
 def meant(
@@ -27,7 +27,7 @@ def meant(
     ahead: bool = False,
     hint: Callable[[str], str] = lambda _: "",
 ) -> list[str]:
-    """Return the machines that names, globs and a selector mean, each once; ``*`` alone is the entry of all machines.
+    """Return the machines that names, globs and a selector choose; ``*`` alone is the entry of all machines.
 
     >>> meant(["sim-*"], "rack=a", {"sim-1": {}, "sim-2": {}, "web": {"rack": "a"}})
     ['sim-1', 'sim-2', 'web']

@@ -46,7 +46,7 @@ LOOKS_PART = 0.5
 
 @dataclass(frozen=True)
 class Stated:
-    """What a score states of all machines, before an instance is added."""
+    """The stated chances of a score for all machines, before an instance is added."""
 
     chances: Mapping[str, Floats]
     """[M] by resource; NaN where the load is unknown."""
@@ -57,7 +57,7 @@ class Stated:
 
 @dataclass(frozen=True)
 class Cases:
-    """What became of stated chances: by resource [N] chances and [N] observed shares of the time."""
+    """Stated chances, by resource [N], and [N] the observed shares of time above the limit."""
 
     stated: Stated
     observed: Mapping[str, tuple[Floats, Floats]]
@@ -65,7 +65,7 @@ class Cases:
 
 @dataclass
 class Calibration:
-    """Observes one set of predictions at a time. It keeps those whose half hour is not over."""
+    """Observes one set of predictions at a time, and keeps those whose half hour is not over."""
 
     _stated: Stated | None = None
     _names: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Calibration:
 
     @property
     def wants(self) -> bool:
-        """Whether the next `look` begins with new chances."""
+        """Whether the next `look` begins with new predictions."""
         return self._stated is None
 
     def forget(self) -> None:
@@ -135,7 +135,7 @@ def shares_above(limit: float, snapshot: Snapshot, now_s: float) -> dict[str, Fl
 
 
 def with_cases(before: Chances | None, cases: Cases, now_s: float) -> Chances:
-    """Return the bins with more cases. Those of another limit or spread are dropped."""
+    """Return the bins with added cases. Bins for another limit or spread are dropped."""
     stated = cases.stated
     spread = stated.limit, stated.std_factor, stated.floor
     if before is None or (before.limit, before.std_factor, before.floor) != spread:
@@ -154,7 +154,7 @@ def with_cases(before: Chances | None, cases: Cases, now_s: float) -> Chances:
 
 
 def calibrated(bins: Sequence[ChanceBin], chance: float) -> float:
-    """Return the chance as it came true before, between the bins' means; the same where nothing was seen yet.
+    """Return the observed frequency for a stated chance, interpolated between the bins' means.
 
     A bin without cases stands for itself: its middle is right.
 

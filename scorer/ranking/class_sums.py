@@ -1,4 +1,4 @@
-"""The sums by class of all machines: what is allocated to each class, and the most that may be."""
+"""The sums by class of all machines: the amounts allocated to each class, and their limits."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def by_class_filter(profile: Profile) -> Fits | None:
 
 @quiet
 def class_sums(inputs: RankingInputs) -> ClassSums | None:
-    """Return the sums as the profile counts them; None where it counts all classes together."""
+    """Return the sums by the profile's rules; None where it counts all classes together."""
     fits = by_class_filter(inputs.profile)
     if fits is None or fits.classes is None:
         return None

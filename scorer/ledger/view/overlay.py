@@ -90,29 +90,29 @@ class Overlay:
 
     @property
     def avoiders(self) -> tuple[Avoiders, ...]:
-        """Whom the instances keep away; some of them may have left."""
+        """The instances' rules of anti-affinity; some of their instances may have left."""
         return (*self.base.avoiders, self._avoiders)
 
     def holders(self, facets: frozenset[Facet]) -> list[str]:
-        """Return the machine of each instance with all these facets; both machines of one that moves."""
+        """Return the machine of each instance with all these facets; both machines of a moving one."""
         instances = self.base.instances
         left = [instances[one] for one in self.base.matching(facets) if one not in self._without]
         found = [machine for one in left for machine in machines_of(one)]
         return found + [one.machine for one in self._proposed.values() if facets <= facets_of(one)]
 
     def held_on(self, machine: str) -> list[Instance]:
-        """Return the instances that hold a machine: those on it, and those that move there."""
+        """Return the instances that hold a machine: those on it, and those that move to it."""
         here = [one for one in self.base.held_on(machine) if one.id not in self._without]
         return here + [one for one in self._proposed.values() if one.machine == machine]
 
     def addresses_on(self, machine: str) -> list[int]:
-        """Return where the records of one machine's instances are in memory: of the view, then of those proposed."""
+        """Return the addresses of the records of one machine's instances: of the view, then of the proposed ones."""
         here = [slot for slot in self.base.slots_on(machine) if slot not in self._missing]
         own = self._by_machine.get(machine, ())
         return [*self.base.slots.addresses_of(here), *self._slots.addresses_of(own)]
 
     def difference(self) -> Iterator[tuple[str, int, Instance]]:
-        """Yield each proposed instance and each that is left out: its machine, 1 or -1, and the instance."""
+        """Yield machine, sign and instance: 1 for a proposed instance, -1 for one that is left out."""
         yield from ((one.machine, 1, one) for one in self._proposed.values())
         for instance_id in self._without:
             one = self.base.instances[instance_id]
@@ -125,7 +125,7 @@ class Overlay:
 
     @property
     def position(self) -> int:
-        """Number of the changes, those of the view included."""
+        """The number of changes, including the view's."""
         return self._start + len(self._changes)
 
 

@@ -1,4 +1,4 @@
-"""Residents: the ledger's instances by the rows of a roster, for what is made of each machine's instances.
+"""Residents: the ledger's instances by the rows of a roster, for sums over each machine's instances.
 
 Instances on a machine that is not in the roster are left out (give `machine_names` to `build_snapshot` to have every
 such machine in the roster).
@@ -62,7 +62,7 @@ class Residents:
     # ---- records by machine
 
     def everywhere(self) -> tuple[Places, Places, Sequence[NDArray[np.void]]]:
-        """Return live instances and leavers of all machines, and the arrays to keep while the addresses are in use."""
+        """Return live instances and leavers of all machines, and the arrays that own the addresses."""
         live, left = self.ledger.slots, self.ledger.leavers.slots
         kept = (live.records, left.records)
         return self._sorted(live, live.address), self._sorted(left, left.address), kept
@@ -75,7 +75,7 @@ class Residents:
         return first + chosen[order] * INSTANCE.itemsize, ends
 
     def on(self, rows: Sequence[int], overlay: Overlay | None = None) -> tuple[Places, Places]:
-        """Return the same of some machines, with what an overlay proposes; for use at once."""
+        """Return instances and leavers of some machines, with an overlay's proposals; valid until the next change."""
         names, left = self.roster.names, self.ledger.leavers
         if overlay is not None:
             live = [overlay.addresses_on(names[row]) for row in rows]

@@ -1,4 +1,4 @@
-"""Instances as records by slot, which grow: what the rows of machines are made from."""
+"""Instances as records in a growing array of slots, from which the rows of machines are computed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class PlacedInstances:
 
     @property
     def amounts(self) -> Floats:
-        """[R, K] 0 where not given."""
+        """[R, K] The amounts; 0 where not given."""
         found: Floats = self.records["amounts"].T
         return found
 
@@ -94,12 +94,12 @@ class PlacedInstances:
 
 
 def code_of_kind(kind: str) -> int:
-    """Return the number of a kind in a column, the same in every process; 0: none."""
+    """Return the number for a kind in a column, the same in every process; 0: no kind."""
     return crc32(kind.encode()) if kind else 0
 
 
 def keeps_of(labels: Mapping[str, str]) -> int:
-    """Return the bits of the resources that an instance keeps; unknown names are ignored.
+    """Return a bit set of the resources that are kept; unknown names are ignored.
 
     >>> keeps_of({"keeps": "cpu"}), keeps_of({"keeps": "cpu, memory"}), keeps_of({"app": "shop"})
     (1, 3, 0)
@@ -128,7 +128,7 @@ class Slots:
         return self.more(1)[0]
 
     def more(self, count: int) -> range:
-        """Return so many slots never used, growing by half, or by what is needed, when all are used."""
+        """Return so many unused slots; when all are used, the array grows by half, or by as many as needed."""
         used = range(self.used, self.used + count)
         if used.stop > self.records.size:
             grown = np.zeros(max(self.used + self.used // 2 + 1, used.stop), INSTANCE)
@@ -150,7 +150,7 @@ class Slots:
         firsts: Sequence[Instance],
         groups: Sequence[int],
     ) -> None:
-        """Put some instances into slots; grouped by `scorer.ledger.record.facets.alike`."""
+        """Write instances into slots; they are grouped by `scorer.ledger.record.facets.alike`."""
         kinds = [code_of_kind(kind_of(one)) for one in firsts]
         keeps = [keeps_of(one.labels) if one.labels else 0 for one in firsts]
         self.records[np.array(slots, np.int64)] = np.array(
@@ -166,22 +166,22 @@ class Slots:
         self.records[slot]["machine"] = -1
 
     def live(self) -> tuple[Integers, Integers]:
-        """Return the slots in use, and the number of the machine of each."""
+        """Return the slots in use, and the machine's number for each."""
         machines = self.records["machine"][: self.used]
         slots = np.flatnonzero(machines >= 0)
         return slots, machines[slots]
 
     def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
-        """Return these slots as columns; ``rows`` has the row of each one's machine."""
+        """Return these slots as columns; ``rows``: the row of each one's machine."""
         return PlacedInstances(self.records[slots], rows)
 
     @property
     def address(self) -> int:
-        """Where the first record is in memory, while ``records`` is this array."""
+        """The address of the first record, valid while ``records`` is this array."""
         return self.records.ctypes.data
 
     def addresses_of(self, slots: Iterable[int]) -> list[int]:
-        """Return where the records of some slots are."""
+        """Return the addresses of the records in some slots."""
         first = self.address
         return [first + slot * INSTANCE.itemsize for slot in slots]
 
@@ -192,7 +192,7 @@ def record_of(instance: Instance, machine: int) -> tuple[object, ...]:
 
 
 def request_record(request: Request) -> NDArray[np.void]:
-    """Return [1]: the instance that a request asks for, as a record that has not started."""
+    """Return [1]: a record for the instance that a request describes, not started yet."""
     given = request.given_amounts()
     packed = _PACKED.pack(
         *(amount or 0.0 for amount in given),

@@ -37,7 +37,7 @@ Change = tuple[str, int, frozenset[Facet]]
 def instance_of(
     request: Request, machine: str, now_s: float, instance_id: str | None = None, digest: str = ""
 ) -> Instance:
-    """Return the record that a reservation of this request, with its ``digest``, on this machine gets."""
+    """Return the record that a reservation of this request on this machine gets; ``digest``: the request's."""
     return Instance(
         id=request.id if instance_id is None else instance_id,
         machine=machine,
@@ -112,13 +112,13 @@ class LedgerView:
         self.version += 1
 
     def add(self, instances: Sequence[Instance]) -> None:
-        """Add live instances that are not there and do not move: as `apply` of each, at a third of the price."""
+        """Add live instances that are new and do not move, like `apply` of each, in a third of the time."""
         by_id = {one.id: one for one in instances}
         for machine, slot, facets in self._add_all(by_id):
             self._note(machine, slot, facets)
 
     def _add_all(self, by_id: Mapping[str, Instance]) -> Iterator[Change]:
-        """Add them, a group of those counted alike at a time; return the changes, which are not noted."""
+        """Add instances by groups with equal facets; return the changes, which are not recorded."""
         if not by_id:
             return iter(())
         names, instances = list(by_id), list(by_id.values())
@@ -158,7 +158,7 @@ class LedgerView:
             self.failures[ended.machine] = 1.0 + self.failed_starts(ended.machine, ended.ended_at), ended.ended_at
 
     def failed_starts(self, machine: str, now_s: float) -> float:
-        """Return how many starts failed on a machine; each counts half after `HALF_LIFE_S`."""
+        """Return the number of starts that failed on a machine; each counts half after `HALF_LIFE_S`."""
         count, at_s = self.failures.get(machine, (0.0, now_s))
         return float(count * 0.5 ** (max(0.0, now_s - at_s) / HALF_LIFE_S))
 
@@ -221,11 +221,11 @@ class LedgerView:
         return self._machine_names
 
     def on_machine(self, machine: str) -> list[Instance]:
-        """Return the live instances of one machine; one that moves there is not on it yet."""
+        """Return the live instances on one machine, without those that are still moving to it."""
         return [one for one in self.held_on(machine) if one.machine == machine]
 
     def held_on(self, machine: str) -> list[Instance]:
-        """Return the live instances that hold a machine: those on it, and those that move there."""
+        """Return the live instances that hold a machine: those on it, and those that move to it."""
         return [self.instances[instance_id] for instance_id in self._by_machine.get(machine, ())]
 
     def matching(self, facets: frozenset[Facet]) -> list[str]:
@@ -241,13 +241,13 @@ class LedgerView:
         return (self._avoiders,)
 
     def holders(self, facets: frozenset[Facet]) -> list[str]:
-        """Return the machine of each instance with all these facets; both machines of one that moves."""
+        """Return the machine of each instance with all these facets; both machines of a moving one."""
         return [machine for one in self.matching(facets) for machine in machines_of(self.instances[one])]
 
     # ---- reading: columns by slot
 
     def slots_on(self, machine: str) -> Collection[int]:
-        """Return the slots of the instances that hold a machine, in the order of arrival."""
+        """Return the slots of the instances that hold a machine, in the order in which they were added."""
         return self._by_machine.get(machine, {}).values()
 
     def slots_of(self, instance_id: str) -> dict[str, int]:
@@ -259,24 +259,24 @@ class LedgerView:
         return self._slots
 
     def slot_of(self, instance_id: str) -> int:
-        """Return the slot of a live instance on the machine that it is on."""
+        """Return the slot of a live instance on its present machine."""
         return self._by_machine[self.instances[instance_id].machine][instance_id]
 
     def live(self) -> tuple[Integers, Integers]:
-        """Return the slots in use, and the number of the machine of each."""
+        """Return the slots in use, and the machine's number for each."""
         return self._slots.live()
 
     def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
-        """Return the instances of these slots as columns; ``rows`` has the row of each one's machine."""
+        """Return the instances in these slots as columns; ``rows``: the row of each one's machine."""
         return self._slots.take(slots, rows)
 
     # ---- reading: changes
 
     @property
     def position(self) -> int:
-        """Number of the changes so far."""
+        """The number of changes so far."""
         return self._forgotten + len(self._changes)
 
     def changes_since(self, position: int) -> Sequence[Change] | None:
-        """Return the changes since a position; None when they are no longer remembered."""
+        """Return the changes since a position; None when some of them are no longer kept."""
         return None if position < self._forgotten else self._changes[position - self._forgotten :]

@@ -47,7 +47,7 @@ class Plan:
 
 
 def plan(requests: Sequence[Request], inputs: RankingInputs, held: Sequence[str] = ()) -> Plan:
-    """Return the plan of `plan_steps`, made without pauses between its steps."""
+    """Return the result of `plan_steps`, without pauses between the steps."""
     return run_to_end(plan_steps(requests, inputs, held))
 
 
@@ -106,7 +106,7 @@ def _count_up(request: Request) -> Iterator[str]:
 
 
 def by_kind(requests: Sequence[Request], positions: Iterable[int]) -> list[list[int]]:
-    """Return the positions of alike requests together, in the order in which each kind comes first.
+    """Return the positions grouped by equal requests, in the order in which each kind first occurs.
 
     >>> by_kind([Request(id="a", cpu=1), Request(id="b", cpu=2), Request(id="c", cpu=1)], range(3))
     [[0, 2], [1]]
@@ -120,8 +120,8 @@ def by_kind(requests: Sequence[Request], positions: Iterable[int]) -> list[list[
 class Parts:
     """The positions of a batch, a part at a time: instances of one kind, or of several kinds with one or two each.
 
-    The instances of one kind are planned by one ranking and without an overlay: what was chosen before is reserved.
-    Chosen over parts of a fixed size, most of which hold several kinds: 1,000 instances of 64 kinds then took 185
+    The instances of one kind are planned by one ranking and without an overlay, since all earlier parts are reserved by
+    then. Chosen over parts of a fixed size, most of which hold several kinds: 1,000 instances of 64 kinds then took 185
     rankings, and twice the processor time.
 
     >>> parts = Parts([[0, 3, 5, 6], [1], [2, 7]])
@@ -138,7 +138,7 @@ class Parts:
         return bool(self._kinds)
 
     def next(self, size: int) -> list[int]:
-        """Return the next part, of about so many."""
+        """Return the next part, of about this size."""
         part: list[int] = []
         while self._kinds and len(part) < size:
             kind = self._kinds[0]
@@ -157,7 +157,7 @@ class Parts:
 
 
 class _Batch:
-    """A plan that is being made: a machine for each instance in turn, chosen again when that machine has changed.
+    """A plan in progress: a machine for each instance in turn, chosen again when that machine has changed.
 
     Each request is ranked on the ledger plus the proposed instances before it.
     """
@@ -176,7 +176,7 @@ class _Batch:
         self._next = list(range(len(requests)))
 
     def steps(self) -> Steps[None]:
-        """Choose a machine for each, and again where that changed since, or what came is near by a rule."""
+        """Choose a machine for each; again where a machine has changed, or a new instance is near by a rule."""
         while self._next:
             few = len(self._next) <= _TOGETHER_MAX
             for position in self._next:
@@ -190,7 +190,7 @@ class _Batch:
             self._next = self._outdated()
 
     def _runs(self) -> Iterator[list[int]]:
-        """Yield what is chosen in one step: some alike ones, or one where their number of machines is bounded."""
+        """Yield the choices of one step: several equal requests, or one where their number of machines is bounded."""
         if self._requests[0].machines_max or self._requests[0].machines_min:
             yield from ([position] for position in self._next)
             return
@@ -199,7 +199,7 @@ class _Batch:
                 yield kind[first : first + _ALIKE_STEP]
 
     def _choose_together(self, run: Sequence[int], left: int) -> None:
-        """Choose the machines of alike instances: together, or one by one where that is not possible."""
+        """Choose the machines for equal requests: together, or one by one where that is not possible."""
         chosen = self._proposed().together(self._requests[run[0]], len(run)) if len(run) > 1 else None
         if chosen is None:
             for done, position in enumerate(run):
@@ -228,14 +228,14 @@ class _Batch:
             self.reasons[position] = found.why
 
     def _note(self, position: int, machine: str | None) -> None:
-        """Note the choice for an instance; it is proposed when the trial is next asked for, if it is."""
+        """Record the choice for an instance; it is added to the trial when that is used next."""
         self._chosen_at[position], self.found[position] = self._trial_at, machine
         if machine is not None:
             self._used[machine] += 1
             self._waiting.append(position)
 
     def _bound(self, left: int) -> tuple[Bools, str] | tuple[()]:
-        """Return which machines may be chosen so that the batch has as many different ones as asked for, in words."""
+        """Return in words which machines a bound on the number of machines leaves."""
         wanted, used = self._requests[0], self._used
         if wanted.machines_max and len(used) >= wanted.machines_max:
             return self._among_used(), f"among the {wanted.machines_max} machines of the batch"
@@ -307,5 +307,5 @@ def _minds(request: Request, limits: Sequence[Avoids], came: frozenset[Facet]) -
 
 
 def proposed_id(position: int) -> str:
-    """Return the id of the proposed instance at a position of the batch; no real instance can have it."""
+    """Return the id of the proposed instance at a position of the batch; no other instance can have this id."""
     return f"\0batch-{position}"

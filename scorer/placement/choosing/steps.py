@@ -1,4 +1,4 @@
-"""A batch of placements in steps: a generator that yields where other queries may be answered."""
+"""A batch of placements in steps: a generator that pauses so that other queries can be answered."""
 
 from __future__ import annotations
 

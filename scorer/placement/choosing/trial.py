@@ -42,7 +42,7 @@ class Found:
 
 
 class Trial:
-    """A ledger with proposed changes, which each step adds to: to the overlay of the inputs, or to a new one."""
+    """A ledger with proposed changes; each step adds to the overlay of its inputs, or to a new one."""
 
     def __init__(self, inputs: RankingInputs) -> None:
         self._open = inputs.snapshot
@@ -66,7 +66,7 @@ class Trial:
         return best_in(rank(request, self.inputs), among, otherwise)
 
     def allowed(self, request: Request) -> Bools:
-        """Return [M]: the machines that all filters allow; no score is asked."""
+        """Return [M]: the machines that all filters allow; no score is computed."""
         if why_ignored(request, self.inputs.profile):
             return np.zeros(len(self.snapshot), np.bool_)
         return allowed(request, self.inputs)
@@ -74,9 +74,9 @@ class Trial:
     def together(self, request: Request, count: int) -> list[str | None] | None:
         """Return the machines of identical instances, None for the last ones where no more is feasible.
 
-        Nothing is proposed. None where they must be placed one by one: each draws its own lot among equals, or one
-        more changes what is read of other machines. The latter is so with spread over a topology, affinity, a score
-        by rank, and a plugin of another package.
+        Nothing is proposed. Return None where they must be placed one by one: where ties are drawn for each, or one
+        more instance changes other machines' figures. The latter holds for spread over a topology, affinity, a score by
+        rank, and plugins of other packages.
         """
         if self.inputs.profile.ties != "name":
             return None
@@ -90,11 +90,11 @@ class Trial:
         return [*(names[row] for row in chosen), *[None] * (count - len(chosen))]
 
     def counts(self) -> Floats:
-        """Return [M]: how many instances hold each machine, with the moves so far."""
+        """Return [M]: the number of instances that hold each machine, including the moves so far."""
         return self.inputs.tables.residents(self.snapshot, self.inputs.ledger).tally(frozenset(), self.overlay)
 
     def sharing(self, machine: str, labels: Iterable[str]) -> Bools:
-        """Return [M]: the machines whose value of each of these labels is that of a machine."""
+        """Return [M]: the machines that share a machine's values of all these labels."""
         row = self.snapshot.roster.index.get(machine)
         shared = np.ones(len(self.snapshot), np.bool_)
         for label in labels:
@@ -105,11 +105,11 @@ class Trial:
     # ---- changing
 
     def propose(self, request: Request, machine: str, instance_id: str | None = None) -> None:
-        """Add a new instance of a request."""
+        """Add a new instance for a request."""
         self.overlay.propose(instance_of(request, machine, self.inputs.now_s, instance_id))
 
     def leave(self, instance_id: str) -> None:
-        """Take an instance out, wherever it is; one that is not there stays out."""
+        """Remove an instance from its machine; without effect if it was removed before."""
         if instance_id in self.overlay:
             self.overlay.leave(instance_id)
 
@@ -118,12 +118,12 @@ class Trial:
         self.put(moved_to(instance, machine, self.inputs.now_s))
 
     def put(self, instance: Instance) -> None:
-        """Put an instance where its record says, wherever it is now."""
+        """Put an instance back on the machine in its record."""
         self.leave(instance.id)
         self.overlay.propose(instance)
 
     def cordon(self, machines: Collection[str]) -> None:
-        """Count these machines as cordoned, besides those that are; what was named before no longer holds."""
+        """Treat these machines as cordoned, too, in place of those of an earlier call."""
         self.inputs = replace(self.inputs, snapshot=self._open.with_cordon(machines))
 
 

@@ -1,1 +1,1 @@
-"""What a placement puts to the ledger, and what becomes of it: limits, outcomes, queries taken together. Pure."""
+"""A placement at the ledger: limits, outcomes, and queries that are reserved together. Pure."""

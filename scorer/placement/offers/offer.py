@@ -17,7 +17,7 @@ from scorer.ranking.ranking import Ranking
 
 
 def candidates(version: Callable[[str], int], ranking: Ranking, rows: list[int], request: Request) -> list[Candidate]:
-    """Return these machines at the versions that the scorer saw, with the limits that the script compares."""
+    """Return these machines with the versions that the scorer read, and the limits for the script."""
     if rows and (large := too_large(request.amounts(), float(request.maxmemory))):
         raise InvalidRequest(large)
     names = ranking.machines.roster.names
@@ -26,10 +26,10 @@ def candidates(version: Callable[[str], int], ranking: Ranking, rows: list[int],
 
 
 def expected_change(change: int, request: Request, ledger: LedgerView) -> int:
-    """Return the change that the whole ledger must still have, where a rule looks beyond one machine.
+    """Return the ledger's change that must still be the last one, where a rule looks beyond one machine.
 
-    The rules are the request's own, and those of instances that avoid it. Without any, the number below -1 that says
-    since which change no instance with such a rule may have come (``expect`` in ``ledger.lua``).
+    The rules are the request's own, and those of instances that avoid it. Without any, a number below -1 encodes the
+    change after which no instance with such a rule may have been added (``expect`` in ``ledger.lua``).
     """
     rules: list[Affinity | Avoids] = [*request.affinity, *request.anti_affinity]
     for several in filter(None, ledger.avoiders):
@@ -38,7 +38,7 @@ def expected_change(change: int, request: Request, ledger: LedgerView) -> int:
 
 
 def as_of(own: dict[str, int], wanted: Wanted) -> Wanted:
-    """Return the instance with candidates at the versions after our own scripts, where these came after the plan."""
+    """Return the instance with its candidates' versions updated by our own scripts since the plan."""
     if not own:
         return wanted
     candidates = [one._replace(version=own.get(one.machine, one.version)) for one in wanted.candidates]

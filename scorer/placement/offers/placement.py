@@ -29,7 +29,7 @@ class Late(Exception):
 
 
 class IdTaken(Exception):
-    """Another request is live under this id."""
+    """The id belongs to another live request."""
 
     def __init__(self, record: Instance) -> None:
         super().__init__(f"id: {record.id!r} was placed on {record.machine} for another request")
@@ -67,12 +67,12 @@ class Placement:
 
     @property
     def conflicts(self) -> int:
-        """Candidates that were lost to another scorer."""
+        """The number of candidates that were lost to another scorer."""
         return self.lost.total()
 
     @property
     def repeated(self) -> int:
-        """How many instances had been reserved before this query."""
+        """The number of instances that were reserved before this query."""
         return len(self.known)
 
     def explain(self) -> None:
@@ -89,7 +89,7 @@ GONE = "this query reserved it before, and that has ended"
 
 
 def settle(placement: Placement, position: int, outcome: Outcome) -> bool:
-    """Return whether the instance is reserved, and note it; raise IdTaken when another request has its id."""
+    """Record the outcome; return whether the instance is reserved. Raises IdTaken for an id of another request."""
     if outcome.kind == "other" and outcome.instance is not None:
         raise IdTaken(outcome.instance)
     if outcome.kind not in ("placed", "known"):
@@ -104,7 +104,7 @@ def settle(placement: Placement, position: int, outcome: Outcome) -> bool:
 
 
 def hopeless(placement: Placement, position: int, outcome: Outcome, current: bool) -> bool:
-    """Return whether another try would not help, and note the reason; else count a conflict."""
+    """Record a refusal; return whether it is final. Else it is a conflict, which is counted."""
     if outcome.kind in ("gone", "late"):
         refused(placement, position, outcome)
         return True
@@ -120,7 +120,7 @@ def hopeless(placement: Placement, position: int, outcome: Outcome, current: boo
 
 
 def replanned(placement: Placement) -> list[int]:
-    """Return the refused positions, to be planned again, when a script has ended reservations or moves; once a query.
+    """Return the refused positions for a new plan when a script has expired reservations or moves; once per query.
 
     Rejected: each time. In a full fleet something ends while each large batch is planned.
     """
@@ -136,7 +136,7 @@ def replanned(placement: Placement) -> list[int]:
 
 
 def refused(placement: Placement, position: int, outcome: Outcome) -> None:
-    """Note why the script reserved nothing and never will."""
+    """Record why the script can never reserve these instances."""
     if outcome.kind == "gone":
         placement.gone.add(position)
         placement.missing[position] = GONE

@@ -1,7 +1,8 @@
 """The plan of a fleet by the rule that its profile names.
 
 By thresholds Koordinator's rules (`scorer.planning.thresholds`) choose the instances, the profile their targets. A
-target is a machine that the profile's filters allow. Its expected overload stays at or below what the source had.
+target is a machine that the profile's filters allow. Its expected overload stays at or below that of the source before
+the move.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def leaving(
 
 
 def pool_of(scene: Scene, settings: Rebalancing, movable: Bools, on_way: Mapping[int, int]) -> Pool:
-    """Return the machines and instances as columns of the rules; instances under way are on their targets."""
+    """Return the machines and instances as columns for the rules; moving instances count on their targets."""
     instances = scene.instances
     names = compared(settings)
     usage = _amounts(names, scene.usage)
@@ -96,7 +97,7 @@ def pool_of(scene: Scene, settings: Rebalancing, movable: Bools, on_way: Mapping
 
 
 def _amounts(names: Sequence[str], columns: Floats, instances: float = 0.0) -> Floats:
-    """Return [K, n] in whole units of columns [R, n]; 0 where unknown, ``instances`` for the number of instances."""
+    """Return [K, n]: columns [R, n] in whole units, 0 where unknown; for ``instances`` the number of instances."""
     found = np.full((len(names), columns.shape[1]), instances)
     for k, name in enumerate(names):
         if name != INSTANCES:
@@ -108,19 +109,19 @@ def advice(
     inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
     stay: Collection[str] = (),
 ) -> Plan:  # fmt: skip
-    """Return the moves by the profile's ``[rebalance]``; nothing is changed but the state in ``rounds``.
+    """Return the moves by the profile's ``[rebalance]``; only the state in ``rounds`` is changed.
 
-    ``rounds``: the state of earlier rounds; None: a machine gives as soon as it is over. ``pending``: instance id to
-    target, moves under way that count as made. ``stay``: ids of instances that do not move.
+    ``rounds``: the state of earlier rounds; None: a machine gives instances as soon as it is overloaded. ``pending``:
+    instance id to target, moves under way that count as made. ``stay``: ids of instances that do not move.
     """
     rule = leaving if inputs.profile.rebalance.rule == "thresholds" else rebalance
     return rule(inputs, rounds, pending, stay)
 
 
 def told(plan: Plan, inputs: RankingInputs, rounds: Rounds | None = None) -> RebalanceResult:
-    """Return a plan that was made from these inputs; an instance that finds no machine comes last, without a target.
+    """Return the plan in the form of an answer; instances without a target come last.
 
-    ``rounds``: the state that the plan has left, where it is one of several rounds.
+    ``rounds``: the state after the plan, if it is one of several rounds.
     """
     settings = inputs.profile.rebalance
     moves = [_move(instance, step, plan) for instance, step in zip(plan.instances, plan.steps, strict=True)]

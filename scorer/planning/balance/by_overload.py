@@ -60,10 +60,10 @@ def rebalance(
 ) -> Plan:  # fmt: skip
     """Return the moves that cut the fleet's expected overload, or its variance, the most.
 
-    Weights, limit and floor are those of the profile's `ExpectedOverload` (`scorer.planning.balance.scene`). An
-    instance is taken to use what was measured of it, or else what the profile expects of it. Machines without fresh
-    data give and take nothing; thresholds of the profile's ``[rebalance]`` say which others do not.
-    ``nic_unknown``: bytes/s of a NIC whose speed is not known. The other arguments are those of `advice.advice`.
+    Weights, limit and floor are those of the profile's `ExpectedOverload` (`scorer.planning.balance.scene`). The usage
+    of an instance is its measured usage, or else the usage that the profile expects. Machines without fresh data give
+    and take nothing; thresholds of the profile's ``[rebalance]`` say which others do not. ``nic_unknown``: bytes/s of a
+    NIC whose speed is not known. The other arguments are those of `advice.advice`.
     """
     balancing = Balancing.of(inputs, rounds, pending, stay, nic_unknown)
     plan(balancing.draft, balancing.allowed, balancing.left)
@@ -71,7 +71,7 @@ def rebalance(
 
 
 class Balancing:
-    """A plan of either rule while it is made: the moves so far as loads (`draft`) and in the ledger (`trial`)."""
+    """A plan of either rule in progress: the moves so far as loads (`draft`) and in the ledger (`trial`)."""
 
     def __init__(
         self, trial: Trial, scene: Scene, movable: Movable, hosts: Hosts, in_hour: int,
@@ -99,7 +99,7 @@ class Balancing:
         cls, inputs: RankingInputs, rounds: Rounds | None, pending: Mapping[str, str] | None, stay: Collection[str],
         nic_unknown: float = UNKNOWN_NIC,
     ) -> Self:  # fmt: skip
-        """Return the plan of either rule before its first move."""
+        """Return a plan of either rule that has no moves yet."""
         scene = scene_of(inputs)
         hosts, in_hour = hosts_of(scene, rounds, nic_unknown)
         on_way, leaving = on_way_in(scene, pending or {}), leaving_in(scene)
@@ -110,7 +110,7 @@ class Balancing:
         return self.trial.allowed(as_request(self.scene.instances[place])) & self._elsewhere(place)
 
     def best(self, place: int, among: Bools) -> int | None:
-        """Return the row of the machine that the profile chooses ``among`` [M] those allowed; None: there is none."""
+        """Return the row of the machine that the profile chooses ``among`` [M] the allowed ones; None without any."""
         found = self.trial.best(as_request(self.scene.instances[place]), among & self._elsewhere(place))
         return None if found.machine is None else self.scene.snapshot.roster.index[found.machine]
 
@@ -172,7 +172,7 @@ def hosts_of(scene: Scene, rounds: Rounds | None, nic_unknown: float) -> tuple[H
 
 
 def _worth(scene: Scene, settings: Rebalancing) -> Bools:
-    """Return [M]: whether a machine's overload is enough for a move; by variance, whether it is above the mean."""
+    """Return [M]: whether a machine may give: its overload is worth a move or, by variance, is above the mean."""
     if settings.objective == "overload":
         return np.asarray(scene.loads.now() >= max(settings.gain_min, 1e-12))
     return np.asarray((scene.loads.utilization > scene.loads.means()).any(axis=0))
@@ -185,7 +185,7 @@ def leaving_in(scene: Scene) -> list[tuple[int, int | None]]:
 
 
 def on_way_in(scene: Scene, pending: Mapping[str, str]) -> list[tuple[int, int]]:
-    """Return the positions of pending moves: instance and target. Arrived, reserved or unknown ones are left out."""
+    """Return the positions of pending moves: instance and target, without finished, reserved or unknown ones."""
     index = scene.snapshot.roster.index
     if not pending:
         return []
@@ -200,7 +200,7 @@ def on_way_in(scene: Scene, pending: Mapping[str, str]) -> list[tuple[int, int]]
 def totals(before: Loads, after: Loads) -> Mapping[str, tuple[float, float]]:
     """Return, before and after: overload in mean machines, machines above the limit, highest and std of utilization.
 
-    Those of utilization are of the resource with the highest one before.
+    The figures of utilization are those of the resource with the highest utilization before.
     """
     worst = int(before.utilization.max(axis=1).argmax()) if before.utilization.size else 0
 
@@ -216,7 +216,7 @@ def totals(before: Loads, after: Loads) -> Mapping[str, tuple[float, float]]:
 
 
 def spread(resources: Sequence[str], before: Loads, after: Loads) -> Mapping[str, tuple[float, float]]:
-    """Return by resource the standard deviation of the utilization of machines of known load, before and after."""
+    """Return by resource the standard deviation of the utilization, over machines with known load, before and after."""
     return {name: (_std(before, k), _std(after, k)) for k, name in enumerate(resources)}
 
 

@@ -26,7 +26,7 @@ LASTS_S = 1800.0
 
 
 def copy_rates(nic: Floats, share: float, unknown: float = UNKNOWN_NIC) -> Floats:
-    """Return [M] the bytes/s that a copy may take of each machine's NIC, ``nic`` [M] being what it can carry.
+    """Return [M] the rate of a copy on each machine's NIC, bytes/s; ``nic`` [M]: the capacities.
 
     >>> copy_rates(np.array([1.25e9, np.nan]), 0.5).tolist()
     [625000000.0, 62500000.0]
@@ -36,7 +36,7 @@ def copy_rates(nic: Floats, share: float, unknown: float = UNKNOWN_NIC) -> Float
 
 
 def copy_seconds(memory_bytes: float, source: float, target: Floats) -> Floats:
-    """Return how long a copy takes at the slower of two rates, s; both machines are busy with it.
+    """Return the seconds that a copy takes at the slower of two rates; both machines are busy meanwhile.
 
     >>> float(copy_seconds(12.5e9, 625e6, np.float64(62.5e6)))
     200.0
@@ -57,7 +57,7 @@ def memory_of(usage: Floats, cores: Floats) -> Floats:
 
 
 def part_of_gain(seconds: Floats) -> Floats:
-    """Return [n] the part of `LASTS_S` that copies of these durations take; 1 at most.
+    """Return [n] the part of `LASTS_S` that copies of these durations take, at most 1.
 
     >>> part_of_gain(np.array([0.0, 450.0, 1e9])).tolist()
     [0.0, 0.25, 1.0]

@@ -1,7 +1,7 @@
 """Which machines may give and take: by thresholds in per cent of allocatable, and by the moves of the last hour.
 
-Thresholds are fixed or around the fleet's mean. The moves are those of the ledger: so limits by the hour need no state
-of their own.
+Thresholds are fixed or around the fleet's mean. The moves are read from the ledger, so limits per hour need no state of
+their own.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def over_and_under(
 ) -> tuple[Bools, Bools]:
     """Return [M] whether each machine is above any of ``high``, and whether at or below all of ``low``.
 
-    ``utilization`` [R, M] as shares; what is not known is neither. Without thresholds every machine with fresh data is
-    both. ``deviation``: the per cents are distances from the mean over the machines with fresh data.
+    ``utilization`` [R, M]: shares; an unknown one is neither. Without thresholds every machine with fresh data is both.
+    ``deviation``: the per cents are distances from the mean over the machines with fresh data.
     """
     over = np.zeros(len(fresh), np.bool_) if high else np.ones(len(fresh), np.bool_)
     under = np.ones(len(fresh), np.bool_)
@@ -43,7 +43,7 @@ def over_and_under(
 def ceiling_of(
     rows: Sequence[int], utilization: Floats, fresh: Bools, high: Mapping[str, float], deviation: bool = False
 ) -> Floats:
-    """Return [K] the share that a target stays at or below, of the resources at these rows; infinite without one."""
+    """Return [K] the threshold at or below which a target must stay, for the resources at these rows; or infinity."""
     found = np.full(len(rows), np.inf)
     for k, row in enumerate(rows):
         if (percent := high.get(RESOURCES[row])) is not None:
@@ -71,7 +71,7 @@ class Moved:
 def moved_lately(snapshot: Snapshot, ledger: LedgerView, placed: PlacedInstances, now_s: float) -> Moved:
     """Return the moves of the last hour; ``placed``: the live instances, ``rows`` being rows of the snapshot.
 
-    An instance that moved left a leaver, which ended in the moment in which the instance started anew.
+    A moved instance has left a leaver, whose end is the start of the instance on its new machine.
     """
     machines, index = len(snapshot), snapshot.roster.index
     given, taken = np.zeros(machines, np.int64), np.zeros(machines, np.int64)

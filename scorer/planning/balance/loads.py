@@ -12,7 +12,7 @@ from scorer.snapshot.arrays import Bools, Floats, known_or
 
 @dataclass
 class Loads:
-    """K resources, M machines. Shares are of a machine's allocatable; one that is not known counts as no load."""
+    """K resources, M machines. Shares are of a machine's allocatable amount; an unknown one counts as no load."""
 
     utilization: Floats
     """[K, M] Mean load as a share."""
@@ -71,7 +71,7 @@ class Loads:
     def without(self, machine: int, usage: Floats) -> Floats:
         """Return [n]: the overload of one machine without each of n instances, their usage [K, n].
 
-        The variance stays as it is: the part of one instance is not known.
+        The variance stays unchanged, since the part of one instance is not known.
         """
         left = np.maximum(self.utilization[:, machine, None] - usage * self.inverse[:, machine, None], 0.0)
         return self.overload(left, self.variance[:, machine, None], self.size[:, machine, None])
@@ -79,7 +79,7 @@ class Loads:
     def with_one(self, usage: Floats, variance: Floats) -> tuple[Floats, Bools]:
         """Return [M]: the overload of each machine with one instance more, its usage and variance [K].
 
-        And whether it stays at or below the limit in the mean on every resource that the instance uses.
+        Also return whether its mean load stays at or below the limit for every resource that the instance uses.
         """
         added = usage[:, None] * self.inverse
         after = self.utilization + added

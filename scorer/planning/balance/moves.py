@@ -27,7 +27,7 @@ class Movable:
 
 @dataclass(frozen=True)
 class Hosts:
-    """M machines as columns: the moves that each may have in a plan."""
+    """M machines as columns: the number of moves that each may have in a plan."""
 
     gives: Bools
     """[M] Whether it may give instances away."""
@@ -49,7 +49,7 @@ class Hosts:
 
 @dataclass(frozen=True)
 class Step:
-    """One move: places of the instance and of its machines, and the overload of both before and after."""
+    """One move: the positions of the instance and its machines, and the overload of both before and after."""
 
     instance: int
     source: int

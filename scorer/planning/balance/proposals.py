@@ -31,7 +31,7 @@ OUTCOMES: tuple[Outcome, ...] = (
 
 @dataclass(frozen=True)
 class Settled:
-    """The result of `Term.settle`: what to write, and which proposals stay open."""
+    """The result of `Term.settle`: the changes to write, and the proposals that stay open."""
 
     withdrawn: tuple[bytes, ...]
     """Messages to take off both lists."""
@@ -44,7 +44,7 @@ class Settled:
 
 @dataclass
 class Term:
-    """One term of the lease: what the daemon remembers while it holds it. Its proposals end with it."""
+    """One term of the lease: the daemon's state while it holds the lease. Its proposals end with it."""
 
     fence: int
     """The number of the lease."""
@@ -65,7 +65,7 @@ class Term:
         now_s: float,
         rest_s: float,
     ) -> Settled:
-        """Return the outcomes of the open proposals, and update what is remembered.
+        """Return the outcomes of the open proposals, and update the term's state.
 
         An acknowledged proposal whose instance is still where it was counts as declined: that instance is not proposed
         again for ``rest_s``.

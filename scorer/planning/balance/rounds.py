@@ -1,7 +1,7 @@
-"""The state kept between rounds: a machine gives instances away only after several rounds over in a row.
+"""The state kept between rounds: a machine gives instances away only after several overloaded rounds in a row.
 
-The daemon keeps it in memory. A caller of `rebalance` gets it as a text with the answer, and sends it with the next
-round, so that any process can answer that. Rejected: a state in Redis, by which one user's round would change the next
+The daemon keeps it in memory. A caller of `rebalance` gets it as a text in the answer, and sends it with the next
+round, which any process can then answer. Rejected: a state in Redis, by which one user's round would change the next
 user's result; and one query for all rounds, which would be lost with its process, minutes after it was claimed.
 """
 
@@ -21,7 +21,7 @@ from scorer.snapshot.arrays import Bools
 def condition_of(settings: Rebalancing, every_s: float) -> Condition:
     """Return when a machine counts as abnormal, with rounds ``every_s`` apart.
 
-    A machine that was not over for five minutes, or for two rounds where those are longer, begins anew.
+    The count of a machine that was not overloaded for five minutes, or for two longer rounds, begins anew.
     """
     return Condition(settings.rounds_over, settings.rounds_under, settings.over_s, max(FORGOTTEN_S, 2.5 * every_s))
 
@@ -35,7 +35,7 @@ class Rounds:
     thresholds: SideDetectors = field(default_factory=SideDetectors)
 
     def sources(self, names: tuple[str, ...], over: Bools, now_s: float) -> Bools:
-        """Note which machines [M] are over; return [M] those that were over in enough rounds."""
+        """Record which machines [M] are overloaded; return [M] those that were so in enough rounds."""
         hot = [names[m] for m in np.flatnonzero(over).tolist()]
         found = {*self.overload.abnormal(hot, self.condition, now_s)}
         self.overload.mark_normal(self.overload.by_machine.keys() - {*hot}, now_s)
@@ -45,12 +45,12 @@ class Rounds:
         return self.overload, self.thresholds.machines, self.thresholds.prod
 
     def text(self) -> str:
-        """Return the state, for `rounds_of`: about 60 characters for each machine that was over."""
+        """Return the state as a text for `rounds_of`: about 60 characters for each machine that was overloaded."""
         return _encode([{name: _kept(one) for name, one in part.by_machine.items()} for part in self._parts()]).decode()
 
 
 class _Kept(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The state of one machine, as it travels."""
+    """The state of one machine, in the form of the text."""
 
     anomalous: bool
     abnormal: int
@@ -68,9 +68,9 @@ def _kept(one: Detector) -> _Kept:
 
 
 def rounds_of(settings: Rebalancing, every_s: float, text: str = "") -> Rounds:
-    """Return the state for a round: that of `Rounds.text` of the round before, or a new one.
+    """Return the state for a round: that of the previous round's text (`Rounds.text`), or a new one.
 
-    Raises ValueError naming ``rounds`` where the text is none of that method.
+    Raises ValueError naming ``rounds`` for any other text.
 
     >>> rounds = rounds_of(Rebalancing(rounds_over=2), 60.0)
     >>> rounds.sources(("a", "b"), np.array([True, False]), 1_000.0).tolist(), rounds.text()

@@ -88,11 +88,11 @@ def scene_of(inputs: RankingInputs) -> Scene:
 def measured(
     snapshot: Snapshot, placed: PlacedInstances, expected: Floats, variance: Floats
 ) -> tuple[Floats, Floats, Bools]:
-    """Return usage and variance [R, N] of instances, measured where that is known, and [N] whether it is.
+    """Return usage and variance [R, N] of instances, measured where possible, and [N] whether they are.
 
-    The usage is ``0.8 recent + 0.2 daily``, or the one that is known. Other instances keep the expected usage. Which
-    reports are current is the rule of all that reads them (`scorer.classes.class_usage.current_rows`): while data are
-    late a plan and an over-commit see the same use of an instance.
+    The usage is ``0.8 recent + 0.2 daily``, or the one that is known. Other instances keep the expected usage. Whether
+    a report is current follows the one rule of all its readers (`scorer.classes.class_usage.current_rows`): while data
+    are late a plan and an over-commit see the same use of an instance.
     """
     columns = snapshot.usages.columns
     rows = current_rows(snapshot, placed)

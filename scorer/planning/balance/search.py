@@ -1,8 +1,8 @@
-"""A plan of moves: each lowers the objective, and sees the moves before it.
+"""A plan of moves: each lowers the objective, given the moves before it.
 
 The objective is the expected overload of both machines, or the variance of the fleet's utilization. It gives a machine
-a level, by which the source of a step is chosen. The gain of a move is what it cuts at the source less what it adds at
-the target.
+a level, by which the source of a step is chosen. The gain of a move is the fall at the source less the rise at the
+target.
 
 Step by step, the machine with the highest level of the objective gives away the instance, to the machine, that gains
 the most. A step is kept only if
@@ -32,10 +32,10 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 
 
 class Objective(Protocol):
-    """A higher value is worse in all results but the bound."""
+    """An objective of the search; higher values are worse, except for the bound."""
 
     def levels(self, loads: Loads, overload: Floats) -> Floats:
-        """Return [M]: the level of each machine, by which the next source is chosen."""
+        """Return [M]: the level of each machine; the next source is the machine with the highest."""
 
     def most(self, loads: Loads, level: float) -> float:
         """Return a bound on the gain of one move from a machine with this level."""
@@ -58,7 +58,7 @@ class LeastOverload:
         return overload
 
     def most(self, loads: Loads, level: float) -> float:
-        """Return the level: a move cannot cut more."""
+        """Return the level, since a move cannot reduce more than all of it."""
         return level
 
     def cut(self, loads: Loads, overload: Floats, source: int, usage: Floats) -> Floats:
@@ -93,7 +93,7 @@ class LeastVariance:
         return found
 
     def most(self, loads: Loads, level: float) -> float:
-        """Return the fall when the highest and the lowest machine both come to the mean."""
+        """Return the fall if the highest and the lowest machine both reach the mean."""
         known, means = loads.inverse > 0, loads.means()
         above = np.where(known, loads.utilization - means, 0.0).max(axis=1, initial=0.0)
         below = np.where(known, means - loads.utilization, 0.0).max(axis=1, initial=0.0)
@@ -113,7 +113,7 @@ class LeastVariance:
         return found
 
     def rise(self, loads: Loads, machines: Integers, usage: Floats, variance: Floats, more: Floats) -> Floats:
-        """Return [n]: the rise of their part of the sum."""
+        """Return [n]: the rise of these machines' part of the sum."""
         inverse = loads.inverse[:, machines]
         before, share = loads.utilization[:, machines] + usage[:, None] * inverse, more * inverse
         found: Floats = loads.weights @ (share * (2 * (before - loads.means()) + share))
@@ -148,7 +148,7 @@ class _Search:
         self.objective = OBJECTIVES[draft.settings.objective]
 
     def run(self, moves_max: int) -> None:
-        """Make steps until no move gains enough."""
+        """Add steps until no move gains enough."""
         draft, worth = self.draft, max(self.settings.gain_min, 1e-12)
         while len(draft.steps) < moves_max and draft.open.any():
             levels = np.where(draft.open, self.objective.levels(self.loads, draft.overload), -1.0)
@@ -222,7 +222,7 @@ class _Search:
         return part * (cut + at_source + at_target)
 
     def _unevenness(self, machines: Integers, usage: Floats) -> Floats:
-        """Return [n]: by how much an instance makes the fleet less even on each of these machines."""
+        """Return [n]: how much less even the fleet becomes with an instance on each of these machines."""
         added = usage[:, None] * self.loads.inverse[:, machines]
         found: Floats = self.loads.weights @ (added * (2 * self.loads.utilization[:, machines] + added))
         return found

@@ -1,4 +1,4 @@
-"""A plan that is being made: the loads after its steps so far, and the moves that each machine may still have."""
+"""A plan in progress: the loads after its steps so far, and the number of moves left to each machine."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Draft:
         self.steps: list[Step] = []
 
     def candidates(self, source: int) -> Integers:
-        """Return the instances of a machine that may go."""
+        """Return the instances of a machine that may leave it."""
         there = self._on(source)
         return np.array([n for n in there[self.free[there]].tolist() if self.may_go(n)], np.int64)
 
     def may_go(self, instance: int) -> bool:
-        """Return whether an instance may move, and its cluster and its machine may have one more move."""
+        """Return whether an instance may move, and its cluster and its machine have moves left."""
         cluster = int(self.movable.cluster[instance])
         in_cluster = cluster < 0 or self._in_cluster.get(cluster, 0) < self.settings.cluster_max
         return bool(
@@ -79,7 +79,7 @@ class Draft:
         return copy_seconds(float(self.movable.memory[instance]), float(rate[source]), rate[targets])
 
     def copying(self, instance: int, targets: Integers) -> Floats:
-        """Return [K, n]: the load of the copying on each of both machines."""
+        """Return [K, n]: the load of the copying on source and target, which is the same on both."""
         rate, source = self.hosts.copy_rate, int(self.movable.machine[instance])
         found: Floats = self.hosts.copy_cores[:, None] + self.hosts.copied[:, None] * np.minimum(
             rate[source], rate[targets]
@@ -87,7 +87,7 @@ class Draft:
         return found
 
     def step(self, instance: int, target: int, gain: float | None = None, cost: float = 0.0) -> Step:
-        """Return the move of an instance; without ``gain`` it is the fall of the expected overload of both machines."""
+        """Return the move of an instance; ``gain`` defaults to the fall of the expected overload of both machines."""
         source, usage = int(self.movable.machine[instance]), self.movable.usage[:, instance]
         inverse, loads = self.loads.inverse, self.loads.utilization
         utilization = np.array(
@@ -119,7 +119,7 @@ class Draft:
             self.overload[machine] = self.loads.of_one(machine)
 
     def see_leaving(self, instance: int, target: int | None) -> None:
-        """Count an instance as gone from its machine, when its target is reserved and so has its load already."""
+        """Remove an instance from its machine if its target is reserved: the reservation already has its load there."""
         movable, source = self.movable, int(self.movable.machine[instance])
         self.loads.leave(source, movable.usage[:, instance])
         self.overload[source] = self.loads.of_one(source)

@@ -46,7 +46,7 @@ class Mix:
 
     @property
     def covered(self) -> int:
-        """How many of them are of these kinds."""
+        """The number of instances of these kinds."""
         return sum(kind.instances for kind in self.kinds)
 
 
@@ -61,7 +61,7 @@ def mix_of(instances: Iterable[Instance], since_s: float) -> Mix:
 
 
 def mean_of(kinds: Sequence[Kind]) -> Request:
-    """Return the mean instance of some kinds of one class, each counted as often as it is in a cycle."""
+    """Return the mean instance of some kinds of one class, each weighted by its count in a cycle."""
     each = [instance_of(kind.request, "", 0.0) for kind in kinds for _ in range(kind.cycle)]
     return msgspec.structs.replace(_mean(each), kind="")
 
@@ -78,7 +78,7 @@ def _grouped(instances: Sequence[Instance], *, exact: bool) -> list[list[Instanc
 
 
 def _rough(amount: float | None) -> int | None:
-    """Return the exponent of the nearest power of two of an amount; None for none."""
+    """Return the exponent of the power of two nearest to an amount; None for no amount."""
     return round(math.log2(amount)) if amount else None
 
 
@@ -103,7 +103,7 @@ def _mean(group: Sequence[Instance]) -> Request:
 
 
 def _cycle(counts: Sequence[int]) -> list[int]:
-    """Return how many of each kind a cycle has: the counts in lowest terms, or shares of `CYCLE_MAX`, at least one.
+    """Return the count of each kind in a cycle: lowest terms, or shares of `CYCLE_MAX`, at least 1.
 
     >>> _cycle([6, 4, 2]), _cycle([900, 99, 1])
     ([3, 2, 1], [90, 10, 1])

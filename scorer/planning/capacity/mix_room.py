@@ -54,7 +54,7 @@ class MixRoom:
 
 
 def mix_room(mix: Mix, trial: Trial, greedy_max: int = GREEDY_MAX) -> MixRoom:
-    """Return how many more instances of a mix fit, and what limits the first kind that no longer does.
+    """Return how many more instances of a mix fit, and what limits the first kind that no longer fits.
 
     The trial keeps them. Raises InvalidRequest where `rank` does.
     """
@@ -86,7 +86,7 @@ class _Filling:
         """By cpu and then by memory: the largest are the hardest to place."""
 
     def spread(self) -> None:
-        """Spread mean instances over the machines while more fit than are placed one after the other."""
+        """Spread mean instances over the machines, until so few fit that they can be placed one by one."""
         classes: dict[str, list[int]] = {}
         for at, kind in enumerate(self.kinds):
             classes.setdefault(kind.request.priority_class, []).append(at)

@@ -1,4 +1,4 @@
-"""Room: how many more instances of a kind each machine takes, and what then limits it. Pure.
+"""Room: how many more instances of a kind fit on each machine, and what then limits it. Pure.
 
 A machine takes copies until a filter refuses the next one; the number is found by doubling and halving (``room`` in
 ``kernel/evaluate.h``). The result is that of placing them one by one. Where one more copy changes what other machines
@@ -57,7 +57,7 @@ def room(request: Request, trial: Trial) -> Room:
 
 @quiet
 def room_of_each(request: Request, inputs: RankingInputs) -> Room | None:
-    """Return the room of each machine by itself; None where one more copy changes what others may take.
+    """Return how many copies fit on each machine alone; None where one more copy changes other machines.
 
     Nothing is placed.
     """
@@ -85,7 +85,7 @@ def _one_by_one(request: Request, trial: Trial) -> Room:
 
 
 def counts_by(key: str, copies: Mapping[str, int], snapshot: Snapshot) -> dict[str, int]:
-    """Return copies by the values of a label, or by ``machine``, most first; "" for machines without the label."""
+    """Return the copies by the values of a label, or by ``machine``, most first; "" for machines without the label."""
     counts: Counter[str] = Counter()
     for row, name in enumerate(snapshot.names):
         counts[name if key == "machine" else snapshot.rules.labels(row).get(key, "")] += copies.get(name, 0)

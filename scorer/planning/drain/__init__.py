@@ -1,1 +1,1 @@
-"""How to empty machines: one, the cheapest, or of instances whose class no longer fits. Pure."""
+"""Plans that empty machines: chosen ones, or the cheapest; and evictions from over-committed machines. Pure."""

@@ -94,7 +94,7 @@ def consolidate(count: int, inputs: RankingInputs, *, same: Collection[str] = ()
 
 
 def _stuck(scene: Scene, *, force: bool) -> Bools:
-    """Return [M]: whether a machine has an instance that may not move, or is the target of a moving one."""
+    """Return [M]: whether a machine has an instance that must not move, or is the target of a move."""
     stuck = np.zeros(len(scene.snapshot), np.bool_)
     index = scene.snapshot.roster.index
     for one in scene.instances:

@@ -50,8 +50,9 @@ def drain(
 ) -> Drained:  # fmt: skip
     """Return the targets of the instances of these machines, each seeing the moves before it.
 
-    ``same``: labels whose value source and target must share. ``force``: instances that are labelled to stay move, too.
-    ``lost``: the machines are dead, so that it forces, and the highest classes and their masters are placed first.
+    ``same``: labels whose value source and target must share. ``force``: instances with the label ``movable=false``
+    move, too. ``lost``: the machines are dead, which implies ``force``; the highest classes and their masters are
+    placed first.
     """
     held = {one.id: one for machine in machines for one in inputs.ledger.held_on(machine)}
     leaving = [one for one in held.values() if one.moving and one.machine in machines and one.moving.to not in machines]
@@ -86,14 +87,14 @@ def with_cordon(profile: Profile) -> Profile:
 
 
 def _together(instances: Sequence[Instance]) -> frozenset[str]:
-    """Return the ids of those that share their machine with another of their cluster."""
+    """Return the ids of instances that share their machine with another of their cluster."""
     counts = Counter((one.machine, one.cluster) for one in instances if one.cluster)
     return frozenset(one.id for one in instances if counts[one.machine, one.cluster] > 1)
 
 
 @dataclass(frozen=True)
 class Apart:
-    """The condition on a target: no other instance of the cluster, the source's labels of ``same``, a place for a pod.
+    """The condition on a target: no other instance of the cluster, equal labels of ``same``, room for a pod.
 
     An instance that shares its machine with another of its cluster may do so again when no other target is feasible.
     """

@@ -1,7 +1,7 @@
 """Evictions for higher classes: instances that no longer fit into the sum of their class, lowest class first.
 
 The sum of batch and free exceeds its limit when prod, mid or the system use more than before; that of mid when prod is
-predicted to use what it asked for. Of a sum that is exceeded free leaves before batch. Within a class the instance that
+predicted to use what it asked for. Where a sum is exceeded, free leaves before batch. Within a class the instance that
 just covers the excess leaves first (`eviction_order.usefulness`), then the newest, until the others fit.
 
 There is no advice for a machine whose data is too old: no batch is placed there, and its instances may stay. Instances
@@ -33,7 +33,7 @@ _NEAR = 1e-9
 
 @dataclass(frozen=True)
 class Evicted:
-    """An instance that no longer fits, and the machine where the profile would place it (None: none is feasible)."""
+    """An instance that no longer fits, and the machine where the profile would place it (None: no feasible one)."""
 
     instance: Instance
     target: str | None
@@ -61,7 +61,7 @@ class Advice:
 def evicting(inputs: RankingInputs, evictions_max: int = 100, same: tuple[str, ...] = ()) -> Advice | None:
     """Return the advice, None when the profile counts all classes together.
 
-    ``evictions_max``: so many at most, of the machines that are furthest above their sums. ``same``: labels whose value
+    ``evictions_max``: the maximum number; machines furthest above their limits come first. ``same``: labels whose value
     a target must share with the machine that is left.
     """
     sums = class_sums(inputs)
@@ -106,7 +106,7 @@ class _Leaving:
         self._found: dict[str, list[_Left]] = {"free": [], "batch": [], "mid": []}
 
     def run(self, most: int) -> list[_Left]:
-        """Return so many at most in their order, of the machines that are furthest above their sums."""
+        """Return at most so many, in their order, from the machines that are furthest above their limits."""
         for counted in (GROUPS["free"], GROUPS["mid"]):
             excess = self._excess(counted[-1])
             above = np.flatnonzero((excess > _NEAR).any(axis=0))
@@ -119,7 +119,7 @@ class _Leaving:
         return [one for of_class in self._found.values() for one in of_class][:most]
 
     def _excess(self, of: str) -> Floats:
-        """Return [R, M]: how far a sum is above its limit; 0 where that is unknown, or the data too old."""
+        """Return [R, M]: the excess of a sum over its limit; 0 where that is unknown, or the data too old."""
         code = PRIORITY_CLASSES.index(of)
         over = np.nan_to_num(self._sums.counted[code] - self._sums.most[code], nan=0.0)
         return np.where(self._sums.old, 0.0, np.maximum(over, 0.0))

@@ -1,4 +1,4 @@
-"""How many rounds in a row make a machine a source: a state for each machine, kept between the rounds."""
+"""How many overloaded rounds in a row make a machine a source: a state per machine, kept between rounds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Detector:
         return self.anomalous
 
     def mark(self, normal: bool, now_s: float) -> bool:
-        """Note a round; return the state after it."""
+        """Record a round; return the state after it."""
         self.state(now_s)
         if normal:
             self.normal, self.abnormal = self.normal + 1, 0
@@ -55,7 +55,7 @@ class Detector:
         return self.state(now_s)
 
     def reset(self, now_s: float) -> None:
-        """End the abnormal state; the count of a machine that is not in it stays."""
+        """End the abnormal state; the count of a machine in the normal state stays."""
         if self.anomalous:
             self._become(False, now_s)
 
@@ -67,12 +67,12 @@ class Detector:
 
 @dataclass
 class Detectors:
-    """The states by machine; those of machines that were not over for ``forgotten_s`` are dropped."""
+    """The states by machine; the state of a machine that was not overloaded for ``forgotten_s`` is dropped."""
 
     by_machine: dict[str, Detector] = field(default_factory=dict)
 
     def abnormal(self, machines: Iterable[str], condition: Condition | None, now_s: float) -> list[str]:
-        """Note that these machines are over, and return those that count as abnormal."""
+        """Record that these machines are overloaded, and return those that count as abnormal."""
         if condition is None or condition.abnormal == 1:
             return list(machines)
         self.by_machine = {
@@ -87,13 +87,13 @@ class Detectors:
         return found
 
     def reset(self, machines: Iterable[str], now_s: float) -> None:
-        """End the abnormal state of machines that are under, or no longer over."""
+        """End the abnormal state of machines that are underloaded, or no longer overloaded."""
         for machine in machines:
             if (detector := self.by_machine.get(machine)) is not None:
                 detector.reset(now_s)
 
     def mark_normal(self, machines: Iterable[str], now_s: float) -> None:
-        """Note that these machines were relieved."""
+        """Record that these machines were relieved."""
         for machine in machines:
             if (detector := self.by_machine.get(machine)) is not None:
                 detector.mark(True, now_s)
@@ -101,7 +101,7 @@ class Detectors:
 
 @dataclass
 class SideDetectors:
-    """The states that balancing by thresholds keeps: for the usage of all instances, and for that of production."""
+    """The states for balancing by thresholds: for the usage of all instances, and for that of production."""
 
     machines: Detectors = field(default_factory=Detectors)
     prod: Detectors = field(default_factory=Detectors)

@@ -1,7 +1,7 @@
 """The order in which instances leave a machine: the least important class first, then the most useful.
 
-Koordinator orders by more: priority within a class, two qualities of service, two costs that a pod's annotations say.
-No instance has any of these here.
+Koordinator has further criteria: priority within a class, two qualities of service, two costs in a pod's annotations.
+Instances here have none of these.
 """
 
 from __future__ import annotations
@@ -39,6 +39,6 @@ def usefulness(usage: Floats, excess: Floats, weights: Floats) -> Floats:
 def eviction_order(class_rank: Integers, score: Floats, since: Floats) -> Integers:
     """Return the positions of instances [n] in the order in which they leave.
 
-    By class, then by `usefulness`, then the newest; ``since`` is when each came.
+    By class, then by `usefulness`, then the newest; ``since``: the start of each.
     """
     return np.lexsort((-since, -score, class_rank))

@@ -36,7 +36,7 @@ class Eviction:
 
 @dataclass(frozen=True)
 class Rules:
-    """The settings of a profile, and what a round has besides them."""
+    """The settings of a profile, and the other inputs of a round."""
 
     settings: Rebalancing
     condition: Condition | None
@@ -127,7 +127,7 @@ class _Round:
                 self._evict(self._ordered(np.array(removable), machine, side), machine, side, room)
 
     def _fits(self, instance: int, targets: Integers, side: Side) -> bool:
-        """Return whether a target would take it and stay below its threshold; its usage is then added there."""
+        """Return whether a target has room for it below its threshold; its usage is then added there."""
         able = self.fits(instance, targets)
         added = np.where(self.counted, 0.0, self.pool.usage[:, instance])[:, None]
         stays = able[(side.used[:, able] + added <= reached(side.high[:, able])).all(axis=0)]

@@ -43,7 +43,7 @@ class Pool:
     """[M] Whether there is a fresh figure of the machine; None: of all."""
 
     def fresh(self) -> Pool:
-        """Return the pool without the machines that have no fresh figure."""
+        """Return the pool without machines that have no fresh data."""
         if self.known is None or self.known.all():
             return self
         kept = np.flatnonzero(self.known)
@@ -57,9 +57,9 @@ class Pool:
         return replace(self, **picked, machine=place[self.machine[chosen]], known=None)
 
     def used(self, members: Bools | None = None) -> Floats:
-        """Return [K, M]: the usage of system and instances; with ``members``, theirs only, without the system's.
+        """Return [K, M]: the usage of system and instances; with ``members`` that of these instances alone.
 
-        Of `INSTANCES` it is how many there are.
+        For `INSTANCES` it is their number.
         """
         chosen = np.arange(len(self.instances)) if members is None else np.flatnonzero(members)
         total = np.zeros_like(self.system) if members is not None else self.system.copy()
@@ -71,5 +71,5 @@ class Pool:
 
 
 def _picked(values: Any, places: Integers) -> Any:
-    """Return these places of the last axis."""
+    """Return the columns at these positions of the last axis."""
     return tuple(values[n] for n in places) if isinstance(values, tuple) else values[..., places]

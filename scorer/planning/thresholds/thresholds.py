@@ -23,7 +23,7 @@ ROUNDING = 1e-9
 
 
 def reached(limit: Floats) -> Floats:
-    """Return the most that counts as the limit itself.
+    """Return the largest value that counts as equal to the limit.
 
     >>> 0.1 + 0.2 > 0.3, bool(0.1 + 0.2 > reached(np.float64(0.3)))
     (True, False)
@@ -55,7 +55,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Classes:
-    """Positions of machines in the pool, by their part in the round."""
+    """Positions of machines in the pool, by their role in the round."""
 
     low: Integers
     high: Integers
@@ -65,16 +65,16 @@ class Classes:
 
 
 def compared(settings: Rebalancing) -> list[str]:
-    """Return the compared resources: each that some threshold names, and memory."""
+    """Return the compared resources: all that a threshold names, and memory."""
     maps = (settings.low, settings.high, settings.prod_low, settings.prod_high)
     return list(dict.fromkeys([name for each in maps for name in each] + [ALWAYS]))
 
 
 def sides(pool: Pool, settings: Rebalancing, memory: SideDetectors) -> tuple[Side, Side]:
-    """Return both comparisons of a pool: all instances, those of production.
+    """Return both comparisons of a pool: of all instances, and of those of production.
 
     A resource without a low threshold has none, even where ``high`` names it: its limits are the whole capacity, which
-    no machine exceeds. A threshold of 0 is one, also as a distance from the mean; to Koordinator it means none there.
+    no machine exceeds. A threshold of 0 is valid, also as a distance from the mean, where Koordinator ignores it.
     """
 
     def side(name: str, used: Floats, low: Percents, high: Percents, detectors: Detectors) -> Side:
@@ -114,7 +114,7 @@ def _share(percent: Floats, capacity: Floats) -> Floats:
 
 
 def classify(pool: Pool, node: Side, prod: Side) -> Classes:
-    """Return the targets and sources; a machine that is not schedulable is never under."""
+    """Return the targets and sources; an unschedulable machine is no target."""
     is_under = pool.schedulable & node.under()
     is_over = ~is_under & node.over()
     prod_over = ~is_over & prod.over()
@@ -129,7 +129,7 @@ def classify(pool: Pool, node: Side, prod: Side) -> Classes:
 
 
 def reason(resources: Sequence[str], side: Side, capacity: Floats, machine: int) -> str:
-    """Return the reason why a machine is a source, as text; ``capacity`` [K, M]."""
+    """Return why a machine is a source, as text; ``capacity`` [K, M]."""
     used, high, whole = side.used[:, machine], side.high[:, machine], capacity[:, machine]
     parts = [
         f"{side.name} {resources[k]} usage({used[k] / whole[k] * 100 if whole[k] else 0:.2f}%)"

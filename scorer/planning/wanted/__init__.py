@@ -1,1 +1,1 @@
-"""The steps from the ledger's instances to those that are wanted. Pure."""
+"""The steps from the ledger's instances to the wanted ones. Pure."""

@@ -26,7 +26,7 @@ _ONLY_NAMED = ("limits", "expected", "prefer", "affinity", "anti_affinity", "tol
 
 
 def as_wanted(old: Instance, request: Request) -> Instance:
-    """Return the record of an instance as a request wants it, on the machine where it is."""
+    """Return the record that an instance would have if it met a request, on its present machine."""
     new = instance_of(request, old.machine, 0.0)
     return msgspec.structs.replace(old, **{name: getattr(new, name) for name in CHANGEABLE})
 
@@ -52,7 +52,7 @@ def changes(old: Instance, new: Instance) -> dict[str, Any]:
 
 
 def restoring(old: Instance, parameters: Iterable[str]) -> dict[str, Any]:
-    """Return the parameters of the update that puts these of an instance back as they were.
+    """Return the parameters of the update that restores these fields of an instance.
 
     >>> one = Instance(id="a", machine="m", state="confirmed", amounts=(1.0, None, None, None), limits=(2.0, -1.0))
     >>> restoring(one, ["cpu", "memory", "limits", "selector", "role"])
@@ -70,7 +70,7 @@ def restoring(old: Instance, parameters: Iterable[str]) -> dict[str, Any]:
 
 
 def fixed(old: Instance, request: Request) -> list[str]:
-    """Return in words what no update can change."""
+    """Return in words the differences that no update can make."""
     pairs = ((name, getattr(old, name), getattr(request, name)) for name in FIXED)
     return [f"{name} {before!r} is to be {after!r}" for name, before, after in pairs if before != after]
 
@@ -128,7 +128,7 @@ def _plain(name: str, instance: Instance) -> Any:
 
 
 def _amounts(before: float, after: float, *, in_bytes: bool) -> str:
-    """Return two amounts for people; in all their digits where they differ less than people are shown."""
+    """Return two amounts for people; with all digits where they would otherwise look equal."""
     words = size if in_bytes else "{:g}".format
     first, second = words(before), words(after)
     return f"{first} -> {second}" if first != second else f"{before} -> {after}"

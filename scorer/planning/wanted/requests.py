@@ -1,4 +1,4 @@
-"""The instances that are wanted, read from decoded records: of a file, or of a query. Pure."""
+"""The wanted instances, read from decoded records of a file or a query. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class WantedRequests:
         self._found: dict[str, Request] = {}
 
     def add(self, where: str, record: Any) -> None:
-        """Add the instances of a record; raises InvalidWanted naming ``where`` it stands."""
+        """Add the instances of a record; raises InvalidWanted naming its place ``where``."""
         try:
             requests = _requests(record)
         except (InvalidRequest, Rejected) as error:

@@ -1,4 +1,4 @@
-"""What becomes of each instance when a file of wanted ones is carried out: values. Pure."""
+"""The outcome for each instance when wanted instances are compared with the ledger: values. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The steps in the order in which they are carried out, without those that stay as they are."""
+    """The steps in the order of execution, without those that change nothing."""
 
     steps: tuple[Step, ...]
     same: int
@@ -45,5 +45,5 @@ class Wanted:
     """Instances of the ledger that the file does not name and that are left alone."""
 
     def count(self, action: Action) -> int:
-        """Return how many steps there are of one kind."""
+        """Return the number of steps of one kind."""
         return self.same if action == "same" else sum(step.action == action for step in self.steps)

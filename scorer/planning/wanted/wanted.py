@@ -51,7 +51,7 @@ def compare(
     prune_labels: Mapping[str, str] | None = None,
     release_last: bool = False,
 ) -> Wanted:
-    """Return the steps that give the ledger the instances of these requests, each of which has an id of its own.
+    """Return the steps that make the ledger's instances equal to these requests, each of which has its own id.
 
     ``prune``: confirmed instances that no request names are released, those with ``prune_labels`` only.
     ``release_last``: releases come after all other steps, which then do not have the room of the released ones.
@@ -102,7 +102,7 @@ class _Comparison:
 
     @quiet
     def shrunk(self, old: Instance, request: Request) -> Step | None:
-        """Return the step of an instance that stays and grows in nothing, or that cannot be changed; else None."""
+        """Return the step of an instance that stays without growing, or that cannot be changed; else None."""
         new = as_wanted(old, request)
         moves, differs = bool(request.machine) and request.machine != old.machine, changes(old, new)
         if why := fixed(old, request):
@@ -139,7 +139,7 @@ class _Comparison:
 
     @quiet
     def moved(self, old: Instance, request: Request) -> Step:
-        """Return the step of an instance that moves, finds no machine, or may stay since others move."""
+        """Return the step of an instance that moves, finds no machine, or can stay because others move."""
         new = as_wanted(old, request)
         self.trial.leave(old.id)
         because = "the file names the machine" if request.machine else self._refusal(old, new, request)
@@ -156,7 +156,7 @@ class _Comparison:
         return Step("move", old.id, old.machine, target, words, old.generation, changes(old, new), old=old)
 
     def _leaving(self, old: Instance) -> Instance:
-        """Return what an instance that moves still is at its source: its amounts and ports, and a master."""
+        """Return the part of a moving instance that remains at its source: amounts, ports, the role of a master."""
         masters = self.trial.inputs.profile.find(Masters)
         if masters is not None and old.role == masters.role:
             return copy_with(old, labels={}, rules=None)
@@ -184,7 +184,7 @@ class _Comparison:
         return Step(action, old.id, old.machine, old.machine, in_words(old, new), old.generation, differs, old=old)
 
     def _best(self, request: Request) -> tuple[str | None, str]:
-        """Return the machine that takes a request, or None and why none does."""
+        """Return the machine for a request, or None with the reason."""
         found = self.trial.best(request)
         if request.machine and request.machine not in self.trial.snapshot.roster.index:
             return found.machine, f"there is no machine {request.machine!r}"
@@ -194,7 +194,7 @@ class _Comparison:
         return Step("refuse", old.id, old.machine, old.machine, why, old.generation)
 
     def _refusal(self, old: Instance, new: Instance, request: Request) -> str:
-        """Return why an instance, which the trial does not have now, may not stay on its machine; "": it may."""
+        """Return why an instance, taken out of the trial, must not stay on its machine; "": it may."""
         inputs = self.trial.inputs
         row = inputs.snapshot.roster.index.get(old.machine)
         if row is None:

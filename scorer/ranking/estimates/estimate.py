@@ -1,4 +1,4 @@
-"""The estimate: the usage expected of an instance whose request does not say it."""
+"""The estimate: the usage expected of an instance whose request does not state it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scorer.snapshot.arrays import Floats
 
 @dataclass(frozen=True)
 class Estimate:
-    """The usage expected of an instance whose request does not say it: a share of its declared amounts.
+    """The usage expected of an instance whose request does not state it: a share of its declared amounts.
 
     ``expected = clip(base * factor)``, with base the request, or the limit where that is preferred; where no base is
     given it is the default. An ``expected`` figure in the request or the instance always wins.
@@ -53,7 +53,7 @@ class Estimate:
 
     @property
     def chances(self) -> Chances | None:
-        """Which stated chances of overload came true; None where nothing is learned."""
+        """How often stated chances of overload came true; None where nothing is learned."""
         return None
 
     @cached_property
@@ -63,7 +63,7 @@ class Estimate:
 
     @cached_property
     def struct(self) -> NDArray[np.void]:
-        """What the C functions read (``expected_of`` in ``making.h`` has the formula)."""
+        """The settings for the C functions (``expected_of`` in ``making.h`` has the formula)."""
         found = np.zeros((), ESTIMATE)
         found["base"] = BASES[self.base]
         for name, given, absent in (
@@ -73,7 +73,7 @@ class Estimate:
         return found
 
     def of_records(self, records: NDArray[np.void]) -> Floats:
-        """Return [R, K]: what K instances are expected to use; ``records`` [K] are `scorer.ledger.view.slots.INSTANCE`.
+        """Return [R, K]: the expected use of K instances; ``records`` [K] are `scorer.ledger.view.slots.INSTANCE`.
 
         >>> from scorer.ledger.view.slots import request_record
         >>> koordinator = Estimate(base="larger", factor={"cpu": 0.85, "memory": 0.7}, default={"cpu": 0.25})
@@ -85,6 +85,6 @@ class Estimate:
         return expected(making, np.ascontiguousarray(records)).T
 
     def deviation_of_request(self, request: Request) -> Floats | None:
-        """Return [R] the standard deviation of the requested instance's usage; NaN, or None, where it is not known."""
+        """Return [R] the standard deviation of the requested instance's usage; NaN, or None, where it is unknown."""
         del request
         return None

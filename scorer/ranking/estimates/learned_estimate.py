@@ -1,4 +1,4 @@
-"""The learned estimate: an instance is expected to use the learned part of what it asks."""
+"""The learned estimate: the expected use of an instance is the learned share of its request."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Groups = tuple[tuple[str, tuple[tuple[str, float], ...]], ...]
 
 @dataclass(frozen=True)
 class LearnedEstimate(Estimate):
-    """``expected = request * learned factor``, of the finest group of instances of which one is known.
+    """``expected = request * factor``; the factor is that of the finest group for which one is known.
 
     The groups are those of `scorer.ranking.estimates.measured_use`: kind and size, kind, size, the fleet. This holds
     for the requested instance and for placed ones. An explicit ``expected`` wins; so does a factor that the profile
@@ -54,7 +54,7 @@ class LearnedEstimate(Estimate):
 
     @property
     def chances(self) -> Chances | None:
-        """Which stated chances of overload came true."""
+        """How often stated chances of overload came true."""
         return self.watched
 
     @classmethod
@@ -73,7 +73,7 @@ class LearnedEstimate(Estimate):
         return (*plain.key, self.factors, self.kinds, self.deviations)
 
     def learned_of(self, resource: str, request: Request) -> tuple[float | None, str]:
-        """Return the learned part of a resource that an instance uses, and of which group; None where there is none."""
+        """Return the learned factor of a resource for an instance, and its group; None where there is none."""
         if self.base != "request" or resource in (self.factor or {}):
             return None, FLEET
         for group in _groups_of(request):
@@ -82,13 +82,13 @@ class LearnedEstimate(Estimate):
         return self._of_fleet.get(resource), FLEET
 
     def known_instances(self, resource: str, group: str) -> tuple[float, float] | None:
-        """Return how many measured instances a group has, and their deviation; None of a factor that a file gives."""
+        """Return the number of measured instances of a group, and their deviation; None for a factor from a file."""
         count = self._instances.get(group, {}).get(resource)
         return None if count is None else (count, self._deviations[group][resource])
 
     @cached_property
     def struct(self) -> NDArray[np.void]:
-        """What the C functions read: the profile's estimate, and the factors by group."""
+        """The settings for the C functions: the profile's estimate, and the factors by group."""
         found = Estimate(self.base, self.factor, self.default, self.round_to).struct
         found["learned"], found["groups"] = True, len(self.kinds)
         found["parts"] = [self._part(name, FLEET) for name in RESOURCES]
@@ -136,7 +136,7 @@ class LearnedEstimate(Estimate):
         return dict(self.factors)
 
     def _part(self, resource: str, group: str) -> float:
-        """Return the factor of a resource in a group, or that of a coarser one; 1 where nothing is learned."""
+        """Return the factor of a resource in a group, or in a coarser group; 1 where nothing is learned."""
         if self.base != "request" or resource in (self.factor or {}):
             return 1.0
         kind, _, octave = group.partition(SIZE)

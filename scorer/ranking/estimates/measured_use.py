@@ -1,4 +1,4 @@
-"""Learns by kind and size which part of what they ask instances use, from agents' reports of each instance. Pure.
+"""Learns by kind and size the share of their requests that instances use, from agents' reports. Pure.
 
 An instance's *use* of a resource is the mean of its reports, divided by what it asks. Of each group
 (a kind, and the sizes of each by powers of two cores; the fleet under ``""``, and its sizes) are kept, older
@@ -82,7 +82,7 @@ _ONE_CORE = 20
 
 
 def octaves_of(cores: Floats) -> Integers:
-    """Return sizes as powers of two, 1 to 63; 0 where no cores are asked for.
+    """Return sizes as powers of two, 1 to 63; 0 where no cores are requested.
 
     >>> octaves_of(np.array([0.0, 0.5, 1.0, 2.5])).tolist()
     [0, 19, 20, 21]
@@ -114,7 +114,7 @@ def kind_and_octave(codes: Integers) -> tuple[list[int], list[int]]:
 
 
 def groups_of(kind: str, octave: int) -> list[str]:
-    r"""Return the names of the groups of an instance, the finest first; the fleet, which has all, is left out.
+    r"""Return the names of the groups of an instance, the finest first, without the fleet, which includes all.
 
     >>> groups_of("redis", 21), groups_of("", 21), groups_of("redis", 0)
     (['redis\t21', 'redis', '\t21'], ['\t21'], ['redis'])
@@ -124,7 +124,7 @@ def groups_of(kind: str, octave: int) -> list[str]:
 
 
 def learn(before: Learned, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> Learned | None:
-    """Return what is learned with the usage that agents report of instances now; None where they report none."""
+    """Return the learned value updated with the present reports of instances; None where there are none."""
     index, (slots, numbers) = snapshot.roster.index, ledger.live()
     rows = np.array([*(index.get(machine, -1) for machine in ledger.numbers), -1], np.int64)[numbers]
     running = ledger.take(slots[rows >= 0], rows[rows >= 0])
@@ -138,7 +138,7 @@ def learn(before: Learned, snapshot: Snapshot, ledger: LedgerView, now_s: float)
 
 
 def _published(learned: Learned) -> Learned:
-    """Return it with the factors and deviations that its uses say."""
+    """Return the learned value with the factors and deviations that follow from its uses."""
     factors, errors = dict[str, float](), dict[str, float]()
     kinds, deviations, instances = (dict[str, dict[str, float]]() for _ in range(3))
     for name in RESOURCES:
@@ -157,7 +157,7 @@ def _published(learned: Learned) -> Learned:
 
 
 def believed_capacity(capacity: Floats) -> Floats:
-    """Return capacities [R, M], at most `CAPACITY_MOST` times the median of the resource; inf where none is known."""
+    """Return capacities [R, M], cut to `CAPACITY_MOST` times the resource's median; inf where none is known."""
     known = [row[np.isfinite(row)] for row in capacity]
     most = [CAPACITY_MOST * float(np.median(row)) if row.size else np.inf for row in known]
     believed: Floats = np.fmin(capacity, np.array(most)[:, None])
@@ -183,7 +183,7 @@ class MeasuredInstances:
 
 
 def measured_instances(snapshot: Snapshot, placed: PlacedInstances, most: Floats) -> MeasuredInstances | None:
-    """Return the instances whose agents report them now; None without any. ``most`` [R, M]: what a machine can have."""
+    """Return the instances with current reports; None without any. ``most`` [R, M]: the largest plausible usage."""
     columns = snapshot.usages.columns
     if not columns.at.size or not placed.rows.size:
         return None
@@ -209,7 +209,7 @@ def measured_instances(snapshot: Snapshot, placed: PlacedInstances, most: Floats
 
 
 def added(before: Uses, seen: MeasuredInstances, kinds: Iterable[str], since_s: float) -> dict[str, dict[str, Use]]:
-    """Return the uses with what is measured now; ``since_s`` is the time since ``before``, 0 for the first time."""
+    """Return the uses updated with the present ones; ``since_s``: the time since ``before``, 0 for the first time."""
     fade = 0.5 ** (since_s / HALF_LIFE_S)
     dt = np.minimum(seen.measured_s, since_s or np.inf)
     begun = seen.measured_s < MEASURED_S_MIN + since_s if since_s else np.ones(dt.size, np.bool_)
@@ -230,11 +230,11 @@ def added(before: Uses, seen: MeasuredInstances, kinds: Iterable[str], since_s: 
 
 
 def believed(use: Floats, known: Bools, of: Integers, machines: Integers) -> Bools:
-    """Return [K]: whether an instance's machine reports what machines with instances of these kinds do.
+    """Return [K]: whether the reports of an instance's machine are plausible, compared with those of other machines.
 
     A machine has two distances: the sum over its instances of (use - median of the kind), and the sum of its absolute
-    values. In the second too much of one kind is not made up for by too little of another. Each is divided by what
-    chance makes of such a sum: the root of the sum of the squared spreads of their kinds. A spread is the median of the
+    values. In the second, an excess of one kind does not offset a deficit of another. Each is divided by what chance
+    makes of such a sum: the root of the sum of the squared spreads of their kinds. A spread is the median of the
     distances from the median. How large distances usually are, the machines say themselves.
     """
     found = np.ones(use.size, np.bool_)
@@ -255,7 +255,7 @@ def believed(use: Floats, known: Bools, of: Integers, machines: Integers) -> Boo
 
 
 def _medians(values: Floats, of: Integers) -> Floats:
-    """Return [groups] the lower median of the values of each group; of a group without any, no number that is used."""
+    """Return [groups] the lower median of the values of each group; an arbitrary number for an empty group."""
     order = np.lexsort((values, of))
     sizes = np.bincount(of)
     middle = np.cumsum(sizes) - sizes + np.maximum(sizes - 1, 0) // 2
@@ -266,7 +266,7 @@ def _medians(values: Floats, of: Integers) -> Floats:
 def _sums(
     seen: MeasuredInstances, place: int, good: Bools, of: Integers, groups: int, dt: Floats, begun: Bools
 ) -> Floats:
-    """Return [6, groups]: instance-time; use, its square and noise by it; instances, and those that began."""
+    """Return [6, groups]: instance-time; the sums over it of use, square and noise; instances, and new ones."""
     use, noise = np.where(good, seen.use[place], 0.0), np.where(good, seen.noise[place], 0.0)
     weights = np.where(good, dt, 0.0)
     columns = (weights, weights * use, weights * use**2, weights * noise, good * 1.0, (good & begun) * 1.0)
@@ -274,7 +274,7 @@ def _sums(
 
 
 def _by_group(sums: Floats, sizes: list[tuple[str, int]]) -> dict[str, Use]:
-    """Return what is measured now of each kind and size, of each kind, of each size, and of all."""
+    """Return the present measurements of each kind and size, of each kind, of each size, and of all."""
     totals: dict[str, Floats] = {}
     for (kind, octave), column in zip(sizes, sums.T, strict=True):
         for group in {*groups_of(kind, octave), FLEET}:
@@ -291,7 +291,7 @@ def _use(time: float, first: float, second: float, noise: float, live: float, be
 
 
 def _joined(old: Use | None, now: Use | None, fade: float) -> Use | None:
-    """Return the older instance-time, faded, and that of now together."""
+    """Return the sum of the older instance-time, decayed, and the present one."""
     if old is None:
         return now
     if now is None:
@@ -319,7 +319,7 @@ def _most_used(uses: dict[str, dict[str, Use]]) -> dict[str, dict[str, Use]]:
 
 @dataclass(frozen=True)
 class Expected:
-    """What is expected of a new instance, as shares of what it asks."""
+    """The expected use of a new instance, as shares of its request."""
 
     mean: float
     variance: float
@@ -334,7 +334,7 @@ class Expected:
 
 
 def expected(uses: Uses, resource: str) -> tuple[dict[str, Expected], float]:
-    """Return by group what is expected of a new instance, and the standard error of the fleet's mean.
+    """Return by group the expected use of a new instance, and the standard error of the fleet's mean.
 
     Nothing is expected while too few instances were seen.
     """
@@ -352,7 +352,7 @@ def expected(uses: Uses, resource: str) -> tuple[dict[str, Expected], float]:
 
 
 def _shrunk(uses: list[Use], groups: list[str], coarser: Mapping[str, Expected]) -> dict[str, Expected]:
-    """Return what is expected in groups of one level, each shrunk toward the group that it is a part of."""
+    """Return the expected use in the groups of one level, each shrunk toward its coarser group."""
     parents = [coarser.get(group.partition(SIZE)[0] if SIZE in group else FLEET, coarser[FLEET]) for group in groups]
     columns = [(use.mean, use.between, use.within, instances_of(use)) for use in uses]
     mean, between, within, seen = np.array(columns).T
@@ -365,7 +365,7 @@ def _shrunk(uses: list[Use], groups: list[str], coarser: Mapping[str, Expected])
 
 
 def instances_of(use: Use) -> float:
-    """Return how many instances a use is of."""
+    """Return the number of instances behind a use."""
     return max(use.seen, use.live)
 
 
@@ -380,7 +380,7 @@ def _shrinkage(mean: Floats, between: Floats, seen: Floats) -> float:
 
 
 def _error(mean: Floats, time: Floats, fleet: Use) -> float:
-    """Return the standard error of the fleet's mean, each kind being one witness; what has no kind is one by itself."""
+    """Return the standard error of the fleet's mean; each kind is one observation, as is each instance without one."""
     other = max(fleet.time - float(time.sum()), 0.0)
     rest = (fleet.mean * fleet.time - float(mean @ time)) / other if other > 1e-6 * fleet.time else fleet.mean
     means, times = np.append(mean, rest), np.append(time, other)

@@ -69,7 +69,7 @@ def warnings(ranking: Ranking, row: int | None) -> list[str]:
 
 
 def _unknown(ranking: Ranking) -> set[str]:
-    """Return the labels that the request's rules, or the profile's scores, group machines by and that none has."""
+    """Return the labels that the request's rules, or the profile's scores, refer to and that no machine has."""
     asked, rules = ranking.request, ranking.machines.snapshot.rules
     by = {term.topology for term in (*asked.affinity, *asked.anti_affinity)}
     by |= {each.weighted.score.topology for each in ranking.terms if isinstance(each.weighted.score, Spread)}
@@ -77,7 +77,7 @@ def _unknown(ranking: Ranking) -> set[str]:
 
 
 def _beside(ranking: Ranking, row: int) -> str:
-    """Return that the machine has others of the request's cluster already; "" where the profile does not mind."""
+    """Return a warning that the machine has others of the request's cluster; "" where the profile allows it."""
     cluster = ranking.request.cluster
     if not cluster or not any(isinstance(each.score, Apart) for each in ranking.profile.scores):
         return ""
@@ -91,7 +91,7 @@ def answer(ranking: Ranking, top: int | None = None, explain_all: bool | None = 
     """Return the whole answer; ``top`` and ``explain_all`` are those of the request unless given.
 
     ``machine`` is the chosen one or None; ``candidates`` the best ``top`` with their terms, the chosen one first;
-    ``refusals`` and ``summary`` say why the others are not there; ``machines`` (with ``explain_all``) holds every
+    ``refusals`` and ``summary`` have the reasons against the others; ``machines`` (with ``explain_all``) holds every
     filter's and score's verdict for each machine.
     """
     request = ranking.request
@@ -107,7 +107,7 @@ def candidates(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
 
 
 def expected_from(ranking: Ranking) -> dict[str, str]:
-    """Return in words where each expected usage comes from; only of resources that are requested or expected."""
+    """Return in words the source of each expected usage, for resources that are requested or expected."""
     machines, request = ranking.machines, ranking.request
     estimate, found = machines.estimate, {}
     for place, name in enumerate(RESOURCES):
@@ -127,7 +127,7 @@ def expected_from(ranking: Ranking) -> dict[str, str]:
 
 
 def _like(part: float, group: str, request: Request, known: tuple[float, float] | None) -> str:
-    """Return in words what an instance is expected to use: of which others it is known, and how far they differ."""
+    """Return in words the source of a learned use: which measured instances, and their deviation."""
     if known is None:
         return f"learned: {part:.0%} of what is asked, of the fleet"
     count, deviation = known
@@ -138,7 +138,7 @@ def _like(part: float, group: str, request: Request, known: tuple[float, float] 
 
 
 def _learned(ranking: Ranking) -> dict[str, Any] | None:
-    """Return the learned factors in force; None when the profile does not use them or nothing is learned."""
+    """Return the learned factors that are used; None when the profile uses none or nothing is learned."""
     estimate = ranking.machines.estimate
     if not isinstance(estimate, LearnedEstimate):
         return None
@@ -175,7 +175,7 @@ def best_first(ranking: Ranking) -> list[int]:
 
 @quiet
 def told(ranking: Ranking, rows: Sequence[int]) -> list[Verdict]:
-    """Return these machines with every filter's and score's verdict, and how they stand to the best one."""
+    """Return these machines with every filter's and score's verdict, compared with the best one."""
     best, found = described(ranking, ranking.best(1).tolist()), []
     whole = sum(term.weighted.weight for term in ranking.terms)
     for each, row, verdict in zip(described(ranking, rows), rows, verdicts(ranking, rows), strict=True):

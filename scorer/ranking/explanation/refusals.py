@@ -13,12 +13,12 @@ from scorer.snapshot.arrays import Integers
 
 
 def refusals(ranking: Ranking) -> list[Refusal]:
-    """Return the refused machines by filter and reason, most first; each counts for its first refusal."""
+    """Return the refused machines by filter and reason, most first; a machine counts for its first refusal."""
     return in_words(ranking.verdicts, ranking.counts)
 
 
 def in_words(verdicts: Sequence[Verdict], counts: Integers) -> list[Refusal]:
-    """Return the refusals of some filters; ``counts``: machines by what `Ranking.refused` has of them."""
+    """Return the refusals by some filters; ``counts``: the number of machines by code of `Ranking.refused`."""
     found: dict[tuple[str, str], int] = {}
     by_code = {verdict.code: verdict for verdict in verdicts}
     for code in np.flatnonzero(counts[1:]).tolist():

@@ -57,7 +57,7 @@ def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
 
 
 def _resources(machines: Machines) -> list[dict[str, dict[str, float | None]]]:
-    """Return what an answer shows of each machine by resource."""
+    """Return the figures by resource that an answer shows for each machine."""
     rows, more = machines.records(0), machines.records(1)
     columns = {
         "mean": more["measured"], "std": more["std"], "credit": more["credit"],
@@ -73,7 +73,7 @@ def _resources(machines: Machines) -> list[dict[str, dict[str, float | None]]]:
 
 
 def _names(names: list[str]) -> list[str]:
-    """Return the names; from its second use on a name gets a number.
+    """Return the names; a repeated name gets a number.
 
     >>> _names(["packing", "risk", "packing"])
     ['packing', 'risk', 'packing 2']
@@ -104,7 +104,7 @@ def verdicts(ranking: Ranking, rows: Sequence[int]) -> list[list[dict[str, Any]]
 
 
 def _number(ranking: Ranking, each: Verdict, row: int) -> int:
-    """Return the number of the reason for which a filter of another package refuses a machine."""
+    """Return the number of a reason by which a filter of another package refuses a machine."""
     code = int(ranking.refused[row])
     return code % CODE if code // CODE * CODE == each.code else len(each.reasons)
 

@@ -1,4 +1,4 @@
-"""Filters: which machines may take the requested instance. One a file, all of them in `FILTERS`."""
+"""Filters: which machines may take the requested instance. Each has its own file, and an entry in `FILTERS`."""
 
 from __future__ import annotations
 

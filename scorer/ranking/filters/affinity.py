@@ -45,7 +45,7 @@ class Affinity(Plugin):
         return any(facets(term) <= machines.facets for term in request.affinity)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show how many matching instances are near."""
+        """Show the number of matching instances nearby."""
         return {
             _shown(term): int(instances_near(facets(term), term.topology, machines)[position])
             for term in request.affinity
@@ -66,7 +66,7 @@ class AntiAffinity(Plugin):
     looks_at = ("anti_affinity",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request without such terms, where no instance avoids it."""
+        """Skip a request without such terms, if no instance avoids it either."""
         return bool(request.anti_affinity or avoiding(machines))
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
@@ -79,16 +79,16 @@ class AntiAffinity(Plugin):
         return near, avoid
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
-        """Return how many terms an instance like the requested one matches."""
+        """Return the number of terms that an instance like the requested one matches."""
         return (float(sum(facets(term) <= machines.facets for term in request.anti_affinity)), 0.0)
 
     def far(self, request: Request, machines: Machines) -> bool:
-        """Return whether more instances like the requested one change another machine, or a count below its limit."""
+        """Return whether another instance like the requested one changes other machines, or a count below its limit."""
         beyond = (term for term in request.anti_affinity if term.topology != "machine" or term.others)
         return any(facets(term) <= machines.facets for term in beyond) or any(one.others for one in avoiding(machines))
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show how many matching instances are near, and how many that avoid the requested one."""
+        """Show the number of matching instances nearby, and of those that avoid the requested one."""
         near = {_shown(term): instances_near(facets(term), term.topology, machines) for term in request.anti_affinity}
         for rule in avoiding(machines):
             whom = ",".join(sorted("=".join(facet[-2:]) for facet in rule.facets)) or "all"
@@ -97,9 +97,9 @@ class AntiAffinity(Plugin):
 
 
 def _full(rule: Avoids, machines: Machines) -> Floats:
-    """Return [n]: the instances near a machine that have this rule, where one more would be too many for one of them.
+    """Return [n]: the number of instances near a machine that have this rule and allow no further one.
 
-    An instance that its own rule matches is none of its others.
+    An instance that matches its own rule does not count for itself.
     """
     having = instances_near(frozenset([rule]), rule.topology, machines)
     if not rule.others:

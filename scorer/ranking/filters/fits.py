@@ -1,4 +1,4 @@
-"""Fits: the request is at most allocatable less what is taken."""
+"""Fits: the request is at most the allocatable amount less the taken one."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Fits(Plugin):
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Name the resource that is short; those by class are of any class (`named`)."""
+        """Name the resource that is short; reasons by class have a placeholder for the class (`named`)."""
         return [why.format(name=name) for name in RESOURCES for why in _WHYS]
 
     def named(self, why: str, request: Request) -> str:
@@ -141,13 +141,13 @@ class Fits(Plugin):
         )
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Return by class what is left, the most and what is used; without classes the ratios by selector."""
+        """Return by class the rest, the limit and the usage; without classes the ratios by selector."""
         if (by_class := self.by_class(machines)) is not None:
             return (*by_class.left, *by_class.most, *by_class.used, by_class.old.astype(np.float64))
         return tuple(self._ratio(machines)) if self.ratio_where else ()
 
     def far(self, request: Request, machines: Machines) -> bool:
-        """Return whether sums by class must be made anew for each instance."""
+        """Return whether sums by class must be computed again for each instance."""
         return self.classes is not None
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
@@ -190,7 +190,7 @@ class Fits(Plugin):
         return most
 
     def _ratio(self, machines: Machines) -> Floats:
-        """Return [R, n]: the operator's, else that of the last selector that matches, else the profile's, else 1."""
+        """Return [R, n]: the operator's ratio, else that of the last matching selector, else the profile's, else 1."""
         ratio = np.repeat(as_column(self.ratio, 1.0), len(machines), axis=1)
         for each in self.ratio_where:
             given, matches = as_column(each.ratio, np.nan), select(each.selector, machines, "ratio_where")

@@ -1,4 +1,4 @@
-"""Fresh: the machine's data is there and recent."""
+"""Fresh: the machine has data, and it is recent."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Fresh(Plugin):
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Tell no data from old data."""
+        """Distinguish missing data from old data."""
         return ("without data", "stale")
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:

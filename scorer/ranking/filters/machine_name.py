@@ -1,4 +1,4 @@
-"""Machine name: the request names the only machine that it accepts, or machines that it does not."""
+"""Machine name: the request names the only machine that it accepts, or machines that it excludes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scorer.ranking.plugin import Floats, Machines, Plugin, Request
 
 @dataclass(frozen=True)
 class MachineName(Plugin):
-    """Refuse every machine but the one that the request names, and those that it excludes."""
+    """Refuse all machines except the one that the request names, and those that it excludes."""
 
     name = "machine_name"
     reason = "not the machine asked for"
@@ -24,7 +24,7 @@ class MachineName(Plugin):
         return bool(request.machine or request.not_on)
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Return 1 where the request excludes the machine, else 0 where it names one, and -1 where it names none."""
+        """Return 1 where the request excludes the machine, else 0 if it names a machine, and -1 if it names none."""
         rows, index = machines.label("machine").codes, machines.roster.index
         excluded = [row for name in request.not_on if (row := index.get(name)) is not None]
         return (np.where(np.isin(rows, excluded), 1.0, 0.0 if request.machine else -1.0),)

@@ -31,7 +31,7 @@ class Masters(Plugin):
             raise ValueError(f"share: expected a share from 0 to 1, got {self.share}")
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip an instance that is no master, and one whose request does not say how many masters the cluster has."""
+        """Skip an instance that is no master, and a request that does not state the cluster's number of masters."""
         return bool(request.cluster) and request.role == self.role and request.cluster_masters > 0
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
@@ -39,7 +39,7 @@ class Masters(Plugin):
         return (there, np.full(there.shape, float(self._most(request))))
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
-        """Return that it is one more."""
+        """Return 1, the contribution of one master to the count."""
         return (1.0, 0.0)
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
@@ -51,6 +51,6 @@ class Masters(Plugin):
         return max(1, math.ceil(self.share * request.cluster_masters - 1e-9) - 1)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the masters with the requested instance, and what they must stay below."""
+        """Show the masters with the requested instance, and their limit."""
         there = machines.tally(frozenset([("cluster", request.cluster), ("role", self.role)]))
         return {"masters": int(there[position]) + 1, "below": self.share * request.cluster_masters}

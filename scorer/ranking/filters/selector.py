@@ -27,7 +27,7 @@ class Selector(Plugin):
         return (select(request.selector, machines).astype(np.float64),)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the labels that the selector asks for."""
+        """Show the labels that the selector requires."""
         labels = {}
         for requirement in parse_selector(request.selector):
             column = machines.label(requirement.key)

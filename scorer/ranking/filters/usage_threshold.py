@@ -117,7 +117,7 @@ class UsageThreshold(Plugin):
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Name the first resource that is over; the last is for old data."""
+        """Name the first resource that is over its threshold; the last reason is for old data."""
         whys = ("usage by prod unknown", "usage unknown", "used by prod over threshold", "over threshold")
         return [*(f"{name} {why}" for name in RESOURCES for why in whys), "stale"]
 
@@ -149,7 +149,7 @@ class UsageThreshold(Plugin):
         )
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show both sides of each comparison, as shares of allocatable, and of what other usage than the mean it is."""
+        """Show both sides of each comparison, as shares of allocatable, and which usage it is if not the mean."""
         threshold = {name: value for name, value in by_resource(said, 1).items() if value}
         groups = {name: (None, self.statistic, "prod")[int(group or 0)] for name, group in by_resource(said, 2).items()}
         others = {name: group for name, group in groups.items() if group and name in threshold}

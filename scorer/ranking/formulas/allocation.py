@@ -1,4 +1,4 @@
-"""The part that the scores of kube-scheduler's NodeResourcesFit share: which amounts count, of which resources."""
+"""Settings and amounts that the scores of kube-scheduler's NodeResourcesFit share."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Allocation(Plugin):
             raise ValueError("default_cpu and default_memory: expected zero or more")
 
     def added(self, machines: Machines) -> Floats:
-        """Return [R]: what the requested instance adds."""
+        """Return [R]: the amounts that the requested instance adds."""
         if self.basis == "used":
             return machines.expected
         return machines.amounts_or(self.default_cpu, self.default_memory)

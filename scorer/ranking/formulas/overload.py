@@ -29,7 +29,7 @@ _ROOT_HALF = math.sqrt(0.5)
 
 
 def upper_tail_of(z: float) -> float:
-    """Return the probability of more than z deviations above the mean, of one number.
+    """Return the probability of a value more than z deviations above the mean.
 
     >>> f"{upper_tail_of(10.0):.5g}"
     '7.6199e-24'
@@ -38,7 +38,7 @@ def upper_tail_of(z: float) -> float:
 
 
 def upper_tail(z: Floats) -> Floats:
-    """Return [...] the same of many, read from a table: right to 4e-6; NaN where z is.
+    """Return [...] the probabilities for an array, from a table: accurate to 4e-6; NaN where z is NaN.
 
     >>> upper_tail(np.array([-np.inf, 0.0, np.inf])).tolist()
     [1.0, 0.5, 0.0]

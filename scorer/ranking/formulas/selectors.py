@@ -1,4 +1,4 @@
-"""Label selectors: the text by which a request says which machines it accepts.
+"""Label selectors: the text by which a request names the machines that it accepts.
 
 Requirements joined by commas, all of which must hold:
 
@@ -76,13 +76,13 @@ class Requirement:
 
 @lru_cache(maxsize=64)
 def _numbers(values: tuple[str, ...]) -> Floats:
-    """Return the values of a label as numbers, NaN where one is none."""
+    """Return the values of a label as numbers, NaN where a value is not a number."""
     return np.array([float(value) if _NUMBER.fullmatch(value) else np.nan for value in values] or [np.nan])
 
 
 @lru_cache(maxsize=64)
 def _positions(values: tuple[str, ...]) -> Mapping[str, int]:
-    """Return the index of each value of a label."""
+    """Return each value of a label with its index."""
     return {value: position for position, value in enumerate(values)}
 
 
@@ -131,7 +131,7 @@ def _parse_one(text: str, position: int) -> tuple[Requirement | None, int]:
 
 
 def check_selectors(request: Request) -> None:
-    """Raise InvalidRequest for a selector that cannot be parsed, also where the profile does not ask for it.
+    """Raise InvalidRequest for a selector that cannot be parsed, even if no filter of the profile reads it.
 
     The requirements of all selectors of a request are counted together.
     """
