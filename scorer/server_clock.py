@@ -1,7 +1,7 @@
-"""The time of the server that has the queries: all deadlines are compared by it, since this host's clock may be wrong.
+"""The time of the queries' server: all deadlines refer to it, since this host's clock may be wrong.
 
-It is read with each heartbeat. In between it goes on by this host's monotonic clock, so a clock that is set changes
-nothing. A reading counts as made when its answer arrived, so what `ServerClock` returns is never ahead of the server.
+It is read with each heartbeat. In between it advances by this host's monotonic clock, so setting the wall clock has no
+effect. A reading counts as made when its answer arrived, so what `ServerClock` returns is never ahead of the server.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ServerClock:
         return self._monotonic() + self._offset_s
 
     def read(self, wire: Wire) -> float:
-        """Ask the server; return its time."""
+        """Read the server's clock; return its time."""
         asked_at = self._monotonic()
         server_s = server_time(wire)
         answered_at = self._monotonic()
@@ -47,7 +47,7 @@ class ServerClock:
         self._ledger_ahead_s = server_time(wire) - self()
 
     def on_ledger(self, at_s: float) -> float:
-        """Return a time of the queries' server by the clock of the ledger's; 0 stays so.
+        """Convert a time of the queries' server to the clock of the ledger's server; 0 stays 0.
 
         >>> ServerClock().on_ledger(7.0)
         7.0

@@ -107,22 +107,22 @@ class AnsweringSettings(LedgerSettings):
 
     @property
     def holder(self) -> str:
-        """The name under which queries are taken and leases are held; two processes never share one."""
+        """The name under which queries are claimed and leases are held; two processes never share one."""
         return self.name or f"{socket.gethostname()}-{os.getpid()}"
 
     @property
     def lists(self) -> QueryLists:
-        """The lists of queries that it answers."""
+        """The lists of queries that the process answers."""
         return self.names.of_planners
 
     @property
     def together(self) -> int:
-        """The most queries that it takes together: one where each may take seconds, and another process is free."""
+        """The most queries that it takes at once: one where each may take seconds and other processes are free."""
         return 1
 
     @property
     def block_s(self) -> float:
-        """How long it waits for a query before it looks at the operators' list."""
+        """The time that it waits for a query before it checks the operators' list."""
         return 0.05
 
 
@@ -153,12 +153,12 @@ class ScorerSettings(AnsweringSettings):
 
     @property
     def together(self) -> int:
-        """As many as the setting says: each takes a few milliseconds."""
+        """As many as set: each takes a few milliseconds."""
         return self.drain_max
 
     @property
     def block_s(self) -> float:
-        """Longer: an idle scorer is woken by deployers' queries."""
+        """A longer time, since deployers' queries wake an idle scorer."""
         return 0.25
 
 

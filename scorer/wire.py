@@ -1,8 +1,8 @@
 """Shell: one connection, many commands in one write, their answers in order.
 
-One write has the answer to one query, the taking of the next and the read of the ledger's log. So a decision costs one
-round trip. redis-py's pipeline does the same in three times the time a command (its retries, callbacks and response
-checks). It would also retry commands that must not be repeated.
+One write contains the answer to a query, the command that takes the next, and the read of the ledger's log. So a
+decision costs one round trip. redis-py's pipeline does the same in three times the time a command (its retries,
+callbacks and response checks). It would also retry commands that must not be repeated.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOT_NOW = re.compile(r"-?(MISCONF|NOREPLICAS|BUSY) |.*: -(READONLY|MISCONF|OOM)
 
 
 def refuses_for_now(error: Exception) -> bool:
-    """Return whether a server refuses what it will do again: a failover is under way, or its disk or memory is full.
+    """Return whether a server refuses for now: a failover is under way, or its disk or memory is full.
 
     >>> refuses_for_now(redis.ResponseError("MISCONF Errors writing to the AOF file")), refuses_for_now(OSError())
     (True, False)
@@ -49,9 +49,9 @@ def refuses_for_now(error: Exception) -> bool:
 
 
 def check_primary(connection: Any) -> None:
-    """Raise one of `AWAY` for a connection to a server that is, or was found to be, no longer the primary.
+    """Raise one of `AWAY` for a connection to a server that is no longer the primary.
 
-    A host that lost its power, or a process that stands still, closes no connection. A server without sentinels passes.
+    A host without power, or a suspended process, closes no connection. Servers without sentinels are not checked.
     """
     if behind_sentinels(connection):
         now = connection.connection_pool.get_master_address()
@@ -60,7 +60,7 @@ def check_primary(connection: Any) -> None:
 
 
 def behind_sentinels(connection: Any) -> bool:
-    """Return whether sentinels know where the server of a connection is."""
+    """Return whether the address of a connection's server comes from sentinels."""
     return hasattr(connection, "connection_pool")
 
 
@@ -106,12 +106,12 @@ class Wire:
             raise
 
     def hold(self, commands: Sequence[Command]) -> None:
-        """Keep the commands and send them in front of those of the next `ask` or `post`; else as `post`."""
+        """Keep the commands and send them in front of those of the next `ask` or `post`; post them if it is closed."""
         self._held += _pack(commands)
         self._unread += len(commands)
 
     def post(self, commands: Sequence[Command]) -> None:
-        """Send the commands and go on; their answers are read, and dropped, by the next `ask`.
+        """Send the commands without waiting; the next `ask` reads and drops their answers.
 
         Raises one of `AWAY` when the connection fails.
         """
@@ -150,7 +150,7 @@ class Wire:
         return connection
 
     def _leave_closed(self, connection: Any) -> None:
-        """Close a connection that the other side has closed: what is sent next goes over another."""
+        """Close a connection that the other side has closed, so that the next command opens a new one."""
         try:
             closed = bool(connection.can_read(0))
         except (redis.RedisError, OSError):
@@ -181,7 +181,7 @@ class Wire:
         return answer
 
     def close(self) -> None:
-        """Close the connection; the next use opens another."""
+        """Close the connection; the next use opens a new one."""
         if self._connection is not None:
             self._connection.disconnect()
             self._client.connection_pool.release(self._connection)

@@ -31,7 +31,7 @@ SETTINGS = StreamSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the worker; 0 after SIGTERM or SIGINT, 1 when it broke."""
+    """Run the worker; return 0 after SIGTERM or SIGINT, 1 after an error."""
     settings = load_settings(StreamSettings, "stream", argv, environ)
     configure_logs(settings.log_level, settings.log_format)
     for library in ("kafka", "aiokafka"):
@@ -50,7 +50,7 @@ _OF_A_NODE: Any = {**_OPTIONS, "socket_timeout": 3, "socket_connect_timeout": 1}
 
 
 def _windows(settings: StreamSettings, redis: Redis) -> Servers:
-    """Return where the partitions are; ``redis``: the server of ``redis_url``."""
+    """Return the servers of the partitions; ``redis``: the server of ``redis_url``."""
     arguments = settings.windows_arguments()
     if nodes := nodes_in(arguments["url"]):
         return ClusterServers(nodes, lambda url: connected(Redis, **{**arguments, "url": url, **_OF_A_NODE}))

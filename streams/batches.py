@@ -1,8 +1,8 @@
 """Batches of records from a broker, unpacked within a bound; a batch that fails is skipped. Shell.
 
-A producer chooses the compression of its batches, and a broker does not change it. So each consumer reads all that
-Kafka knows: none, gzip, snappy, lz4, zstd. One library (``cramjam``) unpacks for aiokafka and for kafka-python, in
-place of the three that kafka-python asks for. Both libraries' own functions have no bound: 6 kB of zstd make 200 MB.
+A producer chooses the compression of its batches, and a broker does not change it. So each consumer reads all codecs of
+Kafka: none, gzip, snappy, lz4, zstd. One library (``cramjam``) unpacks for aiokafka and for kafka-python, in place of
+the three that kafka-python asks for. Both libraries' own functions have no bound: 6 kB of zstd make 200 MB.
 
 Both libraries raise for a batch that they cannot read, for all partitions of a consumer, and meet it again after each
 restart until retention has dropped it. Here its records are empty instead, each at its offset: a reader refuses and
@@ -36,7 +36,7 @@ _XERIAL_HEADER = 16
 
 
 class LostRecord(NamedTuple):
-    """A record of a batch that cannot be read, with what both libraries look at."""
+    """Stands for an unreadable record, with the attributes that both libraries access."""
 
     offset: int
     timestamp: int
@@ -48,12 +48,12 @@ class LostRecord(NamedTuple):
     size_in_bytes: int = 0
 
     def validate_crc(self) -> bool:
-        """Say that there is nothing to check."""
+        """Return None: there is no checksum to compare."""
         return True
 
 
 class PassedOver:
-    """Counts the batches that cannot be read, and names each partition's newest in the log, not too often."""
+    """Counts the batches that cannot be read, and logs the newest of each partition, with a limited rate."""
 
     def __init__(self, tell: Callable[[], Any] = lambda: None, clock: Callable[[], float] = time.monotonic) -> None:
         self.count = 0
@@ -63,7 +63,7 @@ class PassedOver:
         self._logged: dict[Any, float] = {}
 
     def note(self, partition: Any, first: int, after: int, error: Exception) -> None:
-        """Note one batch: its first offset that is lost, and the offset after its last one."""
+        """Record one batch: its first lost offset, and the offset after its last record."""
         if self._seen.get(partition) == first:  # read again after a seek
             return
         self._seen[partition] = first
@@ -78,7 +78,7 @@ class PassedOver:
 
 
 class _Batch:
-    """One batch: its records as far as they can be read, then lost ones."""
+    """One batch: the records that can be read, then placeholders for the lost ones."""
 
     def __init__(self, batch: Any, partition: Any, passed: PassedOver) -> None:
         self._batch = batch
@@ -90,12 +90,12 @@ class _Batch:
 
     @property
     def next_offset(self) -> int:
-        """The offset after the last one."""
+        """The offset after the batch's last record."""
         first = int(self._batch.base_offset)
         return max(first + 1, min(int(self._batch.next_offset), first + RECORDS_MAX))
 
     def validate_crc(self) -> bool:
-        """Say yes, since a library raises otherwise: the checksum is looked at before the records are."""
+        """Return True, because a library raises otherwise; the checksum is compared before the records are read."""
         return True
 
     def _checked(self) -> Any:
@@ -119,7 +119,7 @@ class _Batch:
 
 
 class _Records:
-    """The batches of one answer. After one that has not even a header nothing of the answer is read."""
+    """The batches of one answer. A batch without a readable header ends the answer."""
 
     def __init__(self, records: Any, partition: Any, first: int, passed: PassedOver) -> None:
         self._records = records
@@ -160,7 +160,7 @@ _snappy_block = _within(cramjam.snappy.decompress_raw_into)
 
 
 def unpack_snappy(payload: bytes) -> bytes:
-    """Return what a payload of snappy holds: one block, or the many of Java's stream; raises what cramjam does."""
+    """Return the content of a snappy payload: one block, or several in Java's stream; raises as cramjam does."""
     packed = bytes(payload)
     if not packed.startswith(_XERIAL):
         return _snappy_block(packed)
@@ -176,7 +176,7 @@ def unpack_snappy(payload: bytes) -> bytes:
 
 
 def unpack_gzip(payload: bytes) -> bytes:
-    """Return what a payload of gzip holds; raises OSError, EOFError, zlib.error, or ValueError where it is too much."""
+    """Return the content of a gzip payload; raises OSError, EOFError, zlib.error, or ValueError if it is too large."""
     found = gzip.GzipFile(fileobj=io.BytesIO(payload)).read(UNPACKED_MAX + 1)
     if len(found) > UNPACKED_MAX:
         raise ValueError(f"more than {UNPACKED_MAX} bytes")
@@ -196,7 +196,7 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
 def unpacked(value: bytes) -> bytes:
-    """Return a message without the packing of its own that some exporters give it, beside that of the batch.
+    """Return a message without its own compression, which some exporters add to that of the batch.
 
     Raises ValueError for one that cannot be unpacked.
     """
@@ -213,7 +213,7 @@ def _read_with(module: ModuleType) -> None:
 
 
 def read_with_kafka_python(consumer: Any, passed: PassedOver) -> None:
-    """Make a consumer of kafka-python read each codec and pass over what cannot be read."""
+    """Make a consumer of kafka-python read each codec and skip unreadable batches."""
     from kafka import codec
     from kafka.record import default_records
 
@@ -230,7 +230,7 @@ def read_with_kafka_python(consumer: Any, passed: PassedOver) -> None:
 
 
 def read_with_aiokafka(passed: PassedOver) -> None:
-    """Make all consumers of aiokafka in this process read each codec and pass over what cannot be read."""
+    """Make all consumers of aiokafka in this process read each codec and skip unreadable batches."""
     from aiokafka.consumer import fetcher
     from aiokafka.record.default_records import DefaultRecordBatch
 

@@ -89,7 +89,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def fold_lines(lines: Iterable[bytes], windows_s: tuple[int, ...], time_zone: str) -> dict[str, Any]:
-    """Return the object that the module describes; the time of a record is taken as the end of its sample."""
+    """Return the JSON object described in the module's docstring; a record's time is the end of its sample."""
     partition = Partition(0, Table(windows_s, Zone(time_zone)))
     arrived = _read(lines)
     counts: dict[str, int] = {}
@@ -113,7 +113,7 @@ def fold_lines(lines: Iterable[bytes], windows_s: tuple[int, ...], time_zone: st
 
 
 def _read(lines: Iterable[bytes]) -> list[Arrived]:
-    """Return the lines that are not empty; one that cannot be read gets the time of the one before."""
+    """Return the non-empty lines; an unreadable one gets the time of the line before."""
     arrived: list[Arrived] = []
     recorded_at = 0.0
     for number, line in enumerate(lines):

@@ -51,9 +51,9 @@ class PlannerService(AnsweringService):
         self._drain_at = math.inf if drainer is None else time.monotonic() + settings.drain_s
 
     def between(self) -> None:
-        """Do a turn of the rounds, and ask for the drains that are due.
+        """Do a turn of the rounds, and run the drains that are due.
 
-        The answers have arrived before: a round outlives a lost connection, and the loop would not give back a query.
+        All answers are sent before: a round survives a lost connection, after which the loop would not return a query.
         """
         now = time.monotonic()
         if not self.current.ready or now < min(self._round_at, self._drain_at):

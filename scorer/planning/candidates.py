@@ -49,7 +49,7 @@ def elsewhere(trial: Trial, instance: Instance, fresh: Bools, same: Iterable[str
 
 
 def takes_pod(trial: Trial, instance: Instance) -> Bools:
-    """Return [M]: the nodes of a pod's own cluster that take one more pod; of what is no pod all machines."""
+    """Return [M]: for a pod the nodes of its own cluster with room for one more pod, else all machines."""
     rules = trial.snapshot.rules
     clusters, cluster = rules.label(CLUSTER), instance.labels.get(CLUSTER)
     if cluster not in clusters.values:

@@ -89,9 +89,9 @@ class Calibration:
         self._looks = {name: np.zeros(len(snapshot)) for name in stated.chances}
 
     def look(self, snapshot: Snapshot, now_s: float) -> Cases | None:
-        """Look once a shortest window; return the cases when `AHEAD_S` have passed, else None.
+        """Look once per shortest window; return the cases when `AHEAD_S` have passed, else None.
 
-        When the roster changed on the way the cases are given up: rows are other machines then.
+        When the roster changes meanwhile the cases are dropped, since rows are then other machines.
         """
         stated = self._stated
         if stated is None or not snapshot.windows_s:

@@ -1,4 +1,4 @@
-"""The inputs of a ranking besides the request: one value for live queries, files, replays and what-ifs.
+"""The inputs of a ranking other than the request: one type for live queries, files, replays and what-ifs.
 
 A what-if (`scorer.placement.choosing.trial`) has the same value with an overlay: proposed changes of the ledger.
 """
@@ -21,7 +21,7 @@ quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 @dataclass(eq=False)
 class RankingInputs:
-    """What a ranking is made from."""
+    """The inputs of a ranking, other than the request."""
 
     snapshot: Snapshot
     ledger: LedgerView
@@ -43,12 +43,12 @@ class RankingInputs:
 
 @dataclass(frozen=True)
 class FleetState:
-    """The fleet at one time: of a file, or the running one (`scorer.live.live_fleet`)."""
+    """The state of a fleet at one time: of a file, or of the running one (`scorer.live.live_fleet`)."""
 
     snapshot: Snapshot
     ledger: LedgerView
     now_s: float
 
     def inputs(self, profile: Profile, tables: Tables | None = None) -> RankingInputs:
-        """Return the inputs of a ranking by a profile; ``tables``: those of this ledger, None: new ones."""
+        """Return the inputs of a ranking by a profile; ``tables``: the existing ones of this ledger, None: new ones."""
         return RankingInputs(self.snapshot, self.ledger, profile, self.now_s, tables or Tables())

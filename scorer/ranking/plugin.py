@@ -32,7 +32,7 @@ _R = len(RESOURCES)
 
 
 class Plugin:
-    """What a filter or a score says of itself, besides its settings."""
+    """The interface of built-in filters and scores, in addition to their settings."""
 
     name: ClassVar[str]
     reason: ClassVar[str]
@@ -50,7 +50,7 @@ class Plugin:
 
     @property
     def inner(self) -> int:
-        """For a score: what its values are made of (`scorer.ranking.kernel.layout`).
+        """For a score: how its values become 0 to 100 (`scorer.ranking.kernel.layout`).
 
         ``OF_MEANS`` where its function reads ``q->fleet_mean``, in which the values must be linear.
         """
@@ -61,7 +61,7 @@ class Plugin:
         return frozenset()
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Return whether the plugin looks at this request."""
+        """Return whether the plugin applies to this request."""
         return True
 
     def settings(self) -> NDArray[Any]:
@@ -73,7 +73,7 @@ class Plugin:
         return ()
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
-        """Return what an instance like the requested one adds to the columns of its own machine; none: nothing."""
+        """Return the contribution of an instance like the requested one to its machine's columns; none: 0."""
         return ()
 
     def far(self, request: Request, machines: Machines) -> bool:
@@ -81,13 +81,13 @@ class Plugin:
         return False
 
     def compares(self) -> Sequence[tuple[str, str]]:
-        """Return what a filter compares, in words: a resource, and the sentence, for each comparison."""
+        """Return the comparisons of a filter in words: for each a resource, and the sentence."""
         return ()
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Return the numbers behind one machine's verdict; ``said``: what the C function told of it.
+        """Return the numbers behind one machine's verdict; ``said``: the output of the C function.
 
-        One that is not known is None in an answer, not NaN: `schemas.values.numbers.finite`.
+        An unknown number is None in an answer, not NaN: `schemas.values.numbers.finite`.
         """
         return {}
 
@@ -101,6 +101,6 @@ def settings(struct: np.dtype[Any], **values: Any) -> NDArray[Any]:
 
 
 def by_resource(said: Floats, place: int, names: Sequence[str] = RESOURCES) -> Mapping[str, float | None]:
-    """Return the numbers by resource that begin at a place, counted in groups of R; of some resources."""
+    """Return numbers by resource, from a place counted in groups of R; only for some resources."""
     every = numbers(said[place * _R : (place + 1) * _R])
     return {name: every[name] for name in names}

@@ -48,7 +48,7 @@ def rank(request: Request, inputs: RankingInputs) -> Ranking:
 
 @quiet
 def allowed(request: Request, inputs: RankingInputs) -> Bools:
-    """Return [M]: the machines that all filters allow; no score is asked."""
+    """Return [M]: the machines that all filters allow; no score is computed."""
     decision = Decision(request, inputs, scores=False)
     decision.evaluate()
     found: Bools = decision.refused == 0
@@ -57,7 +57,7 @@ def allowed(request: Request, inputs: RankingInputs) -> Bools:
 
 @quiet
 def refusal_of(request: Request, inputs: RankingInputs, row: int) -> str:
-    """Return why the first filter that refuses one machine does; "" where none does. No other machine is looked at."""
+    """Return the reason of the first filter that refuses one machine; "" where none does."""
     decision = Decision(request, inputs, scores=False)
     decision.refused[:] = -1
     decision.refused[row] = 0
@@ -66,7 +66,7 @@ def refusal_of(request: Request, inputs: RankingInputs, row: int) -> str:
 
 
 class Decision:
-    """One request on one fleet: which filters and scores look at it, and what they read."""
+    """One request on one fleet: the filters and scores that apply to it, and their inputs."""
 
     def __init__(self, request: Request, inputs: RankingInputs, *, scores: bool = True) -> None:
         check_selectors(request)
@@ -104,7 +104,7 @@ class Decision:
             self.terms.append(ScoreTerm(weighted, machines, raw, 1.0, 0.0, -1 if of is None else use))
 
     def _use(self, uses: Uses, plugin: Any, of: Compiled | None, machines: Machines, **more: Any) -> Any:
-        """Add a plugin with what it reads; a score of another package has its place, too."""
+        """Add a plugin with its inputs; a score of another package gets an entry, too."""
         records = self._records.get(id(machines))
         if records is None:
             patched, beside, _ = machines.what_if.rows(machines.table)
@@ -122,7 +122,7 @@ class Decision:
     # ---- evaluating
 
     def evaluate(self) -> None:
-        """Put into ``refused`` the first refusal of each machine, and into each term its raw values."""
+        """Write the first refusal of each machine into ``refused``, and each term's raw values into the term."""
         done = 0
         for place, verdict in enumerate(self.verdicts):
             if verdict.use < 0:
@@ -147,7 +147,7 @@ class Decision:
         binding.evaluate(self.filters, filters, scores, self.machines.what_if.struct, self.refused)
 
     def _ask(self, verdict: Verdict) -> None:
-        """Ask a filter of another package."""
+        """Call a filter of another package."""
         machines, each = verdict.machines, verdict.filter
         machines.feasible = self.refused == 0
         allowed: Bools = each(self.request, machines)
@@ -162,11 +162,11 @@ class Decision:
             self.refused[rows[mask]] = verdict.code + number
 
     def compare(self) -> None:
-        """Bring the scores that compare machines to 0-100, and cut those of the means."""
+        """Scale the scores that compare machines to 0-100, and cut those that depend on the fleet's means."""
         binding.compare(self.refused, self.scores)
 
     def finish(self) -> Ranking:
-        """Return the ranking: values spread, added up and sorted."""
+        """Return the ranking: values scaled, added up and sorted."""
         self.machines.feasible = self.refused == 0
         for place, term in enumerate(self.terms):
             if term.weighted.normalise == "rank":

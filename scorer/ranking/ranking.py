@@ -101,7 +101,7 @@ class Ranking:
 
     @property
     def feasible_count(self) -> int:
-        """How many machines all filters allow."""
+        """The number of machines that all filters allow."""
         return int(self.counts[0])
 
     @property
@@ -116,7 +116,7 @@ class Ranking:
         return self.best(len(self.machines))
 
     def best(self, count: int) -> Integers:
-        """Return the rows of the best ``count`` feasible machines, best first; equal ones by the profile's ties."""
+        """Return the rows of the ``count`` best feasible machines, best first; ties by the profile's rule."""
         if self._best_rows.size < min(count, self.feasible_count):
             self._best_rows = self._best(count, None)
         return self._best_rows[:count]
@@ -136,7 +136,7 @@ class Ranking:
     # ---- one machine
 
     def said(self, verdict: Verdict | ScoreTerm, row: int) -> tuple[float, Floats | None]:
-        """Return what a filter or a score finds of one machine, and the numbers behind it, by the function that ranked.
+        """Return a built-in plugin's verdict on one machine, and the numbers behind it, by the function that ranked.
 
         None of a plugin of another package: it is asked by `scorer.ranking.profiles.plugins.detail`.
         """
@@ -147,16 +147,16 @@ class Ranking:
         return explain(self.uses[is_score], verdict.use, row, patch, is_score=is_score)
 
     def said_of_all(self, term: ScoreTerm) -> Floats:
-        """Return [n, ...]: the numbers behind a built-in score's values, as `said` has them."""
+        """Return [n, ...]: the numbers behind a built-in score's values, by machine."""
         return explain_all(self.uses[1], term.use, len(self.machines), is_score=True)
 
     def verdict_of(self, row: int) -> tuple[Verdict, str] | None:
-        """Return the first filter that refuses a machine, and why; None where none does."""
+        """Return the first filter that refuses a machine, and its reason; None where none does."""
         code = int(self.refused[row])
         return verdict_of(self.verdicts, code) if code else None
 
     def limits_for(self, request: Request, rows: Sequence[int]) -> list[Limit]:
-        """Return the limits of the profile's filters for a request on some machines, and one instance a port."""
+        """Return the limits of the profile's filters for a request on some machines, and one instance per port."""
         index, found = np.array(rows, np.int64), list[Limit]()
         for placed in self.profile.filters:
             own = next((each.machines for each in self.verdicts if each.placed is placed), self.machines)
@@ -174,7 +174,7 @@ def verdict_of(verdicts: Sequence[Verdict], code: int) -> tuple[Verdict, str]:
 
 
 def order_of(roster: Roster, ties: str, request_id: str) -> NDArray[np.uint64]:
-    """Return [n] the order of equal machines: by name, or drawn by machine and instance, in every process alike."""
+    """Return [n] the order of equal machines: by name, or random by machine and instance, equal in all processes."""
     if ties == "name":
         return roster.name_order
     lot = roster.name_hash ^ np.uint64(hash_of(request_id))

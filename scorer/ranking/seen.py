@@ -11,13 +11,13 @@ from scorer.ranking.tables import model_of
 
 
 class Seen:
-    """The machines under each load model, made when first asked for.
+    """The machines under each load model, computed at the first access.
 
     Raises InvalidRequest for a ``window_s`` that the snapshot does not have.
     """
 
     def __init__(self, request: Request, inputs: RankingInputs, *, by_load: bool = False) -> None:
-        """``by_load``: the load is looked at, however old the data is."""
+        """``by_load``: the load is used however old the data is."""
         self._request = request
         self._inputs = inputs
         profile = inputs.profile
@@ -56,7 +56,7 @@ class Seen:
 
 
 def machines_of(inputs: RankingInputs, load_model: LoadModel | None = None, window_s: int = 0) -> Machines:
-    """Return the machines under a load model (None: the profile's), without a request; the data may be of any age.
+    """Return the machines under a load model (None: the profile's), without a request; data of any age count.
 
     Raises InvalidRequest for a ``window_s`` that the snapshot does not have.
     """

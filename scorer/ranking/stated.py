@@ -1,4 +1,4 @@
-"""What a profile's score states of all machines as they are, to be compared with what came."""
+"""The stated chances of a profile's score for all machines, to be compared with later load."""
 
 from __future__ import annotations
 

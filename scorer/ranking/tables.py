@@ -1,8 +1,8 @@
-"""The tables of one ledger, a table a load model: made when a profile first asks, then brought up to date.
+"""The tables of one ledger, one for each load model: computed when a profile first needs it, then updated.
 
-Passed to every ranking as a part of its inputs. One thread follows with it. `prepare` makes what a new snapshot needs
-whole on another thread, beside the tables in use; the next decision takes it over and applies what the ledger has
-changed meanwhile.
+Passed to every ranking as a part of its inputs. One thread updates it. Where a new snapshot needs whole tables,
+`prepare` computes them on another thread, beside the tables in use. The next decision takes them over and applies the
+ledger's changes since.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Tables:
         """Learned factors, the estimate that they were put into, and the result."""
 
     def residents(self, snapshot: Snapshot, ledger: LedgerView) -> Residents:
-        """Return the instances of a ledger by the rows of a snapshot; tables are those of the last one asked for."""
+        """Return the instances of a ledger by the rows of a snapshot; the tables are then those of this snapshot."""
         found = self._residents
         if found is None or found.ledger is not ledger or found.roster is not snapshot.roster:
             prepared = [one for one in self._prepared.values() if one.residents.ledger is ledger]
@@ -73,7 +73,7 @@ class Tables:
         return one
 
     def prepare(self, snapshot: Snapshot, ledger: LedgerView, profile: Profile, now_s: float) -> Iterator[None]:
-        """Make the tables of a profile that a new snapshot needs whole, in steps; for another thread than decisions."""
+        """Compute the whole tables that a profile needs for a new snapshot, in steps; not on the decisions' thread."""
         days, needs = _days(profile, now_s), profile.needs(snapshot.rules)
         for load_model in profile.load_models:
             model = model_of(load_model, snapshot)
@@ -97,7 +97,7 @@ class Tables:
         return found
 
     def _in_force(self, snapshot: Snapshot, model: Model) -> Estimate:
-        """Return the estimate of a load model with what was learned; made once while both are the same."""
+        """Return the estimate of a load model with learned factors; cached while both are unchanged."""
         learned = snapshot.learned
         if not (model.learned and learned):
             return model.estimate
@@ -108,7 +108,7 @@ class Tables:
 
 
 def model_of(load_model: LoadModel, snapshot: Snapshot, window_s: int = 0, *, requests_alone: bool = False) -> Model:
-    """Return what the rows of a load model depend on; ``window_s``: that of the request, 0 for none."""
+    """Return the settings that the rows of a load model depend on; ``window_s``: that of the request, 0 for none."""
     wanted_s = window_s if window_s and snapshot.windows_s else load_model.window_s(snapshot.windows_s)
     of = (wanted_s, load_model.credits, load_model.debits, requests_alone)
     key = (*of, load_model.learned, load_model.estimate.key)
@@ -121,13 +121,13 @@ def _days(profile: Profile, now_s: float) -> Floats:
 
 @lru_cache(maxsize=64)
 def _days_of(time_zone: str, quarter: float) -> Floats:
-    """Return [D, 2]: when today and yesterday begin and end; the same array for a quarter of an hour."""
+    """Return [D, 2]: start and end of today and yesterday; the same array within a quarter of an hour."""
     today, yesterday = (day_start_s(quarter * 900, day, time_zone) for day in ("today", "yesterday"))
     return np.array([[today, np.inf], [yesterday, today]])
 
 
 def day_start_s(now_s: float, day: str, time_zone: str) -> float:
-    """Return when ``today`` or ``yesterday`` began in a time zone; a day has 23 or 25 hours where the clocks change.
+    """Return the start of ``today`` or ``yesterday`` in a time zone; days with a clock change have 23 or 25 hours.
 
     >>> day_start_s(1_700_000_000.0, "today", "UTC"), day_start_s(1_700_000_000.0, "yesterday", "UTC")
     (1699920000.0, 1699833600.0)

@@ -1,4 +1,4 @@
-"""Shell: queries off the list, answers onto theirs.
+"""Shell: takes queries from a list, and puts each answer on its own list.
 
     LPUSH queries ──> BLMOVE ──> taken:<name> ──> handler ──> LPUSH, LTRIM, EXPIRE reply:<id>; LREM taken: one write
                                                 └─ too long ──> queries:planners, from which a planner takes it
@@ -64,7 +64,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Rpc:
-    """The loop of one process. `run` returns when ``stop`` is set and every taken query is answered or given back."""
+    """The loop of one process. `run` returns when ``stop`` is set and every taken query is answered or returned."""
 
     def __init__(
         self, wire: Wire, service: Service, metrics: AnsweringMetrics, settings: AnsweringSettings, clock: ServerClock
@@ -96,7 +96,7 @@ class Rpc:
         """When the operators' list is looked at again, on the clock of `time.monotonic`."""
 
     def run(self, stop: threading.Event) -> None:
-        """Answer queries until ``stop``; without a server wait for it and go on."""
+        """Answer queries until ``stop``; while the server is away, wait for it."""
         while not stop.is_set():
             try:
                 self._give_back()
@@ -113,7 +113,7 @@ class Rpc:
                 stop.wait(self._pause_s)
 
     def _give_back(self) -> None:
-        """Register the scorer, and return to the queue what it left unanswered before a restart or reconnect."""
+        """Register the scorer; queries that it left unanswered before a restart or reconnect return to the list."""
         self._wire.one("ZADD", self._lists.answering, self._clock.read(self._wire), self._name)
         self._return_taken()
 
@@ -161,7 +161,7 @@ class Rpc:
         self._end()
 
     def _looked(self, found: Any) -> bytes | None:
-        """Return an operator's query, if one was claimed; set when the list is read again."""
+        """Return an operator's query, if one was taken; set when the operators' list is read next."""
         self._look_at = time.monotonic() + (0.0 if isinstance(found, bytes) else OPERATORS_S)
         if isinstance(found, redis.ResponseError) and not refuses_for_now(found):
             self._look_at += _REFUSED_S
@@ -170,7 +170,7 @@ class Rpc:
         return found if isinstance(found, bytes) else None
 
     def _end(self) -> None:
-        """Answer the short queries; give back the rest to another scorer: places are idempotent."""
+        """Answer the short queries; return the others to the list, for another scorer. Placements are idempotent."""
         until = time.monotonic() + STOP_S
         while self._replies.under_way and time.monotonic() < until:
             self._go_on()
@@ -179,7 +179,7 @@ class Rpc:
         self._return_taken()
 
     def _adapt(self, taken: int, asked: int) -> None:
-        """Take twice as many queries together while the queue has them, half as many when it has not.
+        """Take twice as many queries at once while the queue has enough, half as many when it has not.
 
         A single client costs one command to take a query; the queries of eight clients are taken in one write.
         """
@@ -189,7 +189,7 @@ class Rpc:
             self._more //= 2
 
     def _go_on(self, spent_s: float = 0.0) -> None:
-        """Do a step of a batch, and more until they have a fifth of the time; ``spent_s`` was of the others."""
+        """Do a step of a batch, or several until batches had a fifth of the time; ``spent_s``: that of the others."""
         began_at = time.perf_counter()
         while self._replies.under_way:
             if (done := self._replies.go_on()) is not None:
@@ -199,7 +199,7 @@ class Rpc:
                 return
 
     def _bound(self, query: Query | Reply | None) -> Query | Reply | None:
-        """Return the query with a deadline; one without, or with a late one, gets the latest since it was first taken.
+        """Return the query with a deadline; a missing or late one is replaced by the latest that is allowed.
 
         The result of a query is remembered until its deadline: after that, neither a query given back by a dead scorer
         nor one in the memory of a frozen scorer may run again. So the script compares with the server's time before
@@ -216,14 +216,14 @@ class Rpc:
         return msgspec.structs.replace(query, deadline=min(float(first or taken_at), taken_at) + at_most)
 
     def _answer(self, raw: bytes, query: Query | Reply | None, *, of_operators: bool = False) -> list[Command]:
-        """Return the commands that answer a query and remove it from the own list; none when that is done later."""
+        """Return the commands that answer a query and remove it from the claimed ones; none for a later answer."""
         reply = self._replies.reply(raw, query, of_operators=of_operators)
         if reply is FOR_PLANNERS and isinstance(query, Query):
             reply = self._leave(raw, query, of_operators=of_operators)
         return [] if reply is LATER else self._finish(raw, reply, of_operators=of_operators)
 
     def _leave(self, raw: bytes, query: Query, *, of_operators: bool) -> Reply:
-        """Move a query to the planners' list; return the refusal where none of them has a heartbeat."""
+        """Move a query to the planners' list; return a refusal where no planner has a heartbeat."""
         there = self._names.of_planners
         keys = (there.answering, there.of_operators if of_operators else there.queries, self._claimed[of_operators])
         code: Code = "UNAVAILABLE"
@@ -278,7 +278,7 @@ class Rpc:
     def _report(self) -> None:
         """Log the answers that were refused; raise ConnectionError when the server refuses all writes for now.
 
-        Their queries are still on this scorer's list: they are given back, and answered when it accepts writes again.
+        Their queries stay on this scorer's list; they return to the queue when the server accepts writes again.
         """
         refused = list(self._wire.refused)
         self._wire.refused.clear()

@@ -66,7 +66,7 @@ class Parts:
         return Ledger(wire, settings.names, acknowledged_by=acknowledged_by, **settings.ledger_bounds())
 
     def answer_by(self, service: Service, background: Sequence[BackgroundThread] = ()) -> None:
-        """Say what answers the queries, and what other threads there are."""
+        """Set the object that answers the queries, and the other threads."""
         self.rpc = Rpc(self.wire, service, self._metrics, self.settings, self.clock)
         self._background += [self.refresher, *background]
 

@@ -35,7 +35,7 @@ _decode = msgspec.json.Decoder(Query).decode
 
 
 def read_query(raw: bytes) -> Query | Reply | None:
-    """Return the query in ``raw``; for a bad one the error, or None without an id to answer.
+    """Return the query in ``raw``; for an invalid one the error, or None without an id to answer.
 
     >>> read_query(b'{"id": "q1", "method": "rank"}').method
     'rank'
@@ -58,7 +58,7 @@ def read_query(raw: bytes) -> Query | Reply | None:
 
 
 def refusal(query_id: str, code: Code, message: str, *, retryable: bool = False) -> Reply:
-    """Return the answer of a query that is not done."""
+    """Return the answer for a query that is refused or failed."""
     return Reply(id=query_id, ok=False, error=Error(code=code, message=shortened(message), retryable=retryable))
 
 
@@ -85,29 +85,29 @@ FOR_PLANNERS: Final = Reply(id="", ok=True)
 
 
 class Service(Protocol):
-    """The object that answers the queries, as the loop calls it."""
+    """The interface of the object that answers the queries, as the loop calls it."""
 
     @property
     def methods(self) -> Collection[str]:
         """The methods there are."""
 
     def reads(self) -> Sequence[Command]:
-        """Return commands to be sent after the command that takes a query; their answers go to `accept`."""
+        """Return commands to send after the command that takes a query; their answers are given to `accept`."""
 
     def accept(self, answers: Sequence[Any]) -> None:
         """Take the answers of `reads`, before any of the taken queries is answered."""
 
     def steps(self, query: Query) -> Steps[bytes]:
-        """Return the result as JSON, in steps; raise CallError, InvalidRequest or ForPlanners."""
+        """Return the result as JSON, computed in steps; raise CallError, InvalidRequest or ForPlanners."""
 
     def writes(self) -> Sequence[Command]:
-        """Return commands to be sent with the answer; what they return is ignored."""
+        """Return commands to send with the answer; their results are ignored."""
 
     def lost(self) -> None:
-        """Note that the connection was lost: the server may have restarted with other data than was read."""
+        """Record that the connection was lost: the server may have restarted with other data."""
 
     def between(self) -> None:
-        """Do what is due besides queries; called after each turn."""
+        """Do other work that is due; called after each turn."""
 
 
 @dataclass(eq=False)
@@ -127,7 +127,7 @@ class UnderWay:
 
 
 class Replies:
-    """Calls the service, and keeps the batches that are under way."""
+    """Calls the service, and keeps the batches in progress."""
 
     def __init__(self, service: Service, metrics: AnsweringMetrics, clock: Callable[[], float]) -> None:
         """``clock`` returns the server's time."""
@@ -140,7 +140,7 @@ class Replies:
 
     @property
     def under_way(self) -> bool:
-        """Whether a batch is being answered."""
+        """Whether a batch is in progress."""
         return bool(self._long)
 
     def clear(self) -> None:
@@ -164,7 +164,7 @@ class Replies:
         return one, reply
 
     def _whose_turn(self) -> UnderWay:
-        """Return one of the first; every fifth time the newest of the others, with few steps."""
+        """Return one of the oldest batches; every fifth time the newest of the others, if it has few steps."""
         others = self._long[: ACTIVE - 1 : -1]
         if others and self._turn % (ACTIVE + 1) == 0:
             return min(others, key=lambda one: one.steps_done // _FEW_STEPS)

@@ -94,7 +94,7 @@ class AnsweringService:
 
     @property
     def methods(self) -> Collection[str]:
-        """The methods there are, by name."""
+        """The functions of the methods, by name."""
         return self.METHODS
 
     def reads(self) -> Sequence[Command]:
@@ -102,7 +102,7 @@ class AnsweringService:
         return self.current.reads()
 
     def accept(self, answers: Sequence[Any]) -> None:
-        """Bring the inputs up to date."""
+        """Update the inputs."""
         self.current.accept(answers)
 
     def writes(self) -> Sequence[Command]:
@@ -110,14 +110,14 @@ class AnsweringService:
         return self._decisions.take()
 
     def lost(self) -> None:
-        """Have the ledger read again: the server may have restarted with other data."""
+        """Read the ledger anew at the next turn, since the server may have restarted with other data."""
         self.current.follower.forget()
 
     def between(self) -> None:
-        """Do what is due besides queries: nothing."""
+        """Do nothing: a scorer has no other work between queries."""
 
     def steps(self, query: Query) -> Steps[bytes]:
-        """Return the result as JSON, in steps between which other queries may be answered."""
+        """Return the result as JSON, in steps between which other queries can be answered."""
         if (refusal := self.current.follower.refusal) and query.method != "health":
             raise CallError("UNAVAILABLE", refusal, retryable=True)
         try:
@@ -157,7 +157,7 @@ class AnsweringService:
         return listings.instances(read_object(query), *found, most=self.ROWS_MAX)
 
     def update(self, params: dict[str, Any], query: Query) -> results.UpdateResult:
-        """Do the method ``update``, and note what was decided."""
+        """Do the method ``update``, and log the decision."""
         answer = self._updates.update(params, self.current.call(query))
         begun = answer.moving and answer.profile  # it was ranked just now
         if (answer.moved_from or begun) and not answer.dry_run:
@@ -165,12 +165,12 @@ class AnsweringService:
         return answer
 
     def inputs(self, profile: str, text: str = "") -> RankingInputs:
-        """Return the inputs of a ranking by a profile; ``text``: of its file, if this process does not have it."""
+        """Return the inputs of a ranking by a profile; ``text``: the profile's file, for one that is not known here."""
         return self.current.ranking(self.current.profiles.choose(profile, text))
 
 
 class ScorerService(AnsweringService):
-    """Answers what takes a few milliseconds: 1,000 rows take 20, the terms of 100 machines as long."""
+    """Answers queries that take a few milliseconds: 1,000 rows take 20 ms, the terms of 100 machines as long."""
 
     ROWS_MAX: ClassVar[float] = 1_000
     DESCRIBED_MAX: ClassVar[float] = 100
@@ -186,9 +186,9 @@ class ScorerService(AnsweringService):
         clock_ahead_s: Callable[[], float] = lambda: 0.0,
         unsafe: Callable[[], str] = str,
     ) -> None:
-        """``checked`` returns what the last check of the ledger found; None when none is known.
+        """``checked`` returns the result of the last check of the ledger; None when none is known.
 
-        ``unsafe`` returns what endangers the ledger on its server.
+        ``unsafe`` returns the settings of the ledger's server that endanger it.
         """
         super().__init__(settings, current, ledger, rules)
         self._clock_ahead_s, self._metrics = clock_ahead_s, metrics
@@ -206,7 +206,7 @@ class ScorerService(AnsweringService):
         return [self._marker.read(), *super().reads()]
 
     def accept(self, answers: Sequence[Any]) -> None:
-        """Bring the inputs up to date."""
+        """Update the inputs."""
         super().accept(answers[1:])
         follower = self.current.follower
         if follower.loaded:

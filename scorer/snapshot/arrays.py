@@ -1,4 +1,4 @@
-"""The types of columns, the machine always the last axis; rows of them picked, compared and shown."""
+"""The types of columns, with the machine as the last axis; functions that select, compare and show rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def numbers(values: Floats, names: tuple[str, ...] = RESOURCES) -> Mapping[str, 
 
 
 def by_row(rows: Integers, count: int) -> Callable[[int], Integers]:
-    """Return a function from each of ``count`` rows to the positions in ``rows`` that have it, in their order.
+    """Return a function from each of ``count`` rows to the positions in ``rows`` that contain it, in their order.
 
     >>> on = by_row(np.array([1, 0, 1]), 3)
     >>> on(1).tolist(), on(2).tolist()

@@ -33,7 +33,7 @@ from scorer.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True, eq=False)
 class _Sources:
-    """The inputs that roster and rules were made from, to decide whether they can be used again."""
+    """The inputs from which roster and rules were made, to decide whether they can be reused."""
 
     names: tuple[bytes, ...]
     facts: Mapping[str, MachineFacts]
@@ -132,14 +132,14 @@ def _with_facts(
 
 
 def _used(fact: MachineFacts | None) -> tuple[Mapping[str, str], Mapping[str, float]] | None:
-    """Return the parts of a machine's facts that rules are made of."""
+    """Return the parts of a machine's facts that its rules depend on."""
     return None if fact is None else (fact.labels, fact.capacity)
 
 
 def _choose_newest(
     tables: Sequence[PartitionWindows], gather: Integers | None, duplicates: Mapping[str, list[int]], roster: Roster
 ) -> Integers | None:
-    """Point each machine of several tables at its row with the newest ``at``."""
+    """Point each machine that is in several tables at its row with the newest ``at``."""
     if gather is None or not duplicates:
         return gather
     at = np.concatenate([table.column("at") for table in tables])
@@ -153,12 +153,12 @@ _numbers = count(1)
 
 
 def new_number() -> int:
-    """Return a number that no shape or version of this process has yet."""
+    """Return a number that no shape or version in this process has had."""
     return next(_numbers)
 
 
 def raised(versions: Integers, rows: Bools | Integers) -> Integers:
-    """Return the versions with a new number in these rows; the same array when there are none."""
+    """Return the versions with a new number in these rows; the same array without any rows."""
     if not (rows.any() if rows.dtype == np.bool_ else rows.size):
         return versions
     found = versions.copy()

@@ -37,8 +37,8 @@ _Source = tuple[WindowTable, Integers | slice, Integers | slice]
 class Columns:
     """The columns of one snapshot, [..., M] float64; each is made when it is first read, and read-only.
 
-    ``gather``: the row among those of all tables of each machine, the one after the last for a machine without data;
-    None where the machines are the rows of the tables, one after another.
+    ``gather``: each machine's row in all tables together, one past the end for a machine without data; None where the
+    machines are the rows of the tables in their order.
     """
 
     def __init__(self, tables: Sequence[PartitionWindows], gather: Integers | None) -> None:
@@ -47,7 +47,7 @@ class Columns:
         self._found: dict[_Key, Floats] = {}
 
     def get(self, name: str, window_s: int | None = None) -> Floats:
-        """Return a column, of one window if it has a W axis; ``window_s`` 0 is the window that no table has."""
+        """Return a column, for one window if it has a W axis; ``window_s`` 0 stands for no window."""
         key = name, window_s
         column = self._found.get(key)
         if column is None:
@@ -60,7 +60,7 @@ class Columns:
         return column
 
     def of_rows(self, rows: Integers) -> Columns:
-        """Return the columns of some machines: what a flush has changed is read without the rest of the fleet."""
+        """Return the columns of some machines, so that a flush is read without the rest of the fleet."""
         return _FewColumns(self, rows)
 
     def _joined(self, name: str, window_s: int | None) -> Floats:
@@ -78,7 +78,7 @@ class Columns:
 
 
 class _FewColumns(Columns):
-    """The columns of some of the machines of others."""
+    """The columns of a part of the machines of other columns."""
 
     def __init__(self, of: Columns, rows: Integers) -> None:
         super().__init__(of.tables, rows if of.gather is None else of.gather[rows])
@@ -91,7 +91,7 @@ class _FewColumns(Columns):
 
 
 def _sources(tables: Sequence[PartitionWindows], rows: Integers) -> Sequence[_Source]:
-    """Return where the values of these rows of all tables are."""
+    """Return table and position of these rows of all tables."""
     order = np.argsort(rows, kind="stable")
     starts = np.cumsum([0, *(table.machines_count for table in tables)])
     bounds = np.searchsorted(rows[order], starts)
@@ -109,7 +109,7 @@ def _sources(tables: Sequence[PartitionWindows], rows: Integers) -> Sequence[_So
 
 
 def _read(name: str, window_s: int | None, sources: Sequence[_Source], count: int) -> Floats:
-    """Return [..., count]: the values of these sources, ``absent`` where there are none."""
+    """Return [..., count]: the values from these sources; ``absent`` where there is no value."""
     absent = _ABSENT.get(name, np.nan)
     sizes = {"R": _R, "Q": _Q}
     axes = _LEADING_AXES["class_mean"][1:] if name.startswith("class_") else _LEADING_AXES[name]

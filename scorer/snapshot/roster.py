@@ -27,19 +27,19 @@ class Roster:
 
     @cached_property
     def name_order(self) -> NDArray[np.uint64]:
-        """[M] Position of each row's name among the sorted names: how ties are broken."""
+        """[M] Position of each row's name in alphabetical order, which breaks ties."""
         order = np.empty(len(self.names), np.uint64)
         order[np.argsort(np.array(self.names, dtype=np.str_))] = np.arange(len(self.names))
         return order
 
     @cached_property
     def name_hash(self) -> NDArray[np.uint64]:
-        """[M] `hash_of` each name: how ties are broken by a draw."""
+        """[M] `hash_of` each name, which breaks ties at random."""
         return np.array([hash_of(name) for name in self.names], np.uint64)
 
     @cached_property
     def systems(self) -> Integers:
-        """[M] `pair_digest` of each machine's system, to find it in the usage by instance."""
+        """[M] `pair_digest` of each machine's system, its key in the usage by instance."""
         return np.fromiter(map(pair_digest, self.names), np.int64, len(self.names))
 
 

@@ -68,7 +68,7 @@ class MachineRules:
         self.taint_effects = {taint.effect for taints in codes for taint in taints}
 
     def with_facts(self, facts: Mapping[int, MachineFacts | None]) -> MachineRules:
-        """Return the rules with other facts in some rows; columns that do not depend on these rows are shared."""
+        """Return the rules with other facts in some rows; unaffected columns are shared."""
         rules = copy.copy(self)
         rules._labels = list(self._labels)
         rules.capacity_agent = self.capacity_agent.copy()
@@ -95,7 +95,7 @@ class MachineRules:
         return changed | np.array(unlike, np.bool_)
 
     def with_cordon(self, rows: Sequence[int]) -> MachineRules:
-        """Return the rules as if an operator had cordoned these rows, too; all else is shared."""
+        """Return the rules as if an operator had cordoned these rows, too; all other columns are shared."""
         rules = copy.copy(self)
         rules.cordon = self.cordon.copy()
         rules.cordon[np.array(rows, np.int64)] = True
@@ -127,7 +127,7 @@ class MachineRules:
 
 
 def _by_resource(rows: Sequence[Mapping[str, Any]], absent: float) -> Floats:
-    """Return [R, M] from one mapping a machine."""
+    """Return [R, M] from one mapping for each machine."""
     column = np.full((_R, len(rows)), absent)
     if any(rows):
         for place, resource in enumerate(RESOURCES):

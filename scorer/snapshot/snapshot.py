@@ -1,9 +1,9 @@
-"""The Snapshot: all that is known of the machines at one moment, as read-only numpy columns, machine axis last.
+"""The Snapshot: all data on the machines at one moment, as read-only numpy columns, machine axis last.
 
 It is built every few tens of milliseconds (`scorer.snapshot.builder`). A column is made when it is first read
-(`scorer.snapshot.joining`). Decisions read no columns but rows, which are brought up to date with what a snapshot has
-changed (`scorer.ranking.machines.table`). Letters as in `schemas.tables.window_table`: W windows, R resources, Q
-percentiles, M machines.
+(`scorer.snapshot.joining`). Decisions read rows, not columns; the rows are updated from the changes of a snapshot
+(`scorer.ranking.machines.table`). Letters as in `schemas.tables.window_table`: W windows, R resources, Q percentiles, M
+machines.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scorer.snapshot.windows import LONGEST_COVERED, ChosenWindows, choose_windo
 
 
 class Snapshot:
-    """Everything known of all machines. Read-only; made by `scorer.snapshot.builder.build_snapshot`."""
+    """All data on the machines. Read-only; made by `scorer.snapshot.builder.build_snapshot`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Snapshot:
         return self if self._origin is None else self._origin
 
     def of_rows(self, rows: Integers) -> Snapshot:
-        """Return what is known of some machines, in these rows; names stay those of all."""
+        """Return the data on some machines, in these rows; names stay those of all."""
         rules, versions = self.rules.of_rows(rows), self.versions[rows]
         return Snapshot(self.columns.of_rows(rows), self.roster, rules, self.windows_s, 0, versions, None)
 
@@ -78,7 +78,7 @@ class Snapshot:
         return self.roster.names
 
     def changed_since(self, other: Snapshot) -> Integers | None:
-        """Return the rows that differ from those of ``other``, ascending; None when the shape is another.
+        """Return the rows that differ from those of ``other``, ascending; None when the shapes differ.
 
         Cordons of a what-if are patches beside the rows (`scorer.ranking.machines.what_if`), and no difference.
         """
@@ -94,7 +94,7 @@ class Snapshot:
         predicted: bytes | None = None,
         pipeline: Pipeline = Pipeline(),  # noqa: B008
     ) -> Snapshot:
-        """Return the snapshot with what is known of the use of instances, and of the pipeline."""
+        """Return the snapshot with the use of instances, and the state of the pipeline."""
         found = copy.copy(self)
         found.pipeline = pipeline
         found.learned, found.usages, found.predicted = learned, usages or Usages(), predicted
@@ -131,12 +131,15 @@ class Snapshot:
 
     @cached_property
     def has_data(self) -> Bools:
-        """[M] Whether any sample was ever seen."""
+        """[M] Whether the machine ever had a sample."""
         return np.isfinite(self.column("at"))
 
     @cached_property
     def seen_at(self) -> Floats:
-        """[M] Event time of the newest sample on the broker's clock: age is now less this; -inf without data."""
+        """[M] Event time of the newest sample, by the broker's clock; -inf without data.
+
+        A machine's age is now less this.
+        """
         seen_at = self.column("at") - self.column("skew")
         if not np.isfinite(seen_at.sum()):
             seen_at = np.where(self.has_data, self.column("at") - np.nan_to_num(self.column("skew")), -np.inf)
@@ -144,7 +147,7 @@ class Snapshot:
 
     @cached_property
     def machines_with_data(self) -> int:
-        """How many machines ever had a sample."""
+        """The number of machines that ever had a sample."""
         return int(np.count_nonzero(self.has_data))
 
     @cached_property
@@ -154,7 +157,7 @@ class Snapshot:
 
     @cached_property
     def written_at(self) -> float:
-        """When a worker last wrote windows, by its clock: no sample is newer, whatever its machine's clock said."""
+        """When a worker last wrote windows, by its clock. No sample is newer, whatever its machine's clock said."""
         return max((table.header.written_at for table in self.columns.tables), default=0.0) or np.inf
 
     @cached_property
@@ -181,7 +184,7 @@ class Snapshot:
     def windows(self, window_s: int = LONGEST_COVERED) -> ChosenWindows:
         """Return the columns of one window length, or of each machine's longest covered window.
 
-        Where no window is covered it is the longest of those with the best coverage, and the machine is warming.
+        Where no window is covered, it is the longest of the best covered ones, and the machine is warming.
 
         Raises KeyError for a length that no table has.
         """
@@ -207,7 +210,7 @@ class Snapshot:
 
 
 def inverse_of(column: Floats) -> Floats:
-    """Return one by each number; NaN for 0."""
+    """Return 1 / x for each number; NaN for 0."""
     with np.errstate(divide="ignore"):
         inverse = 1.0 / column
     if np.isinf(inverse).any():
@@ -221,7 +224,7 @@ def _window(columns: Columns, windows_s: Sequence[int], name: str, place: int) -
 
 @dataclass
 class Latest:
-    """The newest snapshot, between the thread that builds snapshots and the one that decides on them.
+    """The newest snapshot, shared by the thread that builds snapshots and the thread that decides.
 
     Each field is written by one of the two threads; to assign and to read one is atomic.
     """

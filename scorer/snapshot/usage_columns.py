@@ -34,16 +34,16 @@ class Pairs(Protocol):
         """[K] `pair_digest` of each row's machine."""
 
     def column(self, name: str) -> NDArray[np.generic] | None:
-        """Return a column, None for one that the table does not have."""
+        """Return a column; None for one that the table lacks."""
 
 
 def pair_digest(machine: str, instance_id: str = "") -> int:
-    """Return 64 bits by which a pair is found in this process; without an id, those of the machine's system."""
+    """Return 64 bits that identify a pair in this process; without an id, the machine's system."""
     return hash(pair_name(machine, instance_id))
 
 
 class UsageIndex:
-    """Where each pair is among the joined rows of some tables; of two partitions' rows the newer one counts."""
+    """The position of each pair among the joined rows of some tables; of two rows of one pair the newer one counts."""
 
     def __init__(self, tables: Sequence[Pairs]) -> None:
         self._tables = tables
@@ -61,7 +61,7 @@ class UsageIndex:
 
     @cached_property
     def systems(self) -> Integers:
-        """[K] The joined row of the system of each row's machine, -1 where there is none."""
+        """[K] The joined row of the system of each row's machine, -1 without one."""
         return self.rows(np.concatenate([np.zeros(0, np.int64), *(table.systems for table in self._tables)]))
 
     @cached_property
@@ -72,7 +72,7 @@ class UsageIndex:
         return found
 
     def rows(self, digests: Integers) -> Integers:
-        """Return [K]: the joined row of each pair, -1 where there is none."""
+        """Return [K]: the joined row of each pair, -1 without one."""
         if not self.digests.size:
             return np.full(digests.size, -1, np.int64)
         place = np.minimum(np.searchsorted(self.digests, digests), self.digests.size - 1)
@@ -80,7 +80,10 @@ class UsageIndex:
 
 
 class UsageColumns:
-    """Figures of all pairs: [K] or [R, K], NaN where nothing was measured. Read-only; each is made when first asked."""
+    """Figures of all pairs: [K] or [R, K], NaN where nothing was measured.
+
+    Read-only; each is computed at the first access.
+    """
 
     def __init__(self, tables: Sequence[Pairs], index: UsageIndex) -> None:
         self._tables = tables
@@ -121,7 +124,7 @@ class UsageColumns:
 
     @cached_property
     def mean(self) -> Floats:
-        """[R, K] ``0.8 recent + 0.2 daily``; where only one of the two is known, that one."""
+        """[R, K] ``0.8 recent + 0.2 daily``, or the one of both that is known."""
         both = RECENT * self.recent + (1 - RECENT) * self.daily
         return np.where(np.isfinite(both), both, np.where(np.isfinite(self.recent), self.recent, self.daily))
 
@@ -142,7 +145,7 @@ class UsageColumns:
         return int(np.count_nonzero(is_instance & (self.since < at_s) & (self.at >= now_s - AGE_MAX_S)))
 
     def rows(self, digests: Integers, now_s: Floats) -> Integers:
-        """Return [K]: the row of each pair, -1 where there is none that is current at ``now_s`` [K] of its machine."""
+        """Return [K]: the row of each pair with a report that is current at ``now_s`` [K], else -1."""
         rows = self.index.rows(digests)
         if not self.at.size:
             return rows

@@ -23,7 +23,7 @@ class UsageTable:
     """One partition's table. Its indexes, by name and by digest, are made at the first look-up."""
 
     def __init__(self, table: WindowTable, previous: UsageTable | None = None) -> None:
-        """``previous``: its indexes are used again while the pairs are the same."""
+        """``previous``: its indexes are reused while the pairs are the same."""
         if wrong := _wrong(table):
             raise TableError(f"usage by instance is damaged: {wrong}")
         self.table = table
@@ -34,7 +34,7 @@ class UsageTable:
         self._columns: dict[str, NDArray[Any] | None] = {}
 
     def row(self, name: str) -> int | None:
-        """Return the row of a pair, None where it has none."""
+        """Return the row of a pair; None without one."""
         if self._rows is None:
             self._rows = {pair: row for row, pair in enumerate(self.table.machines)}
         return self._rows.get(name)
@@ -56,7 +56,7 @@ class UsageTable:
         return self._systems
 
     def column(self, name: str) -> NDArray[Any] | None:
-        """Return a column, its resources aligned by name; None for one that the table does not have."""
+        """Return a column, its resources aligned by name; None for one that the table lacks."""
         if name not in self._columns:
             self._columns[name] = aligned(self.table, name)
         return self._columns[name]
@@ -66,7 +66,7 @@ class Usages:
     """The usage by instance of all partitions at one moment. Read-only."""
 
     def __init__(self, tables: Sequence[UsageTable] = (), previous: Usages | None = None) -> None:
-        """``previous``: its index of the pairs is used again while the pairs are the same."""
+        """``previous``: its index of the pairs is reused while the pairs are the same."""
         self.tables = tables
         names = [table.table.names for table in tables]
         same = previous is not None and [table.table.names for table in previous.tables] == names
@@ -77,7 +77,7 @@ class Usages:
 
     @cached_property
     def columns(self) -> UsageColumns:
-        """The figures of all pairs as columns; made when they are first asked for."""
+        """The figures of all pairs as columns, computed at the first access."""
         if self._index is None or not self._index.unique:
             self._index = UsageIndex(self.tables)
         return UsageColumns(self.tables, self._index)
@@ -85,7 +85,7 @@ class Usages:
     def find(self, machine: str, instance_id: str) -> InstanceUsage | None:
         """Return the usage of an instance on a machine, the newest of all partitions; None when there is none.
 
-        Ask only for instances that the ledger has on that machine: an agent may report any id.
+        Callers pass only instances that the ledger has on that machine, since an agent may report any id.
         """
         name = pair_name(machine, instance_id)
         found = [_usage(table, row) for table in self.tables if (row := table.row(name)) is not None]
@@ -93,7 +93,7 @@ class Usages:
 
 
 def _wrong(table: WindowTable) -> str:
-    """Return why a column cannot be used: it has no numbers, or other axes than in `COLUMNS`; "" where all can."""
+    """Return why a column cannot be used: it has no numbers, or other axes than in `COLUMNS`; "" without a fault."""
     for name in COLUMNS.keys() & table.columns.keys():
         axes, column = COLUMNS[name][1], table.columns[name]
         if column.ndim != len(axes) + 1 or column.dtype.kind not in "fiu":

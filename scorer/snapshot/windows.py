@@ -1,4 +1,4 @@
-"""The windows that a decision uses: for each machine one of the lengths that the tables have."""
+"""The windows of a decision: for each machine one of the lengths in the tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Read = Callable[[str, int], Floats]
 
 
 class ChosenWindows:
-    """The windows that one decision uses: one for each machine. A column is joined when it is first read."""
+    """The windows of one decision: one for each machine. A column is joined when it is first read."""
 
     def __init__(self, read: Read, position: Integers, window_s: Floats, coverage: Floats, used: Sequence[int]) -> None:
         self._read = read
@@ -56,7 +56,7 @@ class ChosenWindows:
         return self.picked("filled")
 
     def picked(self, name: str) -> Floats:
-        """Return [..., M]: each machine's own window of a column with a W axis; no copy where all use the same."""
+        """Return [..., M]: each machine's own window of a column with a W axis; not a copy where all use the same."""
         first, *others = self._used
         found = self._read(name, first)
         if others:
@@ -70,7 +70,7 @@ class ChosenWindows:
 def choose_windows(read: Read, windows_s: tuple[int, ...], window_s: int, machines: int) -> ChosenWindows:
     """Return one window length for all machines, or each machine's longest covered window.
 
-    Where no window is covered it is the longest of those with the best coverage, and the machine is warming. While the
+    Where no window is covered, it is the longest of the best covered ones, and the machine is warming. While the
     longest one is covered on all machines, the usual case, the others are not read.
     """
     zero = np.zeros(machines, np.int64)
@@ -90,7 +90,7 @@ def choose_windows(read: Read, windows_s: tuple[int, ...], window_s: int, machin
 
 
 def _least_coverage(read: Read, place: int) -> Floats:
-    """Return [M]: least coverage over the resources that count for it and have data in the window; 0 where none."""
+    """Return [M]: the least coverage of the counted resources that have data in the window; 0 without any."""
     coverage, mean = read("coverage", place)[_COVERING], read("mean", place)[_COVERING]
     somewhere_unknown = bool(np.isnan(mean.sum()))
     known = np.where(np.isfinite(mean), coverage, np.inf) if somewhere_unknown else coverage

@@ -1,4 +1,4 @@
-"""How far this machine's clock is from the broker's, by the times at which the broker says that it took records. Pure.
+"""The offset of this machine's clock from the broker's, by the broker's time stamps of records. Pure.
 
 A record that was sent at s and acknowledged at a, by this clock, and taken at b by the broker's, was taken between the
 two. So this clock is ahead by s - b at least and a - b at most. Of the last `KEPT` such pairs the narrowest counts. A
@@ -15,7 +15,7 @@ KEPT = 8
 
 
 class BrokerClock:
-    """What is known; all times in epoch seconds.
+    """The bounds on the offset; all times in epoch seconds.
 
     >>> clock = BrokerClock()
     >>> clock.note(1060.0, 1000.0, 1060.2)
@@ -32,7 +32,10 @@ class BrokerClock:
         """Whether it is surely further off than `CLOCK_OFF_S`."""
 
     def note(self, sent_s: float, taken_s: float, acknowledged_s: float) -> bool:
-        """Take one record's times; return whether `is_off` has changed. A clock that was set begins anew."""
+        """Add one record's times; return whether `is_off` has changed.
+
+        After the clock was set, earlier pairs are dropped.
+        """
         if taken_s == sent_s or acknowledged_s < sent_s:
             return False
         low, high = sent_s - taken_s, acknowledged_s - taken_s

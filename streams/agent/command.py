@@ -1,4 +1,4 @@
-"""``windward-agent``: the agent as a command of its own, for machines that have nothing else of Windward."""
+"""``windward-agent``: the agent as a separate command, for machines with nothing else of Windward."""
 
 from __future__ import annotations
 

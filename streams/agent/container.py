@@ -17,7 +17,7 @@ _MOUNT_POINT = 4
 
 
 def in_container(mountinfo: str, cgroup: str) -> bool:
-    """Return whether an engine runs this process, by its ``/proc/self/mountinfo`` and ``/proc/self/cgroup``.
+    """Return whether a container engine runs this process, by ``/proc/self/mountinfo`` and ``/proc/self/cgroup``.
 
     >>> in_container("22 27 0:21 / /proc rw - proc proc rw", "0::/system.slice/windward-agent.service")
     False
@@ -31,7 +31,7 @@ def in_container(mountinfo: str, cgroup: str) -> bool:
 
 
 def has_random_name(host_name: str, mountinfo: str, cgroup: str, *, physical: bool) -> bool:
-    """Return whether the host name was made by an engine; ``physical``: the process sees a physical interface.
+    """Return whether an engine made the host name; ``physical``: the process sees a physical interface.
 
     >>> mounts = "540 533 0:3 /var/lib/docker/containers/" + "3f" * 32 + "/hostname /etc/hostname rw - ext4 /dev/sda rw"
     >>> has_random_name("3f3f3f3f3f3f", mounts, "0::/", physical=False)

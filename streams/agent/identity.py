@@ -58,7 +58,7 @@ class Identity(NamedTuple):
 
 
 def host_name(full_name: str) -> str:
-    """Return the host's name; "" for one that every host has.
+    """Return the host's name; "" for a default name that many hosts have.
 
     >>> host_name("db1.example.com"), host_name("db1"), host_name("localhost.localdomain")
     ('db1.example.com', 'db1', '')
@@ -67,7 +67,7 @@ def host_name(full_name: str) -> str:
 
 
 def choose(full_name: str, machine_id_text: str, kept: Kept | None) -> tuple[str, str]:
-    """Return the machine's name and its source, by the order above from its second place on.
+    """Return the machine's name and its source, from the second and third item of the list above.
 
     Raises ValueError when there is no name.
     """
@@ -81,7 +81,7 @@ def choose(full_name: str, machine_id_text: str, kept: Kept | None) -> tuple[str
 
 
 def read_identity(environ: Mapping[str, str]) -> Identity:
-    """Return the identity of this machine without the setting, and keep the name in the state file."""
+    """Return the identity of this machine when the setting is not given, and keep the name in the state file."""
     machine_id_text = text_of(MACHINE_ID_FILE)
     host = host_id(machine_id_text)
     state = Path(path) if (path := environ.get("STATE_DIRECTORY", "").partition(":")[0]) else None

@@ -69,7 +69,7 @@ class CountsCollector(Collector):
 def serve(counts: Counts, agent_version: str, host: str, port: int, silent_s: float, *, fleet: str) -> PageServer:
     """Serve the pages from a thread of their own; raises SettingsError when the port is taken.
 
-    The agent is ready while the broker acknowledged a record within ``silent_s``.
+    The agent is ready if the broker has acknowledged a record within the last ``silent_s``.
     """
     registry = CollectorRegistry()
     registry.register(CountsCollector(counts, agent_version))
@@ -77,7 +77,7 @@ def serve(counts: Counts, agent_version: str, host: str, port: int, silent_s: fl
 
 
 def ready(counts: Counts, silent_s: float, clock: Callable[[], float] = time.time) -> tuple[bool, dict[str, Any]]:
-    """Return whether a record was delivered within ``silent_s`` and each required resource is measured; details."""
+    """Return whether a record was delivered within ``silent_s`` and each required resource is measured; and details."""
     delivered_s = counts.last_delivery_s
     age_s = clock() - delivered_s if delivered_s else None
     details: dict[str, Any] = {

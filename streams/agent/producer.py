@@ -40,17 +40,17 @@ class Future(Protocol):
 
 
 class Producer(Protocol):
-    """The part of kafka-python's producer that is used."""
+    """The part of kafka-python's producer that is used here."""
 
     def send(self, topic: str, value: bytes, key: bytes, *, timestamp_ms: int) -> Future:
-        """Queue one record, sent at this time."""
+        """Queue one record with this time stamp."""
 
     def close(self, timeout: float) -> None:
-        """Close, and drop what is queued."""
+        """Close, and drop all queued records."""
 
 
 class CachingPartitioner(DefaultPartitioner):  # type: ignore[misc]
-    """Kafka's partitioner, called once for each machine: its hash in Python costs more than the rest of a send."""
+    """Kafka's partitioner, with its result cached by machine: the hash in Python costs more than the rest of a send."""
 
     def __init__(self) -> None:
         self._partitions: dict[bytes, int] = {}
@@ -90,7 +90,7 @@ def connect(settings: KafkaSettings, client_id: str, linger_ms: int = 5, batch_b
 
 
 def wait(future: Future, timeout_s: float) -> None:
-    """Wait until the future is done, or for ``timeout_s``; its result is not raised."""
+    """Wait until the future is done, or for ``timeout_s``; its exception is not raised."""
     try:
         future.get(timeout_s)
     except Exception:
@@ -98,7 +98,7 @@ def wait(future: Future, timeout_s: float) -> None:
 
 
 def close(producer: Producer) -> None:
-    """Close the producer. Its error about records without a result is only logged: they are in the backlog again."""
+    """Close the producer. Its error for unsent records is only logged, since these are in the backlog again."""
     try:
         producer.close(timeout=0)
     except KafkaError as error:
@@ -106,7 +106,7 @@ def close(producer: Producer) -> None:
 
 
 def in_words(error: BaseException | None) -> str:
-    """Return an error with its type in front, once: the messages of kafka-python begin with it.
+    """Return an error with its type in front, but not twice: messages of kafka-python begin with it.
 
     >>> in_words(ValueError("wrong")), in_words(ValueError("ValueError: wrong"))
     ('ValueError: wrong', 'ValueError: wrong')

@@ -41,7 +41,7 @@ UNANSWERED_S = 20.0
 
 @dataclass
 class _Round:
-    """The counts of one pass over the results in flight."""
+    """The counts from one check of the sends in flight."""
 
     delivered: int = 0
     failed: int = 0
@@ -101,7 +101,7 @@ class Publisher:
             return self._changed.wait_for(lambda: not self._backlog and not self._in_flight, timeout_s)
 
     def close(self, deadline_s: float) -> int:
-        """Deliver what is left within ``deadline_s`` and stop; return how many records were given up."""
+        """Deliver the remaining records within ``deadline_s`` and stop; return how many were given up."""
         with self._changed:
             self._stop_at_s = time.monotonic() + deadline_s
             self._changed.notify_all()
@@ -174,7 +174,7 @@ class Publisher:
         return result
 
     def _settle(self, result: _Round) -> None:
-        """Wait a moment for the oldest result, then take all results that are there, oldest first, up to a failure."""
+        """Wait a moment for the oldest result, then take all completed results, oldest first, up to a failure."""
         if self._in_flight:
             wait(self._in_flight[0].future, 0.1)
         settled, now_s, last = 0, time.monotonic(), None
@@ -213,7 +213,7 @@ class Publisher:
             log.error("publisher.records.refused", extra={"values": values})
 
     def _compare_clocks(self, sent: _Sent) -> None:
-        """Learn from one acknowledged record how far this clock is off; log when it goes off, and when it is right."""
+        """Update the offset of this clock from one acknowledged record; log when it becomes wrong, and when right."""
         clock = self._clock
         changed = clock.note(sent.at_ms / 1e3, sent.future.value.timestamp / 1e3, time.time())
         self.counts.clock_ahead_s = clock.ahead_s
@@ -223,7 +223,7 @@ class Publisher:
             log.log(level, event, extra={"values": {"ahead_s": clock.ahead_s}})
 
     def _drain_in_flight(self) -> None:
-        """Wait for every result: failed records go back in order, and delivered ones are not sent twice."""
+        """Wait for every result: failed records return to the backlog in order; delivered ones are not sent twice."""
         end_s = time.monotonic() + UNANSWERED_S
         for _, future, _ in self._in_flight:
             while not future.is_done and not self._over() and time.monotonic() < end_s:
@@ -246,14 +246,14 @@ class Publisher:
             self._changed.notify_all()
 
     def _over(self) -> bool:
-        """Return whether to stop: `close` was called, and nothing is left or the deadline has passed."""
+        """Return whether to stop: `close` was called, and no record is left or the deadline has passed."""
         with self._changed:
             if self._stop_at_s is None:
                 return False
             return (not self._backlog and not self._in_flight) or time.monotonic() >= self._stop_at_s
 
     def _pause(self, seconds: float) -> None:
-        """Wait, no longer than the deadline allows."""
+        """Wait, but not beyond the deadline."""
         end_s = time.monotonic() + seconds
         with self._changed:
             while (left_s := min(end_s, self._stop_at_s or end_s) - time.monotonic()) > 0:

@@ -1,4 +1,4 @@
-"""By how much a counter rose. A rise that the elapsed time does not allow is no reading. Pure.
+"""The rise of a counter between two reads. A rise that the elapsed time does not allow is no reading. Pure.
 
 Kernels and agents have been seen to correct stolen time by centuries, to lower a byte counter by a kilobyte, and to
 write one value of another counter. Such a rise would be a load that no machine can have.
@@ -26,7 +26,7 @@ LINK_MAX = 1e11
 
 
 class NoReadingError(Exception):
-    """There is no reading of a resource; the text says why."""
+    """A resource has no reading; the text gives the reason."""
 
 
 class ImpossibleRiseError(NoReadingError):
@@ -43,7 +43,7 @@ def allowed_s(elapsed_s: float) -> float:
 
 
 def rise_of(before: float, now: float, most: float, *, wraps_at: float = 0.0, resets: bool = True) -> float | None:
-    """Return the rise of a counter, None where it is impossible.
+    """Return the rise of a counter, None where it is impossible. ``most``: the largest that the elapsed time allows.
 
     ``most``: what the elapsed time allows. ``wraps_at``: the range of a counter that may wrap, 0 for none. ``resets``:
     whether it may have been reset meanwhile.

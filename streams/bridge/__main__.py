@@ -87,7 +87,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _scraped(settings: BridgeSettings) -> Scraper | Asker:
-    """Return what scrapes; raises SettingsError where nothing is named."""
+    """Return the scraper; raises SettingsError where no target is named."""
     how = How(settings.every, settings.timeout_s, settings.nic_speed is not None, settings.credentials)
     if settings.prometheus:
         return Asker(settings.prometheus, settings.series, settings.machine_key, how)
@@ -97,7 +97,7 @@ def _scraped(settings: BridgeSettings) -> Scraper | Asker:
 
 
 def show(source: Scraper | Asker, settings: BridgeSettings) -> int:
-    """Print of each target which interfaces count, and why others do not; return 1 for one that cannot be read."""
+    """Print for each target the interfaces that count, and why others do not; return 1 if one cannot be read."""
     rows = []
     try:
         for machine, values in source.look():
@@ -128,10 +128,10 @@ def scrape(source: Scraper | Asker, assembler: Assembler, publisher: Publisher, 
 
 
 class Output:
-    """Publishes the samples of an assembler; logs what machines lack, and the counts every `REPORT_S`."""
+    """Publishes the samples of an assembler; logs resources that machines lack, and the counts every `REPORT_S`."""
 
     def __init__(self, assembler: Assembler, publisher: Publisher, counts: Mapping[str, int]) -> None:
-        """``counts``: those of what is read."""
+        """``counts``: those of the reader."""
         self._assembler, self._publisher, self._counts = assembler, publisher, counts
         self._reported_s = time.monotonic()
         self._told = set[tuple[str, str]]()
@@ -140,7 +140,7 @@ class Output:
         self._publish(self._assembler.take(points, time.monotonic(), time.time() + FUTURE_TOLERANCE_S))
 
     def turn(self) -> None:
-        """Publish what is whole; log each resource that a machine lacks, and each name that is taken, once."""
+        """Publish complete samples; log once each resource that a machine lacks, and each name of another live host."""
         assembler, now_s = self._assembler, time.monotonic()
         self._publish(assembler.flush(now_s))
         for machine, (owner, other) in assembler.taken.items():
@@ -168,7 +168,7 @@ class Output:
 
 
 class Bridge:
-    """Reads until told to stop; connects again when the broker was away."""
+    """Reads until told to stop; connects again after a failure of the broker."""
 
     def __init__(self, settings: BridgeSettings, agent: str, assembler: Assembler, publisher: Publisher) -> None:
         self._settings = settings

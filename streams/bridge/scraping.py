@@ -1,4 +1,4 @@
-"""Scrapes node_exporters, or asks Prometheus for what it scraped. Shell.
+"""Scrapes node_exporters, or reads their metrics from Prometheus. Shell.
 
 Each target is asked on a connection that is kept, at its own moment of the interval, by a few threads. What failed
 last time has threads of its own, and is asked less and less often: a rack that is lost holds up no other. One that is
@@ -77,7 +77,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Credentials:
-    """What targets are told of the bridge, and what it asks of them."""
+    """The credentials that requests carry, and the certificates that targets must have."""
 
     authorization: str = field(default="", repr=False)
     """The header's value."""
@@ -86,7 +86,7 @@ class Credentials:
 
 @dataclass(frozen=True)
 class How:
-    """How often targets are asked, how long an answer may take, and what is known besides."""
+    """The interval of requests, the time limit of an answer, and known facts of the machines."""
 
     every_s: float
     timeout_s: float
@@ -96,7 +96,7 @@ class How:
 
 @dataclass(eq=False)
 class Page:
-    """A URL that is asked again and again on one connection. ``how.timeout_s`` is the time of a whole answer."""
+    """A URL that is requested repeatedly over one connection. ``how.timeout_s`` is the time limit of a whole answer."""
 
     url: str
     how: How
@@ -105,7 +105,7 @@ class Page:
     _until_s: float = math.inf
 
     def get(self, form: str = "") -> bytes:
-        """Return the body; raises OSError, HTTPException or UnreadableError. A connection that broke is made anew."""
+        """Return the body; raises OSError, HTTPException or UnreadableError. A broken connection is opened again."""
         kept = self._connection is not None
         try:
             return self._get(form)
@@ -147,7 +147,7 @@ class Page:
 
 @dataclass(eq=False)
 class Lacks:
-    """Tells once of each target which resources are left out, and counts its scrapes without them.
+    """Logs once for each target which resources are left out, and counts its scrapes without them.
 
     Keeps only targets that lack something.
     """
@@ -157,7 +157,7 @@ class Lacks:
     _told: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def look(self, target: str, values: Sequence[Value]) -> None:
-        """Look at one scrape; what is missing is logged when it is other than before."""
+        """Check one scrape; missing resources are logged when they differ from before."""
         found = missing(values, self.nic_speed_given)
         self.counts["incomplete"] += bool(found)
         if found != self._told.pop(target, {}):
@@ -166,13 +166,13 @@ class Lacks:
             self._told[target] = found
 
     def forget_all_but(self, targets: Container[str]) -> None:
-        """Drop the targets that are gone."""
+        """Drop the targets that no longer exist."""
         self._told = {target: found for target, found in self._told.items() if target in targets}
 
 
 @dataclass(eq=False)
 class Scraper:
-    """Asks targets in turn; their points come in the order in which they answer."""
+    """Scrapes targets in turn; their points arrive in the order of the answers."""
 
     targets: Sequence[Target]
     how: How
@@ -183,7 +183,7 @@ class Scraper:
         self._lacks = Lacks(self.counts, self.how.nic_speed_given)
 
     def run(self, stop: threading.Event, take: Callable[[Sequence[Point]], None]) -> None:
-        """Ask until told to stop; ``take`` is called in this thread."""
+        """Scrape until told to stop; ``take`` is called in this thread."""
         answers: queue.SimpleQueue[tuple[int, Found | Exception]] = queue.SimpleQueue()
         pages = [Page(target.url, self.how) for target in self.targets]
         now_s = time.monotonic()
@@ -234,7 +234,7 @@ class Scraper:
         failing: dict[int, int],
         take: Callable[[Sequence[Point]], None],
     ) -> None:
-        """Take answers until then. The first failure in a row of a target is told, and the first answer after it."""
+        """Take answers until a time. A target's first failure in a row is logged, and the first answer after it."""
         while (left_s := until_s - time.monotonic()) > 0:
             try:
                 number, found = answers.get(timeout=left_s)
@@ -270,7 +270,7 @@ class Scraper:
 
 @dataclass(eq=False)
 class Asker:
-    """Asks Prometheus for the newest scrape of all targets, in one query."""
+    """Reads the newest scrape of all targets from Prometheus, in one query."""
 
     url: str
     selector: str

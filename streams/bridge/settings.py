@@ -96,9 +96,9 @@ class BridgeSettings(PublishSettings):
 
     @property
     def targets(self) -> list[Target]:
-        """The node_exporters that are scraped.
+        """The node_exporters to scrape.
 
-        Raises SettingsError for a file that cannot be read, a target that is none, and one given twice.
+        Raises SettingsError for a file that cannot be read, an invalid target, and one given twice.
         """
         lines = list(self.target)
         if self.targets_file is not None:
@@ -120,7 +120,7 @@ class BridgeSettings(PublishSettings):
 
     @property
     def credentials(self) -> Credentials:
-        """What is sent to targets, and what they must show; raises SettingsError for files that cannot be used."""
+        """The credentials for targets, and their certificates; raises SettingsError for files that cannot be used."""
         said = ""
         if self.scrape_password is not None:
             pair = f"{self.scrape_username}:{self.scrape_password}".encode()

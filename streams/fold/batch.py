@@ -72,7 +72,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Refused:
-    """A message that was not used: its place in what was read, the reason, the details."""
+    """A refused message: its position among the messages read, the reason, the details."""
 
     index: int
     reason: str
@@ -89,7 +89,7 @@ def read_messages(
     admission: Admission = OFFLINE,
     latest: float = RECORD_TIME_MAX_S,
 ) -> tuple[list[Sample], list[int], dict[int, MachineFacts], list[Refused]]:
-    """Decode and check messages; return samples with their places, machine facts by place, and the refused.
+    """Decode and check messages; return samples and facts with their positions, and the refused messages.
 
     ``known`` are machines whose id need not be checked again; ``latest`` is the latest time a record may have.
     """
@@ -159,7 +159,7 @@ def _columns(names: tuple[str, ...], of: Sequence[Any]) -> NDArray[np.float64]:
 
 
 class Arrived(NamedTuple):
-    """A message as it came off the log."""
+    """A message as it was read from the log."""
 
     offset: int
     value: bytes | None
@@ -170,7 +170,7 @@ class Arrived(NamedTuple):
 
 @dataclass
 class Outcome:
-    """The outcome of folding some messages: every message is in ``counts`` once."""
+    """The outcome of folding some messages: every message is counted once in ``counts``."""
 
     counts: Counter[str] = field(default_factory=Counter)
     ahead: int = 0

@@ -21,7 +21,7 @@ _SHAPE = (len(RESOURCES), RING_SLOTS)
 
 
 class ClassMeans:
-    """Means [R, S] of the machines that have any; NaN where nothing is given."""
+    """Means [R, S] of the machines that have any; NaN where no value is given."""
 
     def __init__(self) -> None:
         self._places: Rows = np.empty(0, np.intp)
@@ -82,7 +82,7 @@ class ClassMeans:
         self._values[: self._used, :, position] = np.nan
 
     def keep(self, rows: Rows) -> None:
-        """Drop every row but these, which are renumbered in their order, and every machine without a value."""
+        """Drop all rows except these, which are renumbered in their order, and all machines without a value."""
         places = self._of(rows)
         held = places >= 0
         values = self._values[places[held]]
@@ -101,7 +101,7 @@ class ClassMeans:
         return found
 
     def _make_places(self, rows: Rows) -> Rows:
-        """Return the places of rows without repeats, made where there is none."""
+        """Return the places of distinct rows; a row without one gets a new place."""
         if len(rows) and rows.max() >= len(self._places):
             self._places = np.pad(self._places, (0, rows.max() + 1 - len(self._places)), constant_values=-1)
         new = rows[self._places[rows] < 0]

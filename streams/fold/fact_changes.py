@@ -1,8 +1,8 @@
 """Limits how often changed facts of one machine make the scorers read facts again. Pure.
 
-The first change is announced at once. One that follows within `CHANGE_S` waits until so long after the one before; then
-the newest facts are announced once. So an agent that changes a label all the time costs no more than one that changes
-it every ten seconds. The changes of other machines are not delayed.
+The first change is announced at once. A further change within `CHANGE_S` waits until that time has passed; then the
+newest facts are announced once. So an agent that changes a label all the time costs no more than one that changes it
+every ten seconds. The changes of other machines are not delayed.
 
 Chosen: a bound by machine, where the facts are folded. Rejected: one by partition or by scorer: then one such agent
 would delay the first change of every other machine.
@@ -15,7 +15,7 @@ CHANGE_S = 10.0
 
 
 class FactChanges:
-    """The changes announced in the last `CHANGE_S`, and those that wait. Times are the records', and never go back."""
+    """The changes announced in the last `CHANGE_S`, and the waiting ones. Times are the records', and never fall."""
 
     def __init__(self) -> None:
         self._now_s = 0.0
@@ -24,7 +24,7 @@ class FactChanges:
         self._waiting: set[str] = set()
 
     def tell(self, machine: str, recorded_at: float) -> bool:
-        """Note a change; return whether it is announced at once."""
+        """Record a change; return whether it is announced at once."""
         self._go_on(recorded_at)
         if machine in self._told:
             self._waiting.add(machine)
@@ -33,7 +33,7 @@ class FactChanges:
         return True
 
     def due(self, recorded_at: float) -> bool:
-        """Return whether changes that waited are announced now."""
+        """Return whether waiting changes are announced now."""
         self._go_on(recorded_at)
         due = self._waiting - self._told.keys()
         for machine in sorted(due):

@@ -30,7 +30,7 @@ _WAVE_SLOTS = S - 60
 
 @dataclass
 class Folded:
-    """The result of folding a batch: counts by outcome, and what has to be written again."""
+    """The result of folding a batch: counts by outcome, and the parts that must be written again."""
 
     accepted: int = 0
     duplicate: int = 0
@@ -41,7 +41,7 @@ class Folded:
 
 
 def fold(ring: Ring, batch: Batch, shift_minutes: int = 0) -> Folded:
-    """Fold a batch into the ring; return what changed. ``shift_minutes`` aligns the hours (`peaks.Zone`)."""
+    """Fold a batch into the ring; return the changes. ``shift_minutes`` aligns the hours (`peaks.Zone`)."""
     result = Folded()
     if not len(batch):
         return result
@@ -122,14 +122,14 @@ def _running_head(rows: NDArray[np.intp], slots: NDArray[np.int64], head: NDArra
 
 
 def _last(groups: NDArray[np.generic]) -> NDArray[np.bool_]:
-    """Return which entries are the last of their group; equal ones are together."""
+    """Return which entries are the last of their group; entries of a group are adjacent."""
     last = np.ones(len(groups), np.bool_)
     np.not_equal(groups[1:], groups[:-1], out=last[:-1])
     return last
 
 
 def _best(groups: NDArray[np.generic], *ranks: NDArray[np.generic]) -> NDArray[np.intp]:
-    """Return the index of the best entry of each group, by the ranks in turn; the groups are in any order."""
+    """Return the index of the best entry of each group: by the first rank, then the next; groups in any order."""
     ordered = np.argsort(groups, kind="stable")
     if _last(groups[ordered]).all():
         return ordered
@@ -138,7 +138,7 @@ def _best(groups: NDArray[np.generic], *ranks: NDArray[np.generic]) -> NDArray[n
 
 
 def _move_heads(ring: Ring, rows: NDArray[np.intp], slots: NDArray[np.int64], shift: int, result: Folded) -> None:
-    """Move heads to the newest slots; first make the minutes that leave final and clear the slots in between."""
+    """Move heads to the newest slots; before that finish the minutes that leave, and clear the slots between."""
     last = np.flatnonzero(_last(rows))
     machines, newest = rows[last], slots
     if len(last) < len(rows):
@@ -168,7 +168,7 @@ def _move_heads(ring: Ring, rows: NDArray[np.intp], slots: NDArray[np.int64], sh
 def _set_slots(
     ring: Ring, batch: Batch, order: NDArray[np.intp], rows: NDArray[np.intp], slots: NDArray[np.int64], result: Folded
 ) -> None:
-    """Set the slots for which a sample beats all others and the one stored there."""
+    """Set each slot to the best of its new samples, if that is better than the stored one."""
     positions = slots % S
     readings = batch.n[order].sum(axis=1)
     boot, seq = batch.boot[order], batch.seq[order]
@@ -215,7 +215,7 @@ def _set_classes(
 
 
 def _note_newest(ring: Ring, batch: Batch, order: NDArray[np.intp], rows: NDArray[np.intp]) -> None:
-    """Take capacity, interval and boot from each machine's newest sample; ties go to the later boot and number."""
+    """Take capacity, interval and boot from each machine's newest sample; of equal ones by boot and number."""
     best = _best(rows, batch.at[order], batch.boot[order], batch.seq[order])
     source, row = order[best], rows[best]
     at, boot, seq = batch.at[source], batch.boot[source], batch.seq[source]
@@ -229,7 +229,7 @@ def _note_newest(ring: Ring, batch: Batch, order: NDArray[np.intp], rows: NDArra
 
 
 def _learn_delay(ring: Ring, rows: NDArray[np.intp], at: NDArray[np.float64], recorded_at: NDArray[np.float64]) -> None:
-    """Keep the least delay of the newest hour of event time and of the hour before."""
+    """Keep the smallest delay of the newest hour of event time, and that of the hour before."""
     delay = (recorded_at - at).astype(np.float32)
     live = np.abs(delay) <= SKEW_MAX_S
     if not live.any():
@@ -248,13 +248,13 @@ def _learn_delay(ring: Ring, rows: NDArray[np.intp], at: NDArray[np.float64], re
 
 
 def skew_s(ring: Ring, rows: NDArray[np.intp]) -> NDArray[np.float32]:
-    """Return each machine's clock less the broker's, within ±``SKEW_MAX_S``; 0 where nothing is known."""
+    """Return each machine's clock less the broker's, within ±``SKEW_MAX_S``; 0 where it is unknown."""
     least = ring.delay[rows].min(axis=1)
     return np.where(np.isfinite(least), -least, np.float32(0)).astype(np.float32)
 
 
 def active(ring: Ring, now_s: float) -> int:
-    """Return how many machines sent a sample within three of their intervals, or ``ACTIVE_S`` if that is longer."""
+    """Return the number of machines with a sample within three of their intervals, or ``ACTIVE_S`` if longer."""
     machines = len(ring)
     lately = np.maximum(ACTIVE_S, 3.0 * ring.interval_s[:machines].astype(np.float64))
     return int(np.count_nonzero(ring.at[:machines] > now_s - lately))

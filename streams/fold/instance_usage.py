@@ -49,7 +49,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class _Entries:
-    """The entries of reports as columns, in the order they came."""
+    """The entries of reports as columns, in the order of arrival."""
 
     rows: Rows
     at: Floats
@@ -58,7 +58,7 @@ class _Entries:
 
 
 class InstanceUsage:
-    """The figures of one partition's pairs. ``changed``: they differ from those written last."""
+    """The figures of one partition's pairs. ``changed``: they differ from the last written ones."""
 
     at: NDArray[np.float64]
     since: NDArray[np.uint32]
@@ -89,10 +89,10 @@ class InstanceUsage:
         self, reports: Sequence[tuple[str, InstanceReport]], day_of: Callable[[Floats], Floats],
         most: Floats | float = np.inf,
     ) -> Applied:  # fmt: skip
-        """Apply reports, each with its machine, in the order they came.
+        """Apply reports, each with its machine, in the order of arrival.
 
-        ``most`` [reports, R]: the most that an instance of each can use; NaN: unknown.
-        ``day_of`` returns the number of the local day that holds the moment before each of these times, epoch s.
+        ``most`` [reports, R]: the largest possible usage of an instance in each; NaN: unknown. ``day_of`` returns the
+        number of the local day that holds the moment before each of these times, epoch s.
         """
         result = Applied()
         entries = self._entries(reports, result, np.broadcast_to(most, (len(reports), len(_UNKNOWN))))
@@ -225,7 +225,7 @@ class InstanceUsage:
         return used - len(kept)
 
     def keep(self, rows: Rows) -> None:
-        """Drop every pair but those of these rows, which keep their order."""
+        """Drop all pairs except those in these rows, which keep their order."""
         if len(rows) == len(self.names):
             return
         columns = {name: getattr(self, name)[..., rows] for name in COLUMNS}
@@ -233,7 +233,7 @@ class InstanceUsage:
         self.changed = True
 
     def restore(self, names: Iterable[str], columns: Mapping[str, NDArray[Any]]) -> None:
-        """Replace all pairs by these; a column that is not given is blank. Raises ValueError for a wrong shape."""
+        """Replace all pairs by these; a column that is not given is empty. Raises ValueError for a wrong shape."""
         self.names: list[str] = list(names)
         self.row: dict[str, int] = {}
         self._numbers: dict[str, int] = {}
@@ -249,13 +249,13 @@ class InstanceUsage:
 
 
 def blank(name: str, pairs: int) -> NDArray[Any]:
-    """Return a column of pairs without any figures."""
+    """Return an empty column for pairs."""
     kind, axes, value = COLUMNS[name]
     return np.full((*axes, pairs), value, kind)
 
 
 def within_bounds(machines: Rows, at: NDArray[np.floating[Any]], pairs_max: int, machine_pairs_max: int) -> Rows:
-    """Return the rows that stay, ascending; all of them while no bound is exceeded.
+    """Return the rows to keep, ascending; all of them while no bound is exceeded.
 
     ``machines`` [K]: the number of each row's machine; ``at`` [K]: end of its last report. First a machine's own pairs
     are reduced to nine tenths of ``machine_pairs_max``, then all pairs to nine tenths of ``pairs_max``.

@@ -20,7 +20,7 @@ class LostHours:
     """The lost places of the hourly peaks, and a ring folded from the log."""
 
     def __init__(self, places: set[int], ring: Ring, shift_minutes: int) -> None:
-        """Note which minutes ``ring`` has, and have its peaks known only from the time after the lost hours."""
+        """Record which minutes ``ring`` has, and set its peaks to begin after the lost hours."""
         used = len(ring)
         self.places = sorted(places)
         self._known = dict(zip(ring.machines, ring.first_minute[:used].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Moments: (n, mean, m2) of readings, and those of the union of any sets of them.
+"""Moments: (n, mean, m2) of a set of readings, and of the union of several sets.
 
 m2 is the sum of squared distances from the mean. The union is computed from sums about one of the means, the shift:
 

@@ -40,9 +40,9 @@ def claim(
     facts: Mapping[int, MachineFacts],
     recorded_at: Sequence[float],
 ) -> tuple[NDArray[np.bool_], list[int]]:
-    """Update the owners by a batch; return which samples [K] and which facts, by place, are refused.
+    """Update the owners by a batch; return which samples [K] and which facts, by position, are refused.
 
-    ``places``: of the samples among all messages read; ``recorded_at``: by place. All machines have rows.
+    ``places``: the positions of the samples among all messages; ``recorded_at``: by position. All machines have rows.
     """
     rows = np.fromiter(map(ring.row.__getitem__, batch.machines), np.intp, len(batch))
     until = batch.recorded_at + np.maximum(HELD_S, 3 * batch.interval_s)
@@ -72,7 +72,7 @@ def claim(
 
 
 def _hold(ring: Ring, rows: NDArray[np.intp], until: NDArray[np.float64], sent: NDArray[np.bool_]) -> None:
-    """Extend the time for which owners that sent hold their names."""
+    """Extend the time for which the owners that sent messages hold their names."""
     np.maximum.at(ring.owner_until, rows[sent], until[sent])
 
 
@@ -85,7 +85,7 @@ def _may(ring: Ring, row: int, key: int, recorded_at: float) -> bool:
 
 
 def _take(ring: Ring, row: int, key: int, recorded_at: float, until: float) -> bool:
-    """Note a sample's host; return whether the sample is accepted."""
+    """Record a sample's host; return whether the sample is accepted."""
     if not _may(ring, row, key, recorded_at):
         return False
     if key == 0 or recorded_at < ring.owner_since[row]:

@@ -81,7 +81,7 @@ def minute_means(ring: Ring, rows: NDArray[np.intp], minutes: NDArray[np.int64])
 
 
 def refresh_minutes(ring: Ring, rows: NDArray[np.intp], slots: NDArray[np.int64]) -> None:
-    """Recompute the minutes that hold these slots, one row each; final minutes stay as they are."""
+    """Recompute the minutes that contain these slots, one row each; final minutes stay unchanged."""
     minutes = slots // MINUTE_SLOTS
     live = minutes > ring.head[rows] // MINUTE_SLOTS - RING_MINUTES
     _, first = np.unique(rows[live] * RING_MINUTES + minutes[live] % RING_MINUTES, return_index=True)
@@ -91,9 +91,9 @@ def refresh_minutes(ring: Ring, rows: NDArray[np.intp], slots: NDArray[np.int64]
 
 
 def finalise(ring: Ring, rows: NDArray[np.intp], new_head: NDArray[np.int64], shift_minutes: int) -> NDArray[np.int64]:
-    """Make final the minutes that begin to leave the ring when ``rows`` move to ``new_head``; return the hours changed.
+    """Finish the minutes that leave the ring when ``rows`` move to ``new_head``; return the changed hours.
 
-    To be called before the head moves. Hours that no longer have a place are forgotten.
+    To be called before the head moves. Hours that no longer have a place are dropped.
     """
     old_minute, new_minute = ring.head[rows] // MINUTE_SLOTS, new_head // MINUTE_SLOTS
     moved = new_minute > old_minute
@@ -135,8 +135,8 @@ def _hour(minute: NDArray[np.int64], shift_minutes: int) -> NDArray[np.int64]:
 def day_peaks(ring: Ring, rows: NDArray[np.intp], zone: Zone) -> dict[str, NDArray[np.generic]]:
     """Return ``peak_today``, ``peak_yesterday`` f4 [k, R], ``peak_day`` and ``peak_since`` f8 [k] of machines.
 
-    Today is the local day of the machine's newest slot; ``peak_day`` is when it began, so a reader tells by its own
-    clock whether it is over. ``peak_since`` is the first minute known: later than a day's start means partial.
+    Today is the local day of the machine's newest slot; ``peak_day`` is its start, so a reader decides by its own clock
+    whether it is over. ``peak_since`` is the first minute known: later than a day's start means partial.
     ``peak_today_s`` and ``peak_yesterday_s`` f4 [k, R]: seconds from ``peak_day`` to the minute of the peak, or to the
     beginning of its hour once only the hour is known; the earlier hour where two are as high.
     """
@@ -166,7 +166,7 @@ def day_peaks(ring: Ring, rows: NDArray[np.intp], zone: Zone) -> dict[str, NDArr
 def _candidates(
     ring: Ring, rows: NDArray[np.intp], shift: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the final peak of each hour, then each minute that is over and not final: values [k, R, N], starts, ends.
+    """Return the final peak of each hour, then each complete minute that is not final: values [k, R, N], times.
 
     Starts and ends are [k, N]. A minute that is not over ends before it starts, so it lies in no day.
     """
@@ -184,7 +184,7 @@ def _candidates(
 def _highest(
     values: NDArray[np.float32], inside: NDArray[np.bool_], starts: NDArray[np.float64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Return the highest of the [k, R, N] values inside [k, N] and its start, the earliest of them; NaN without any."""
+    """Return the highest of the values [k, R, N] with ``inside`` [k, N], and its earliest start; NaN without any."""
     held = np.where(inside[:, None], values, np.float32(np.nan))
     highest: NDArray[np.float32] = np.fmax.reduce(held, axis=-1)
     at = np.where(held == highest[..., None], starts[:, None], np.inf).min(axis=-1)
@@ -192,7 +192,7 @@ def _highest(
 
 
 def _last_whole_minute(ring: Ring, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return the newest minute that is over: that in which the next sample will not end, [k]."""
+    """Return [k] the newest complete minute: the next sample cannot end in it."""
     steps = np.ceil(np.maximum(ring.interval_s[rows], SLOT_S) / SLOT_S).astype(np.int64)
     return (ring.head[rows] + steps) // MINUTE_SLOTS - 1
 
@@ -200,7 +200,7 @@ def _last_whole_minute(ring: Ring, rows: NDArray[np.intp]) -> NDArray[np.int64]:
 def _running_minute(
     ring: Ring, rows: NDArray[np.intp], begin: float, end: float
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Return the mean of the newest minute where that began in [begin, end), and when, both [k, R]; NaN elsewhere."""
+    """Return the mean of the newest minute if it began in [begin, end), and its start, both [k, R]; else NaN."""
     minutes = ring.head[rows] // MINUTE_SLOTS
     inside = (minutes * 60 >= begin) & (minutes * 60 < end)
     means = np.where(inside[:, None], ring.minute[rows, :, minutes % RING_MINUTES], np.float32(np.nan))
@@ -208,7 +208,7 @@ def _running_minute(
 
 
 def _oldest(ring: Ring, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return the first minute of the oldest hour that still has a place."""
+    """Return the first minute of the oldest stored hour."""
     return (ring.peak_hour[rows] - HOURS + 1) * 60
 
 

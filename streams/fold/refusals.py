@@ -1,9 +1,8 @@
 """Refuses samples and facts of a batch by the state of the partition. Pure.
 
-A message that is wrong by itself is refused when it is read (`streams.fold.admission`). Refused here: more readings
-than the interval can hold, more use than the capacity allows, a new machine without room, a name that another live
-host owns. Each function returns the
-rest of the batch and its ``places`` among all messages read, and adds to ``refused``.
+A message that is invalid by itself is refused when it is read (`streams.fold.admission`). Reasons here: more readings
+than the interval can hold, more use than the capacity allows, a new machine without room, a name that another live host
+owns. Each function returns the rest of the batch and its ``places`` among all messages read, and adds to ``refused``.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ MAX_MOST = np.array([2.2 if one.unit.endswith("/s") else 1.01 for one in ALL])
 def refuse_readings(
     batch: Batch, places: list[int], admission: Admission, refused: list[Refused]
 ) -> tuple[Batch, list[int]]:
-    """Refuse samples of more readings than their interval can hold."""
+    """Refuse samples with more readings than their interval can hold."""
     readings = batch.n.max(axis=1, initial=0)
     most = admission.readings_max(batch.interval_s)
     over = readings > most
@@ -43,7 +42,7 @@ def refuse_readings(
 
 
 def refuse_excess(batch: Batch, places: list[int], refused: list[Refused]) -> tuple[Batch, list[int]]:
-    """Refuse samples whose mean or largest reading is above what the capacity allows."""
+    """Refuse samples whose mean or largest reading exceeds the usage that the capacity allows."""
     over = (batch.mean > batch.capacity * MEAN_MOST) | (batch.max > batch.capacity * MAX_MOST)
     wrong = over.any(axis=1)
     if not wrong.any():
@@ -58,7 +57,7 @@ def refuse_excess(batch: Batch, places: list[int], refused: list[Refused]) -> tu
 def refuse_machines(
     batch: Batch, places: list[int], ring: Ring, admission: Admission, refused: list[Refused]
 ) -> tuple[Batch, list[int]]:
-    """Refuse samples of new machines that have no room."""
+    """Refuse samples of new machines for which there is no room."""
     room = admission.machines_max - len(ring)
     if len(batch) <= room:
         return batch, places
@@ -84,10 +83,10 @@ def refuse_names(
     recorded_at: Sequence[float],
     refused: list[Refused],
 ) -> tuple[Batch, list[tuple[str, str, float]]]:
-    """Refuse samples and facts of hosts whose machine's name another live host owns; removes them from ``facts``.
+    """Refuse samples and facts under a name that another live host owns; removes them from ``facts``.
 
-    Adds the batch's machines to the ring. Return the rest of the batch, and of each refused message the machine, the
-    key of its host, and its record time.
+    Adds the batch's machines to the ring. Return the rest of the batch, and for each refused message the machine,
+    the key of its host, and its record time.
     """
     ring.add(batch.machines)
     over, places_of_facts = claim(ring, batch, places, facts, recorded_at)

@@ -103,7 +103,7 @@ class Ring:
         return len(self.machines)
 
     def add(self, machines: Iterable[str]) -> None:
-        """Give rows to machines that have none."""
+        """Add rows for machines that have none."""
         for machine in machines:
             if machine not in self.row:
                 self.row[machine] = len(self.machines)
@@ -112,7 +112,7 @@ class Ring:
             self._grow(max(len(self.machines), len(self.head) + len(self.head) // 8 + 16))
 
     def keep(self, rows: NDArray[np.intp]) -> None:
-        """Drop every machine but those in ``rows``, which keep their order."""
+        """Drop all machines except those in ``rows``, which keep their order."""
         self.machines = [self.machines[row] for row in rows]
         self.row = {machine: row for row, machine in enumerate(self.machines)}
         for name in _ALL:
@@ -135,7 +135,7 @@ class Ring:
         return sum(array.nbytes for array in arrays) + sum(means.nbytes for means in self.classes.values())
 
     def _grow(self, rows: int) -> None:
-        """Move into larger arrays, one at a time so that only one exists twice."""
+        """Copy into larger arrays, one at a time, so that only one exists twice."""
         used = len(self.head)
         for name in _ALL:
             grown = _blank(name, rows)
@@ -144,7 +144,7 @@ class Ring:
 
 
 def joined(parts: Sequence[tuple[Ring, NDArray[np.intp]]]) -> Ring:
-    """Return a ring of some rows of several rings, one after the other, without names: for reading, as it is a copy."""
+    """Return some rows of several rings as one ring without names; it is a copy, for reading."""
     ring = Ring()
     for name in _ALL:
         setattr(ring, name, np.concatenate([getattr(part, name).take(rows, axis=0) for part, rows in parts]))
@@ -164,7 +164,7 @@ def _blank(name: str, rows: int) -> NDArray[Any]:
 
 
 def slot_of(at: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the slot of intervals that end at ``at`` (epoch s): the one that holds the moment just before.
+    """Return the slot for intervals that end at ``at`` (epoch s); an end on a boundary belongs to the earlier slot.
 
     >>> slot_of(np.array([10.0, 10.5, 20.0]))
     array([0, 1, 1])

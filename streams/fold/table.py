@@ -39,12 +39,12 @@ class Table:
         self.columns, self.versions, self._base = {}, np.zeros(0, np.int64), None
 
     def update(self, ring: Ring, rows: NDArray[np.intp], number: int) -> None:
-        """Compute the columns of these rows again; ``number`` is that of the write which they will be in."""
+        """Compute the columns of these rows again; ``number``: the number of the write that will contain them."""
         if len(rows):
             self._put(ring, rows, number, _computed(ring, rows, self.windows_s, self.zone))
 
     def _put(self, ring: Ring, rows: NDArray[np.intp], number: int, fresh: dict[str, NDArray[Any]]) -> None:
-        """Take over the columns of these rows, machine axis first."""
+        """Store the columns of these rows, machine axis first."""
         for name, values in fresh.items():
             if name not in CLASS_COLUMNS or name.removeprefix("class_") in ring.classes:
                 self._column(name, values, len(ring.head))[..., rows] = values.transpose(*range(1, values.ndim), 0)
@@ -53,7 +53,7 @@ class Table:
         self.versions[rows] = number
 
     def encode(self, ring: Ring, header: dict[str, Any]) -> bytes:
-        """Return the table of all machines as one value; ``header`` has the fields of `Header` besides the shape."""
+        """Return the table of all machines as one value; ``header``: the fields of `Header` other than the shape."""
         used = len(ring)
         columns = {name: values[..., :used] for name, values in self.columns.items()} | {VERSION: self.versions[:used]}
         for name in _unsent(columns):
@@ -80,7 +80,7 @@ class Table:
         return encode_table(head, columns, "\n".join(machines).encode())
 
     def _column(self, name: str, values: NDArray[Any], rows: int) -> NDArray[Any]:
-        """Return the column's array, made or grown to hold ``rows``."""
+        """Return the column's array, created or enlarged to hold ``rows``."""
         column = self.columns.get(name)
         if column is None or column.shape[-1] < rows:
             blank: Any = np.nan if values.dtype.kind == "f" else 0
@@ -101,7 +101,7 @@ class Update(NamedTuple):
 
 
 def update_together(updates: Sequence[Update]) -> None:
-    """Do the same as `Table.update` for each of several tables, in one computation.
+    """Update several tables in one computation, each as `Table.update` does.
 
     The tables have the same windows and zone. To compute one row takes 0.7 ms, and each further one 27 us: so the few
     rows of a flush, of eight partitions, are computed in less than half of the time.

@@ -113,7 +113,7 @@ def _fill(ring: Ring, rows: NDArray[np.intp], windows_s: Sequence[int], out: dic
 
 
 def _newest(means: Float, empty: NDArray[np.bool_], head: NDArray[np.int64]) -> Float:
-    """Return the mean of the newest filled slot, [k, R, 1]; any number where none is filled."""
+    """Return the mean of the newest filled slot, [k, R, 1]; an arbitrary number where none is filled."""
     at = (head % S)[:, None, None]
     newest: Float = np.take_along_axis(means, at, axis=-1)
     row, resource, _ = np.take_along_axis(empty, at, axis=-1).nonzero()

@@ -59,7 +59,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def watch(settings: FleetSettings, source: Source) -> LedgerWatch | None:
-    """Return the started thread that asks which instances run; None without ``redis_url``."""
+    """Return a started thread that reads the running instances from a scorer; None without ``redis_url``."""
     if not settings.redis_url:
         return None
     import redis

@@ -1,4 +1,4 @@
-"""Shell: a thread that asks a scorer at intervals which instances run on the fleet's machines."""
+"""Shell: a thread that reads the instances on the fleet's machines from a scorer, at intervals."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Fleet:
         self._show_progress()
 
     def _publish_block(self, number: int, block: Block, seq: int) -> bool:
-        """Publish one interval of some machines, each when it has ended; return False when it is time to stop."""
+        """Publish one interval of some machines, each when its own ends; return False when it is time to stop."""
         ends_s = self.replay.ends_s(number, block)
         records: list[Record | None] | None = None
         position = 0
@@ -109,7 +109,7 @@ class Fleet:
         return self.messages.samples(block.rows, ends_s, columns, seq, reports)
 
     def _publish(self, records: list[Record], *, wait: bool) -> None:
-        """Publish records; with ``wait`` wait for room, otherwise drop the oldest of a full backlog."""
+        """Publish records; with ``wait`` wait for room, else drop the oldest of a full backlog."""
         while wait and not self.sink.wait_for_room(len(records), 0.1):
             self._show_progress()
             if self.stop.is_set():
@@ -119,7 +119,7 @@ class Fleet:
         self._show_progress()
 
     def _keep_pace(self, now_s: float) -> bool:
-        """Note that the present is reached; return False after ``duration_s`` of it."""
+        """Record that the present is reached; return False after ``duration_s`` of it."""
         if self._live_until_s is None:
             self._past_records = self._handed_over
             duration_s = self.settings.duration_s
@@ -157,7 +157,7 @@ class Progress:
         self._shown_s = started_s
 
     def update(self, done: int, now_s: float) -> None:
-        """Show the progress, unless it was shown a moment ago."""
+        """Show the progress, but not twice within a short time."""
         if now_s - self._shown_s < (TERMINAL_PERIOD_S if self._terminal else LOG_PERIOD_S):
             return
         self._shown_s = now_s
@@ -169,7 +169,7 @@ class Progress:
             log.info("fleet.backfill.progress", extra={"values": values})
 
     def finish(self, done: int, now_s: float) -> None:
-        """Show that it is done, and the rate."""
+        """Show that the past is delivered, and the rate."""
         seconds = max(now_s - self._started_s, 1e-9)
         if self._terminal:
             self._stream.write("\r" + bar(done, max(done, 1), seconds) + "\n")

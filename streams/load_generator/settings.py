@@ -72,6 +72,6 @@ class FleetSettings(PublishSettings, RedisSettings):
 
     @property
     def recorded_defaults(self) -> Defaults:
-        """Capacities where the recording gives none."""
+        """The capacities to use where the recording has none."""
         memory, nic_bits = amount_of("memory", self.memory), amount_of("nic_speed", self.nic_speed)
         return Defaults(cores=self.cores, memory=memory, nic=nic_bits / 8)

@@ -1,9 +1,10 @@
 """Checkpoint: the state of a partition as the values that a worker writes and resumes from. Pure.
 
 Each position of the ring is one value with that position of all machines (`SLOTS`), so that a flush writes only the
-positions that changed. So is each place of the hourly peaks. One small value holds the vitals. All are column blocks in
-the window table's encoding, rows in the table's order. The key is the position, not the absolute slot with a lifetime:
-a ring takes as much in Redis as in memory, and a silent machine keeps its last windows as long as its other data.
+changed positions. The same holds for each place of the hourly peaks. One small value holds the vitals. All are column
+blocks in the window table's encoding, rows in the table's order. The key is the position, not the absolute slot with a
+lifetime: a ring takes as much in Redis as in memory, and a silent machine keeps its last windows as long as its other
+data.
 
 Resources are aligned by name, as the encoding says: each value names its own. A worker resumes from what was written
 before a resource was added: its slots are empty there.
@@ -104,7 +105,7 @@ def restore_place(ring: Ring, raw: bytes, place: int) -> None:
 
 
 def blank_place(ring: Ring, place: int, columns: Mapping[str, object]) -> None:
-    """Clear one place of these columns of `SLOTS` or `PEAKS`, and of the classes that go with slots."""
+    """Clear one place of these columns of `SLOTS` or `PEAKS`, and of the class means that belong to slots."""
     for name in columns:
         getattr(ring, name)[..., place] = (SLOTS | PEAKS)[name][2]
     if "n" in columns:
@@ -125,7 +126,7 @@ def _encode(columns: dict[str, NDArray[Any]], rows: int, names: bytes = b"") -> 
 
 
 def encode_usage(usage: InstanceUsage, header: Mapping[str, Any]) -> bytes:
-    """Return the figures of all pairs; ``header`` has the fields of `Header` besides the shape."""
+    """Return the figures of all pairs; ``header``: the fields of `Header` other than the shape."""
     used = len(usage)
     columns: dict[str, NDArray[Any]] = {name: getattr(usage, name)[..., :used] for name in COLUMNS}
     head = Header(machines=used, windows_s=(), columns=[], **header)

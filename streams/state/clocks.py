@@ -1,8 +1,8 @@
 """The machines whose clock is far from the broker's. Pure.
 
-The fold corrects what it learns of a clock up to `SKEW_MAX_S`. Beyond that a machine ahead has its messages refused
-and one behind looks stale, so both are named here. A clock stays off by the same time; a backlog that is sent after a
-broker's return shrinks with each message. Only what stays within `SKEW_MAX_S` for `STEADY_S` is therefore a clock.
+The fold corrects what it learns of a clock up to `SKEW_MAX_S`. Beyond that, messages of a machine ahead are refused,
+and a machine behind looks stale; both are named here. A clock stays off by the same time; a backlog that is sent after
+a broker's return shrinks with each message. Only what stays within `SKEW_MAX_S` for `STEADY_S` is therefore a clock.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Clocks:
         self._off: dict[str, _Off] = {}
 
     def note(self, machines: Sequence[str], ahead_s: NDArray[np.float64], recorded_at: NDArray[np.float64]) -> None:
-        """Note the ends of samples, less their record times. A sample that is near its record time clears a machine."""
+        """Record the ends of samples less their record times. A sample near its record time clears a machine."""
         wrong = np.abs(ahead_s) > SKEW_MAX_S
         for place in np.flatnonzero(wrong).tolist():
             self.note_one(machines[place], float(ahead_s[place]), float(recorded_at[place]))
@@ -47,7 +47,7 @@ class Clocks:
                 del self._off[machine]
 
     def note_one(self, machine: str, ahead_s: float, recorded_at: float) -> None:
-        """Note one message that is too far from its record time."""
+        """Record one message that is too far from its record time."""
         known = self._off.get(machine)
         if known is not None and abs(ahead_s - known.ahead_s) <= SKEW_MAX_S:
             self._off[machine] = known._replace(at=recorded_at)
@@ -55,7 +55,7 @@ class Clocks:
             self._off[machine] = _Off(ahead_s, recorded_at, recorded_at)
 
     def off(self, now_s: float) -> dict[str, float]:
-        """Return how far the clock of each such machine is ahead of the broker's, s; drop those not heard of lately.
+        """Return how far the clock of each such machine is ahead of the broker's, s; drop machines that are silent.
 
         >>> clocks = Clocks()
         >>> for at in (1000.0, 1010.0, 1020.0):

@@ -54,7 +54,7 @@ def drop_silent(partition: Partition, now_s: float, silent_s: float) -> int:
 
 
 def forget(partition: Partition, forgotten: Mapping[str, float]) -> list[str]:
-    """Drop machines without any message after the time at which they were forgotten; return those that were there.
+    """Drop machines without any message after the time at which they were forgotten; return the dropped ones.
 
     Their samples may still be in the log: when it is read again they reappear until the next call.
     """

@@ -49,7 +49,7 @@ class Manifest:
     written_at: float = 0.0
 
     def set_facts(self, values: Mapping[str, bytes], changed: Iterable[str], gone: Iterable[str]) -> None:
-        """Note facts that are written and facts that are removed."""
+        """Record facts that are written and facts that are removed."""
         for machine in gone:
             self.facts_sum -= self.facts.pop(machine, 0)
         for machine in changed:

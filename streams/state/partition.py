@@ -1,7 +1,7 @@
 """One partition's state between Kafka and Redis: the ring, its table, and their offset. Pure.
 
-``next_offset`` defines what was taken: all messages before it, none from it on. A message below it is skipped, one
-above means a hole to be fetched again. So repeated or misplaced delivery changes nothing.
+``next_offset`` is the position: all messages before it were taken, and none from it on. A message below it is skipped;
+one above it shows a hole, which is fetched again. So repeated or misplaced delivery changes nothing.
 
 Messages are taken as they come and folded together before the next write. One call of the fold costs half a
 millisecond, however few samples it is given. Folding every batch of every partition halved the throughput.
@@ -55,14 +55,14 @@ BASE_S = 5.0
 
 
 class Position(NamedTuple):
-    """How far a state goes, in which topic."""
+    """The position of a state: the offset, and the topic."""
 
     topic_id: str
     offset: int
 
 
 class Written(NamedTuple):
-    """The last write: how far it goes, and its number. Each write of a partition has a greater number."""
+    """The last write: its position and its number. Numbers of a partition's writes rise."""
 
     topic_id: str
     offset: int
@@ -71,7 +71,7 @@ class Written(NamedTuple):
 
 @dataclass
 class Base:
-    """The base that was written last."""
+    """The last base that was written."""
 
     position: Position
     at_s: float
@@ -128,7 +128,7 @@ class Partition:
         self.forget_written()
 
     def forget_written(self) -> None:
-        """Have everything written again by the next flush."""
+        """Let the next flush write everything again."""
         self.positions = np.ones(S, np.bool_)
         self.hours: set[int] = set(range(HOURS))
         self.rows: list[NDArray[np.intp]] = [np.arange(len(self.ring))]
@@ -140,7 +140,7 @@ class Partition:
         self.base = None
 
     def base_due(self, now_s: float) -> bool:
-        """Return whether the next write is to be a base."""
+        """Return whether the next write must be a base."""
         base = self.base
         return (
             base is None
@@ -152,13 +152,13 @@ class Partition:
         )
 
     def write_due(self, now_s: float) -> bool:
-        """Return whether Redis lacks something: changes, or after a while a base with the changes in it."""
+        """Return whether a write is due: of changes, or after a while of a base that includes them."""
         waiting = self.base is not None and self.base.changes_bytes > 0
         return self.unwritten or (waiting and self.base_due(now_s))
 
     @property
     def resuming(self) -> bool:
-        """Whether the windows in Redis are of a later state of this log, up to which it is read again."""
+        """Whether the windows in Redis are ahead of this state, because the log is being read again up to theirs."""
         return self.position.offset < self.resume_until
 
     @property
@@ -167,7 +167,7 @@ class Partition:
         return Position(self.topic_id, self.pending[0].offset if self.pending else self.next_offset)
 
     def take(self, arrived: Sequence[Arrived]) -> int | None:
-        """Take the messages that come next, to be folded; return the offset of the first beyond a hole (None: none)."""
+        """Take the next messages, to be folded; return the offset of the first one beyond a hole (None: no hole)."""
         for message in arrived:
             offset = message.offset
             if offset == self.next_offset:
@@ -179,18 +179,18 @@ class Partition:
 
     @property
     def unwritten(self) -> bool:
-        """Whether Redis lacks something this worker has."""
+        """Whether this worker has changes that Redis lacks."""
         return self.changed or bool(self.pending)
 
     def fold_pending(self, now_s: float | None = None) -> Outcome:
-        """Fold what was taken; ``now_s`` as for `fold`."""
+        """Fold the taken messages; ``now_s`` as for `fold`."""
         arrived, self.pending = self.pending, []
         return self.fold(arrived, now_s)
 
     def fold(self, arrived: Sequence[Arrived], now_s: float | None = None) -> Outcome:
         """Fold messages, whatever their offsets.
 
-        Records whose time is too far ahead of ``now_s`` are refused; None: no clock is compared.
+        Records whose time is too far ahead of ``now_s`` are refused; None: the time is not checked.
         """
         outcome = Outcome()
         if not arrived:
@@ -246,7 +246,7 @@ class Partition:
         return self.taken
 
     def keep(self, rows: NDArray[np.intp]) -> None:
-        """Drop every machine but those of these rows, and have everything written again."""
+        """Drop all machines except those in these rows, and let everything be written again."""
         self.ring.keep(rows)
         self.table.forget()
         self.forget_written()
@@ -274,7 +274,7 @@ class Partition:
         self.forget_written()
 
     def end_rebuild(self) -> int:
-        """End a rebuild; return how many lost positions stayed blank."""
+        """End a rebuild; return the number of lost positions that stayed empty."""
         hours, self.lost_hours = self.lost_hours, None
         if hours:
             hours.restore(self.ring, self._shift_minutes)
@@ -287,7 +287,7 @@ class Partition:
         return uncovered
 
     def finish(self) -> None:
-        """Have a base with the usage by instance written by the next flush, since another worker will continue."""
+        """Let the next flush write a base with the usage by instance, for the worker that continues."""
         self.usage_due = True
         self.changed = self.changed or self.usage.changed or (self.base is not None and self.base.changes_bytes > 0)
         self.base = None
@@ -302,13 +302,13 @@ class Partition:
 
     @property
     def refreshed(self) -> bool:
-        """Whether `refresh_tables` has made the table ready for the next write."""
+        """Whether `refresh_tables` has computed the table for the next write."""
         return not self.rows and self.written is not None and self.write_number > self.written.number
 
     def _next_update(self, now_s: float) -> Update:
         """Return which rows the next write needs, and give it its number.
 
-        Numbers follow the clock in ms, so that a worker that found nothing stored repeats none.
+        Numbers follow the clock in ms, so that a worker without stored state uses none twice.
         """
         self.write_number = max(self.write_number + 1, int(now_s * 1000))
         rows = np.unique(np.concatenate(self.rows)) if self.rows else np.empty(0, np.intp)
@@ -320,8 +320,8 @@ class Partition:
 
         Return False for a new machine without room.
 
-        The later ``at`` is the newer: one message with a late ``boot`` must not suppress later facts. No ``at`` is
-        ahead of its record, so that after a clock was set back newer facts are accepted within seconds.
+        Facts with a later ``at`` are newer: one message with a late ``boot`` must not suppress later facts. An ``at``
+        is never later than its record, so newer facts are accepted within seconds after a clock was set back.
         """
         old = self.facts.get(message.machine)
         if old is None and message.machine not in self.ring.row and len(self.facts) >= self.admission.machines_max:
@@ -344,6 +344,6 @@ them. A row is copied for it, 30 kB: for 64 partitions at most 60 MB."""
 
 
 def refresh_tables(partitions: Iterable[Partition], now_s: float) -> None:
-    """Do the same as `Partition.refresh_table` for each partition with a few changed rows, all in one computation."""
+    """Refresh the tables of several partitions in one computation, each with a few changed rows."""
     few = [one for one in partitions if one.rows and sum(map(len, one.rows)) < TOGETHER_ROWS]
     update_together([one._next_update(now_s) for one in few])

@@ -1,8 +1,8 @@
 """Resumes a partition: checks stored values against their manifest, and finds which were lost. Pure.
 
 A value is lost when it is absent or differs from what was written. Without the manifest the state is lost, and each
-value that can be read is kept. A lost value is blank, so that no window counts it as covered, and the partition is read
-again from the start of its log. Samples set lost slots again; slots that were not lost do not change.
+value that can be read is kept. A lost value is left empty, so that no window counts it as covered, and the partition is
+read again from the start of its log. Samples set lost slots again; slots that were not lost do not change.
 
     vitals    have the machine of each row: without them every slot and peak is lost, too
     slots     filled again as far as Kafka has the samples; the others stay uncovered
@@ -35,7 +35,7 @@ KINDS = ("state", "vitals", "slots", "peaks", "facts", "usage")
 
 @dataclass
 class Stored:
-    """The values of a partition as they were read."""
+    """The stored values of a partition, as they were read."""
 
     vitals: bytes | None
     positions: Mapping[int, bytes | None]
@@ -46,7 +46,7 @@ class Stored:
 
 @dataclass
 class Resumed:
-    """The state restored from the stored values, and what was lost."""
+    """The state restored from the stored values, and a list of the lost ones."""
 
     ring: Ring
     facts: dict[str, bytes]
@@ -58,7 +58,7 @@ class Resumed:
 
 
 def resume(stored: Stored, manifest: Manifest | None) -> Resumed:
-    """Return the restored state; ``manifest`` is that of the write of the values, None when there is none."""
+    """Return the restored state; ``manifest``: that of the last write, None without one."""
     resumed = Resumed(Ring(), {})
     _resume_facts(stored.facts, manifest, resumed)
     found = _resume_vitals(stored.vitals, manifest)
@@ -80,7 +80,7 @@ def resume(stored: Stored, manifest: Manifest | None) -> Resumed:
 
 
 def _resume_vitals(value: bytes | None, manifest: Manifest | None) -> Ring | None:
-    """Return a ring of the machines that the vitals name; None when they are lost."""
+    """Return a ring of the machines in the vitals; None when these are lost."""
     if value is None or (manifest and checksum(value) != manifest.vitals):
         return None
     try:
@@ -108,7 +108,7 @@ def _restore(
 
 
 def uncover(ring: Ring, lost_positions: NDArray[np.bool_]) -> int:
-    """Set the peaks' first known minute after the lost positions that stayed blank; return how many stayed blank."""
+    """Set the first minute of the peaks after the lost positions that stayed empty; return their number."""
     used = len(ring)
     blank = [int(p) for p in np.flatnonzero(lost_positions) if not ring.n[:used, :, p].any()]
     head = ring.head[:used]

@@ -37,7 +37,7 @@ PEAKS_TTL_S = (HOURS + 2) * 3600
 def queue_writes(pipe: Any, names: Names, partition: Partition, now_s: float, version: str) -> Base:
     """Queue on a pipeline every command that writes what changed since the last write; the manifest follows.
 
-    The last reply of the pipeline is how many of the windows' values there are. Return the base that is then in Redis.
+    The last reply of the pipeline is the number of the windows' values that exist. Return the base that Redis then has.
     """
     number, manifest = partition.number, partition.manifest
     header = {
@@ -148,9 +148,9 @@ def held(partition: Partition) -> int:
 
 
 def partition_of(partition: Partition, fields: Sequence[bytes | None], stored: Stored) -> Partition:
-    """Return ``partition``, which is empty, filled from the stored values; ``fields`` are its `STATE_FIELDS`.
+    """Fill the empty ``partition`` from the stored values and return it; ``fields`` are its `STATE_FIELDS`.
 
-    Lost values are blank, and then ``rebuilt_at`` is set: the partition is to be read from the start of its log.
+    Lost values stay empty, and ``rebuilt_at`` is set: the partition must be read from the start of its log.
     """
     facts_version, written_at, raw_manifest, usage_sum = fields[len(POSITION_FIELDS) :]
     written = written_of(fields[: len(POSITION_FIELDS)])
@@ -213,7 +213,7 @@ def _whole(raw: bytes | None) -> int | None:
 
 
 def _same_write(manifest: Manifest, written: Written | None, written_at: bytes | None) -> bool:
-    """Return whether a manifest is of the write that set this position."""
+    """Return whether a manifest belongs to the write that set this position."""
     try:
         time_s = float(written_at or b"")
     except ValueError:

@@ -51,14 +51,14 @@ RECORDS_MIN = 10.0
 
 
 class ClockWatch:
-    """The share of recently read records whose time was too far ahead of this worker's clock: most, if it is behind."""
+    """The share of recent records with a time ahead of this worker's clock: most of them, if the clock is behind."""
 
     def __init__(self) -> None:
         self._records = self._ahead = 0.0
         self._since = 0.0
 
     def note(self, records: int, ahead: int, now: float) -> None:
-        """Note records that were read, of which some were refused for being ahead; ``now`` counts seconds."""
+        """Count records that were read, and those of them that were ahead; ``now`` counts seconds."""
         kept = math.exp(-max(0.0, now - self._since) / MEMORY_S)
         self._records, self._ahead, self._since = self._records * kept + records, self._ahead * kept + ahead, now
 
@@ -75,7 +75,7 @@ class ClockWatch:
 
     @property
     def behind(self) -> bool:
-        """Whether most records are ahead: then this clock is wrong, not theirs."""
+        """Whether most records are ahead: then this clock is wrong, and not the machines'."""
         return self.ahead > 0.5
 
 
@@ -190,7 +190,7 @@ class StreamApp:
             await self._flush()
 
     async def _fold(self, partition: Partition) -> None:
-        """Fold and count the messages taken; keep the refused ones before an offset after them is written."""
+        """Fold and count the messages taken; save the refused ones before a later offset is written."""
         if not partition.pending:
             return
         started = time.perf_counter()
@@ -323,12 +323,12 @@ class StreamApp:
         return yes, details
 
     def tell_clock(self, ahead_s: float) -> None:
-        """Note how far this host's clock is ahead of that of Redis; the worker goes on all the same."""
+        """Record how far this host's clock is ahead of that of Redis; the worker continues nevertheless."""
         self.clock_ahead_s = ahead_s
         self.metrics.clock_ahead.set(ahead_s)
 
     async def drain(self) -> None:
-        """Write what is folded, before the process ends or another worker continues."""
+        """Write the folded state, before the process ends or another worker continues."""
         for partition in self.holdings.held:
             partition.finish()
         await self._flush()

@@ -36,7 +36,7 @@ class QuickTransport(Transport):
 
 
 def make_faust_app(settings: StreamSettings) -> faust.App:
-    """Return the app for these settings; nothing is connected yet."""
+    """Return the app for these settings; it connects later."""
     app = faust.App(
         f"{settings.prefix}-stream",
         broker=[f"aiokafka://{broker}" for broker in settings.kafka_brokers],

@@ -1,4 +1,4 @@
-"""The partitions a worker holds: those assigned to it, and of them those whose state is loaded from Redis. Shell.
+"""The partitions of a worker: the assigned ones, and those of them whose state is loaded from Redis. Shell.
 
 A partition stays in memory when it is revoked: if it comes back before another worker wrote it, nothing is loaded.
 """

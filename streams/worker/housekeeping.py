@@ -1,4 +1,4 @@
-"""The tasks of a worker besides the stream: loads assigned partitions, ends rebuilds, repairs lost state in Redis.
+"""The tasks of a worker besides the stream: loads partitions, ends rebuilds, restores state that Redis lost.
 
 It also drops machines that are silent, forgotten, or too many. Shell.
 """
@@ -37,7 +37,7 @@ TICK_S = 0.5
 
 
 class Housekeeping:
-    """The task besides the stream; it ends when ``stopping()`` is true."""
+    """The task beside the stream; it ends when ``stopping()`` is true."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Housekeeping:
         self._stopping = stopping
 
     async def run(self) -> None:
-        """Run what is due every half second until the worker stops."""
+        """Run the due tasks every half second until the worker stops."""
         last_commit = last_sweep = last_look = last_forget = time.monotonic()
         while not self._stopping():
             await asyncio.sleep(TICK_S)
@@ -110,7 +110,7 @@ class Housekeeping:
                 log.error("stream.full", extra={"values": {"partition": partition.number, "machines_dropped": gone}})
 
     async def _forget(self) -> None:
-        """Drop the data of machines up to the time at which an operator had them forgotten."""
+        """Drop the data of forgotten machines up to the time at which an operator forgot them."""
         try:
             forgotten = await self._store.forgotten()
         except RedisError as error:
@@ -123,7 +123,7 @@ class Housekeeping:
                 log.info("stream.forgotten", extra={"values": {"partition": partition.number, "machines": gone}})
 
     async def _mend_lost(self) -> None:
-        """Have values that Redis lost written again."""
+        """Write values again that Redis has lost."""
         for partition in self._holdings.held:
             try:
                 lost = await self._store.mend_lost(partition)
@@ -135,7 +135,7 @@ class Housekeeping:
                 self._metrics.rewritten.inc(lost)
 
     async def _check_stored(self, partition: Partition) -> None:
-        """Have the state written, or loaded, again when an idle partition is not what Redis holds."""
+        """Write or load the state again where an idle partition differs from Redis."""
         try:
             current = await self._store.is_current(partition)
             self._health.answered(partition.number)

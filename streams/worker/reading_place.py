@@ -59,23 +59,23 @@ class ReadingPlace:
         self._committed: dict[TP, int] = {}
 
     def reassigned(self) -> None:
-        """Forget earlier holes and stalls: a rebalance has moved the consumer."""
+        """Reset the record of holes and stalls: a rebalance has moved the consumer."""
         self._seeks.clear()
         self._still.clear()
 
     def end(self, partition: Partition) -> int:
-        """Return the offset at which the log ends, by the last fetch; 0: not known."""
+        """Return the offset at which the log ends, by the last fetch; 0: unknown."""
         return self._app.consumer.highwater(TP(self._topic, partition.number)) or 0
 
     def behind(self, partition: Partition) -> int:
-        """Return how many messages of the log are not taken yet, by the last fetch."""
+        """Return the number of messages of the log that are not taken yet, by the last fetch."""
         return max(0, self.end(partition) - partition.next_offset)
 
     async def seek(self, partition: Partition) -> None:
         """Set the consumer of a partition to the end of its state.
 
-        Not by Faust's ``seek``: that runs in this thread and takes away records while aiokafka's, in its own thread,
-        is reading them, which ends the worker with a KeyError; ``seek_wait`` runs over there.
+        Faust's ``seek`` is not used: it runs in this thread and removes records while aiokafka's own thread reads them,
+        which ends the worker with a KeyError. ``seek_wait`` runs in aiokafka's thread.
         """
         tp = TP(self._topic, partition.number)
         if tp in self._app.consumer.assignment():
@@ -86,7 +86,7 @@ class ReadingPlace:
                 log.info("stream.seek.late", extra={"values": {"partition": partition.number}})  # revoked meanwhile
 
     async def check(self, partition: Partition, taken: int, last: int, beyond: int | None) -> None:
-        """Seek back when messages came from elsewhere.
+        """Seek back when messages arrived from another position.
 
         ``taken``: how many of the messages were the next ones; ``last``: the offset of the last of all; ``beyond``:
         the offset of the first beyond a hole, None without one.
@@ -99,7 +99,7 @@ class ReadingPlace:
             await self._reseek(partition, last)
 
     async def _mend_hole(self, partition: Partition, beyond: int) -> None:
-        """Fetch again from the end of the state; a hole that stays is in the log itself and is skipped."""
+        """Fetch again from the end of the state; a hole that remains is in the log itself and is skipped."""
         if await self._reseek(partition, beyond) >= HOLE_SEEKS:
             log.warning(
                 "stream.hole",
@@ -110,7 +110,7 @@ class ReadingPlace:
             self._seeks.pop(partition.number, None)
 
     async def _reseek(self, partition: Partition, met: int) -> int:
-        """Seek to the state's offset, not too often; return how often in a row the same offset was read instead."""
+        """Seek to the state's offset, with a limited rate; return how often in a row another one was read instead."""
         seen, count, last = self._seeks.get(partition.number, (met, 0, 0.0))
         if time.monotonic() - last < RESEEK_S:
             return 0
@@ -147,7 +147,7 @@ class ReadingPlace:
             return -1
 
     async def commit(self, written: Mapping[int, Written | None], topic_id: str) -> None:
-        """Commit the offsets of written state; those of another topic of the same name are left out."""
+        """Commit the offsets of written state, except those of an earlier topic with the same name."""
         offsets = {
             TP(self._topic, number): position.offset
             for number, position in written.items()

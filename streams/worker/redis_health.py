@@ -1,6 +1,6 @@
 """Whether Redis answered the last calls: logged once when it stops, exported by the page ``/ready``. Shell.
 
-Partitions may be on several servers. So it is noted for each of them, and for what concerns none of them.
+Partitions may be on several servers, so the state is kept for each of them, and once for all other calls.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ class RedisHealth:
         self._metrics = metrics
 
     def answered(self, partition: int | None = None) -> None:
-        """Note a call that was answered; the one after which none is failing is logged."""
+        """Record an answered call; it is logged if it ends the last failure."""
         self._failing.discard(partition)
         self._note()
 
     def keep(self, partitions: Iterable[int]) -> None:
-        """Forget the other partitions: they are another worker's now."""
+        """Drop the other partitions, which belong to another worker now."""
         if self.ok is not None:
             self._failing &= {None, *partitions}
             self._note()
@@ -41,7 +41,7 @@ class RedisHealth:
         self.ok = not self._failing
 
     def failed(self, doing: str, error: RedisError, partition: int | None = None) -> None:
-        """Count a call that failed; the first in a row is logged."""
+        """Record a failed call; the first in a row is logged."""
         if not self._failing:
             log.error("stream.redis.away", extra={"values": {"doing": doing, "error": in_words(error)}})
         self._failing.add(partition)

@@ -75,7 +75,7 @@ class Rejects:
             log.error("stream.rejects.lost", extra={"values": {"messages": len(lost), "error": repr(lost[0])}})
 
     async def _send(self, partition: int, chosen: Sequence[tuple[Arrived, Refused]]) -> list[BaseException]:
-        """Send messages; return one error for each that the broker does not have."""
+        """Send messages; return one error for each message that the broker did not accept."""
         sent: list[Any] = []
         lost: list[BaseException] = []
         for message, one in chosen:

@@ -1,4 +1,4 @@
-"""The server of a partition: the one of all, or a node of a Redis Cluster. Shell.
+"""The server of a partition: the one server, or a node of a Redis Cluster. Shell.
 
 On a Redis Cluster each partition is at the node that has its slot.
 
@@ -35,17 +35,17 @@ class Servers(Protocol):
     """Where the partitions are."""
 
     async def at(self, key: str, work: Work[_Done]) -> _Done:
-        """Return what ``work`` returns, done with the server that has this key; raises redis.RedisError."""
+        """Run ``work`` on the server of this key and return its result; raises redis.RedisError."""
 
     async def each(self, work: Work[_Done]) -> list[_Done]:
-        """Return what ``work`` returns, done with each server; raises redis.RedisError."""
+        """Run ``work`` on each server and return the results; raises redis.RedisError."""
 
     async def aclose(self) -> None:
         """Close the connections."""
 
 
 class OneServer:
-    """One server that has all partitions."""
+    """A single server with all partitions."""
 
     def __init__(self, redis: Any) -> None:
         self._redis = redis
@@ -109,7 +109,7 @@ class ClusterServers:
         return self._clients[address]
 
     async def _look(self) -> None:
-        """Ask which node has what, if that is due; raises redis.RedisError while it was never known."""
+        """Read the slot map, if that is due; raises redis.RedisError while it was never read."""
         if not self._topology.due(time.monotonic()):
             return
         async with self._looking:

@@ -52,7 +52,7 @@ class Store:
         instances_flush_s: float = 0.0,
         windows: Servers | None = None,
     ) -> None:
-        """``windows``: where the partitions are, if they are not on ``redis``."""
+        """``windows``: the servers of the partitions, if they are not on ``redis``."""
         self._redis = redis
         self._windows = windows or OneServer(redis)
         self._instances_flush_s = instances_flush_s
@@ -63,7 +63,7 @@ class Store:
     async def load(self, number: int, make_table: Callable[[], Table]) -> Partition:
         """Return the partition stored in Redis; an empty one, from offset 0, when there is none.
 
-        Lost or changed values are blank, and ``rebuilt_at`` is set: the partition is to be read from the start of its
+        Lost or changed values stay empty, and ``rebuilt_at`` is set: the partition must be read from the start of its
         log.
         """
         try:
@@ -76,7 +76,7 @@ class Store:
         return partition
 
     async def _at(self, number: int, work: Work[_Done]) -> _Done:
-        """Return what ``work`` returns, done with the server of a partition."""
+        """Run ``work`` on the server of a partition and return its result."""
         return await self._windows.at(self._names.state(number), work)
 
     async def _load(self, redis: Any, number: int, make_table: Callable[[], Table]) -> Partition:
@@ -105,7 +105,7 @@ class Store:
         return Stored(vitals, positions, dict(enumerate(hours)), facts, usage)
 
     async def _drop_foreign(self, number: int, error: ResponseError) -> bool:
-        """Delete a key of this partition that should be a hash and is not, after a command failed on it.
+        """Delete a key of this partition that has the wrong type, after a command failed on it.
 
         Return whether that was the error.
         """
@@ -122,7 +122,7 @@ class Store:
         return True
 
     async def mend_lost(self, partition: Partition) -> int:
-        """Have values that Redis lost written again; return how many.
+        """Mark values that Redis has lost, to be written again; return their number.
 
         So an evicted or deleted value is restored while a worker has it in memory.
         """
@@ -146,7 +146,7 @@ class Store:
         return len(gone)
 
     async def forgotten(self) -> dict[str, float]:
-        """Return the machines that an operator had forgotten, with the time, epoch s."""
+        """Return the forgotten machines, each with the time at which an operator forgot it, epoch s."""
         stored = await self._redis.hgetall(self._names.forgotten)
         return {
             machine.decode(errors="replace"): moment
@@ -159,7 +159,7 @@ class Store:
         return await self._stored(partition.number) == partition.written
 
     async def save(self, partition: Partition, now_s: float) -> int:
-        """Write what changed, or everything if Redis has lost it; return how many values of the windows are lost.
+        """Write the changes, or everything if Redis has lost it; return the number of lost values of the windows.
 
         Raises StateAheadError when Redis holds a newer state, and redis.RedisError when it cannot be reached; after
         that the next call writes everything.
@@ -237,7 +237,7 @@ class Store:
 
 
 async def _missing(redis: Any, keys: Sequence[str]) -> set[str]:
-    """Return those of the keys that are not there."""
+    """Return the keys that do not exist."""
     if await redis.exists(*keys) == len(keys):
         return set()
     async with redis.pipeline(transaction=False) as pipe:

@@ -1,7 +1,7 @@
 """Watches the samples topic: reads its id and its number of partitions at intervals. Shell.
 
-Another id under the same name means a new topic, which is read from its start and folded into the same state. The
-number of partitions is written to Redis, where scorers read from it how many window tables there are.
+A new id under the same name is a new topic, which is read from its start and folded into the same state. The number of
+partitions is written to Redis, where scorers read from it how many window tables there are.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GRACE_S = 15.0
 
 
 class TopicWatch:
-    """Checks the topic; ``seen(changed)`` is awaited at each check, with whether it is another topic than before."""
+    """Checks the topic; each check awaits ``seen(changed)``, with whether it is another topic than before."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class TopicWatch:
         await self._seen(current != before)
 
     async def _check_settings(self) -> None:
-        """Log wrong settings of a topic that is seen for the first time."""
+        """Log wrong settings of a topic when it is first seen."""
         try:
             await asyncio.to_thread(check_topics, self._settings)
         except (KafkaError, OSError) as error:

@@ -80,7 +80,7 @@ BOOTSTRAP_MS = 3_000
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSettings(KafkaSettings):
-    """How the topics are made when they are missing."""
+    """The properties of topics that are created."""
 
     partitions: Annotated[int, Meta(ge=1, le=1_000)] = setting(8, "partitions of a samples topic that has to be made")
     replication: Annotated[int, Meta(ge=1, le=100)] = setting(1, "replicas of a topic that has to be made")

@@ -86,7 +86,7 @@ class Residents:
     # ---- counting
 
     def tally(self, facets: frozenset[Facet], overlay: Overlay | None = None) -> Floats:
-        """Return [M]: how many instances with all these facets each machine has; the caller may change it."""
+        """Return [M]: how many instances with all these facets each machine has; the caller may change the array."""
         tally = self._tally(facets)
         return tally if overlay is None else self._changed(tally, facets, overlay.changes)
 
@@ -124,6 +124,6 @@ def _flat(addresses: Sequence[Sequence[int]]) -> Places:
 
 
 def by_machine(values: Floats, at: Integers, machines: int) -> Floats:
-    """Return [S, machines]: the sum of [S, K] over the instances on each machine; ``at`` [K] has that of each."""
+    """Return [S, machines]: the sum of [S, K] over the instances on each machine; ``at`` [K]: their machines."""
     # without any instance, bincount counts in whole numbers
     return np.array([np.bincount(at, part, minlength=machines) for part in values], np.float64)

@@ -78,7 +78,7 @@ class Placement:
     def explain(self) -> None:
         """Make the ranking's part of the answer; called while the server reserves, so that it takes no extra time.
 
-        The verdicts of `explain` are made later, in steps; they are those of now.
+        The verdicts of `explain` follow later, in steps, for the state at this time.
         """
         if self.ranking is not None:
             self.answer = answer(self.ranking, explain_all=False)

@@ -198,9 +198,9 @@ class _Search:
         return self.draft.step(instance, target, float(gain[target]), float(cost[best]))
 
     def _finalists(self, instance: int, cut: float, gain: Floats, machines: Integers) -> Integers:
-        """Return at most `FINALISTS` of some machines: those of the highest gain before the load of the copying.
+        """Return at most `FINALISTS` of some machines: those with the highest gain without the cost of copying.
 
-        Among machines of equal gain it keeps those that leave the fleet most even.
+        Among equal gains it prefers machines that leave the fleet most even.
         """
         if len(machines) <= FINALISTS:
             return machines

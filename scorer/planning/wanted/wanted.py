@@ -77,7 +77,7 @@ def compare(
 def undoable(
     requests: Sequence[Request], inputs: RankingInputs, *, prune: bool, prune_labels: Mapping[str, str] | None = None
 ) -> Wanted:
-    """Return the result of `compare` with releases last, where that refuses no more: then none has to be undone."""
+    """Return the result of `compare` with releases last, unless more is refused then."""
     found = compare(requests, inputs, prune=prune, prune_labels=prune_labels)
     if not found.count("release"):
         return found

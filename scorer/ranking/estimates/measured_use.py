@@ -370,7 +370,7 @@ def instances_of(use: Use) -> float:
 
 
 def _shrinkage(mean: Floats, between: Floats, seen: Floats) -> float:
-    """Return k: so many instances say as much of a group as the coarser one does; ``mean`` is less the coarser's."""
+    """Return the number of instances at which a group weighs as much as the coarser one; ``mean``: the difference."""
     many = seen >= 3
     if many.sum() < 3:
         return SHRINK_MAX

@@ -54,10 +54,10 @@ class Affinity(Plugin):
 
 @dataclass(frozen=True)
 class AntiAffinity(Plugin):
-    """Refuse machines near more instances than a term of ``anti_affinity`` allows; without the label none is.
+    """Refuse machines near more instances than a term of ``anti_affinity`` allows; none without its label.
 
-    The rules of the instances that are there bind, too: one that avoids the requested instance keeps it away, once it
-    has as many ``others`` near as it allows.
+    The rules of placed instances bind, too: an instance that avoids the requested one keeps it away, once it has as
+    many ``others`` near as it allows.
     """
 
     name = "anti_affinity"

@@ -22,5 +22,5 @@ estimates of all instances placed count instead. With ``mean`` the mean counts. 
 
 
 def number_of(statistic: Statistic) -> int:
-    """Return the number of a statistic in the C functions; -1 for the mean."""
+    """Return the number by which C functions know a statistic; -1 for the mean."""
     return -1 if statistic == "mean" else STATISTICS.index(statistic)

@@ -1,4 +1,4 @@
-"""The part that the scores of the fleet's variance share.
+"""Shared code of the scores by the fleet's variance.
 
 For a resource, u is the utilization of a machine, i the inverse of allocatable, e what the instance is expected to use.
 With the instance on the machine, n times the population variance grows by ``2 i e (u - mean) + (i e)^2 (1 - 1/n)``.
@@ -17,7 +17,7 @@ from scorer.ranking.plugin import Plugin
 
 @dataclass(frozen=True)
 class ByWeight(Plugin):
-    """The part that the scores of the fleet's variance share; K is the number of resources with a weight."""
+    """The base of the scores by the fleet's variance; K is the number of resources with a weight."""
 
     weights: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "memory": 1.0, "nic": 1.0})
 

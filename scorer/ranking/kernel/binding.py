@@ -66,12 +66,12 @@ def _sources() -> str:
 
 
 def address(array: NDArray[Any]) -> int:
-    """Return where an array is in memory; the caller keeps the array while the number is in use."""
+    """Return the address of an array; the caller keeps the array while the address is in use."""
     return array.ctypes.data  # __array_interface__ spells the struct out each time: 90 us for a row
 
 
 def point(struct: NDArray[Any], **arrays: NDArray[Any]) -> None:
-    """Put into fields of a struct where the arrays of these names are; the caller keeps the arrays."""
+    """Set fields of a struct to the addresses of the arrays with their names; the caller keeps the arrays."""
     for name, array in arrays.items():
         struct[name] = address(array)
 
@@ -81,7 +81,7 @@ _library = _load()
 
 @cache
 def plugin_number(name: str, *, is_score: bool) -> tuple[int, int]:
-    """Return the number of a built-in filter or score, and the size of its settings; -1 where it is no C function."""
+    """Return the number of a built-in filter or score, and the size of its settings; -1 for any other."""
     size = np.zeros(1, np.int64)
     return _library.plugin_number(name.encode(), is_score, address(size)), int(size[0])
 
@@ -108,7 +108,7 @@ def make_rows(
 
 
 def expected(making: NDArray[Any], instances: NDArray[Any]) -> Floats:
-    """Return [K, R]: what K instances are expected to use."""
+    """Return [K, R]: the expected use of K instances."""
     found = np.empty(instances["amounts"].shape)
     _library.expected(address(making), instances.size, address(instances), address(found))
     return found
@@ -119,7 +119,7 @@ assert _USE.size == USE.itemsize
 
 
 class Pinned:
-    """An array, and where it is in memory."""
+    """An array, and its address."""
 
     __slots__ = ("array", "at")
 
@@ -129,7 +129,7 @@ class Pinned:
 
 
 class Records:
-    """What plugins read under one load model: rows, what is read besides, both of the what-if, and the query."""
+    """The inputs of plugins under one load model: rows with their optional parts, those of the what-if, the query."""
 
     __slots__ = ("at", "kept")
 
@@ -139,10 +139,10 @@ class Records:
 
 
 class Uses:
-    """Filters or scores for one request, in their order, with what each reads: an array of `USE`."""
+    """Filters or scores for one request, in their order, with the inputs of each: an array of `USE`."""
 
     def __init__(self, machines: int = 0, scores: int | None = None) -> None:
-        """``scores``: so many of them at most; None: filters."""
+        """``scores``: the maximum number of scores; None: the plugins are filters."""
         self._packed = bytearray()
         self._kept: list[object] = []
         self._raw = None if scores is None else Pinned(np.zeros((scores, machines)))
@@ -152,7 +152,7 @@ class Uses:
         self, records: Records, number: int, settings: Pinned | None, *, columns: Sequence[Floats] = (),
         own: Sequence[float] = (), code: int = 0, inner: int = 0, how: int = 0, weight: float = 0.0,
     ) -> Floats | None:  # fmt: skip
-        """Add a filter with its code, or a score; return [M] where the values of a score will be."""
+        """Add a filter with its code, or a score; return [M], the array for the values of a score."""
         side = added = raw = None
         if columns:
             side = np.ascontiguousarray(columns[0]) if len(columns) == 1 else np.stack(columns, axis=1)
@@ -172,7 +172,7 @@ class Uses:
 
     @cached_property
     def array(self) -> NDArray[Any]:
-        """[size] of `USE`, when all are there."""
+        """[size] of `USE`, once all plugins are added."""
         return np.frombuffer(self._packed, USE)
 
     @cached_property
@@ -181,14 +181,14 @@ class Uses:
         return address(self.array)
 
     def put(self, number: int, raw: Floats, slope: float, start: float) -> None:
-        """Put other values in place of those of a score."""
+        """Replace the array of a score's values by another."""
         self._kept.append(raw)
         use = self.array[number]
         point(use, raw=raw)
         use["slope"], use["start"] = slope, start
 
     def patch(self, number: int, rows: NDArray[Any], more: NDArray[Any]) -> None:
-        """Give a plugin other rows of a what-if."""
+        """Set the rows of a what-if that a plugin reads."""
         self._kept += (rows, more)
         point(self.array[number], patched_rows=rows, patched_more=more)
 
@@ -209,7 +209,7 @@ def evaluate(
 
 
 def explain(uses: Uses, number: int, row: int, patch: int, *, is_score: bool) -> tuple[float, Floats]:
-    """Return the reason's number, or the value, of one machine by one of some plugins, and the numbers behind it."""
+    """Return a plugin's verdict on one machine, a reason's number or a value, and the numbers behind it."""
     said = np.full(SAID_MAX, np.nan)
     found = _library.explain(uses.at + number * USE.itemsize, is_score, row, patch, address(said))
     return found, said
@@ -223,12 +223,12 @@ def explain_all(uses: Uses, number: int, machines: int, *, is_score: bool) -> Fl
 
 
 def ask(making: NDArray[Any], instance: NDArray[Any], query: NDArray[Any]) -> None:
-    """Put into the query what a request asks for; ``instance``: the request as a record."""
+    """Write a request into the query; ``instance``: the request as a record."""
     _library.ask(address(making), address(instance), address(query))
 
 
 def add_up(rows: NDArray[Any], load: NDArray[Any]) -> None:
-    """Put the utilizations of all rows into the sums."""
+    """Add the utilizations of all rows to the sums."""
     _library.add_up(rows.size, address(rows), address(load))
 
 
@@ -236,7 +236,7 @@ def fleet_means(
     rows: NDArray[Any], patched: NDArray[Any], patches: NDArray[Any], load: NDArray[Any], query: NDArray[Any],
     refused: NDArray[np.int32] | None = None,
 ) -> None:  # fmt: skip
-    """Put into the query the mean utilizations of the fleet, or of the feasible machines (``evaluate.h``)."""
+    """Write the mean utilizations of the fleet, or of the feasible machines, into the query (``evaluate.h``)."""
     among = 0 if refused is None else address(refused)
     _library.fleet_means(
         rows.size, address(rows), address(patched), address(patches), among, address(load), address(query)
@@ -244,7 +244,7 @@ def fleet_means(
 
 
 def compare(refused: NDArray[np.int32], scores: Uses) -> None:
-    """Put in place of the raw values of scores that compare machines what they are among the feasible ones."""
+    """Replace the raw values of scores that compare machines by their place among the feasible ones."""
     _library.compare(refused.size, address(refused), scores.at, scores.size)
 
 
@@ -265,7 +265,7 @@ def finish(
 def best_among(
     refused: NDArray[np.int32], total: Floats, order: NDArray[np.uint64], only: Bools | None, count: int
 ) -> Integers:
-    """Return the best ``count`` rows among some machines, of totals that are there."""
+    """Return the ``count`` best rows among some machines, by totals that are computed already."""
     best = np.empty(min(count, refused.size), np.int64)
     found = _library.best_among(
         refused.size, address(refused), address(total), address(order), 0 if only is None else address(only),
@@ -301,7 +301,7 @@ def place_copies(
     filters: Uses, scores: Uses, models: Models, of_means: int, index: Integers, patched: int,
     refused: NDArray[np.int32], order: NDArray[np.uint64], count: int,
 ) -> Integers:  # fmt: skip
-    """Return the rows of ``count`` copies of the request, each chosen as one-by-one would; fewer where none is left."""
+    """Return the rows for ``count`` copies of the request, chosen as if one by one; fewer where no machine is left."""
     machines, chosen, place_of = refused.size, np.empty(count, np.int64), _place_of(index[:patched], refused.size)
     work = np.empty((1 + (1 + R) * scores.size) * machines)
     found = _library.place_copies(
@@ -313,7 +313,7 @@ def place_copies(
 
 
 def room(filters: Uses, models: Models, patched: Integers, refused: NDArray[np.int32], most: int) -> Integers:
-    """Return [M]: how many copies each machine takes, ``most`` at most; into ``refused`` what refuses the next one."""
+    """Return [M]: the number of copies that each machine takes, at most ``most``; ``refused``: why not one more."""
     copies, place_of = np.empty(refused.size, np.int64), _place_of(patched, refused.size)
     _library.room(
         refused.size, filters.at, filters.size, address(models.array), models.size, address(place_of),
@@ -323,7 +323,7 @@ def room(filters: Uses, models: Models, patched: Integers, refused: NDArray[np.i
 
 
 def _place_of(patched: Integers, machines: int) -> Integers:
-    """Return [M]: where each machine's patch is, -1 without one."""
+    """Return [M]: the index of each machine's patch, -1 without one."""
     found = np.full(machines, -1, np.int64)
     found[patched] = np.arange(patched.size)
     return found

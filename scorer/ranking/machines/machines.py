@@ -128,7 +128,7 @@ class Machines:
 
     @cached_property
     def query(self) -> NDArray[np.void]:
-        """The request under this load model, for the C functions."""
+        """The request under this load model, in the form of the C functions."""
         found = np.zeros((), QUERY)
         ask(self.table.making, request_record(self.request), found)
         learned = self.estimate.deviation_of_request(self.request)
@@ -139,35 +139,35 @@ class Machines:
         return found
 
     def find_means(self, refused: NDArray[np.int32] | None = None) -> None:
-        """Put into the query the fleet's mean utilizations; ``refused``: those of the feasible machines."""
+        """Write the fleet's mean utilizations into the query; with ``refused`` those of the feasible machines."""
         table, patched = self.table, self.what_if.rows(self.table)[0]
         fleet_means(table.rows, patched, self.what_if.struct, table.load, self.query, refused)
 
     @property
     def amounts(self) -> Floats:
-        """[R] What it requests; 0 where it gives no amount."""
+        """[R] The requested amounts; 0 where none is given."""
         found: Floats = self.query["amounts"]
         return found
 
     @property
     def expected(self) -> Floats:
-        """[R] What it is expected to use."""
+        """[R] The expected use of the requested instance."""
         found: Floats = self.query["expected"]
         return found
 
     @property
     def limits(self) -> Floats:
-        """[R] Its limits, at least its request."""
+        """[R] The limits of the requested instance, at least its request."""
         found: Floats = self.query["limits"]
         return found
 
     @cached_property
     def facets(self) -> frozenset[Facet]:
-        """What it would be counted by."""
+        """The facets of the requested instance."""
         return facets_of(self.request)
 
     def amounts_or(self, cpu: float, memory: float) -> Floats:
-        """Return [R]: what it requests, ``cpu`` cores or ``memory`` bytes where it gives no amount."""
+        """Return [R]: the requested amounts, with these defaults: ``cpu`` cores, ``memory`` bytes."""
         return np.where(self.query["missing"], np.array([cpu, memory, *[0.0] * (_R - 2)]), self.amounts)
 
     # ---- facts
@@ -177,7 +177,7 @@ class Machines:
 
     @property
     def estimate(self) -> Estimate:
-        """What instances are expected to use, learned factors included."""
+        """The estimate of the use of instances, including learned factors."""
         return self.table.estimate
 
     @property
@@ -209,7 +209,7 @@ class Machines:
         return self.snapshot.rules
 
     def label(self, key: str) -> LabelColumn:
-        """Return one label of these machines; the key ``machine`` is the machine's name."""
+        """Return the values of a label on these machines; the key ``machine`` is the machine's name."""
         if key == "machine":
             rows = np.arange(self.table.rows.size) if self.rows is None else self.rows
             return LabelColumn(self.roster.names, rows)
@@ -222,7 +222,7 @@ class Machines:
         return self.pick(column)
 
     def pick(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Return these machines of a column [..., M]."""
+        """Return the part of a column [..., M] for these machines."""
         return column if self.rows is None else column[..., self.rows]
 
     # ---- columns
@@ -253,14 +253,14 @@ class Machines:
         return values
 
     def records(self, place: int) -> NDArray[np.void]:
-        """Return [n] rows (0), or what is read besides (1), of some machines; changes of a what-if included."""
+        """Return [n] rows (0), or their optional parts (1), of some machines; changes of a what-if included."""
         if place not in self._taken:
             assert self.rows is not None, "of all machines, read a column"
             self._taken[place] = self.what_if.records(self.table, place, self.rows)
         return self._taken[place]
 
     def column(self, name: str, *args: Any) -> Any:
-        """Return a column by name; ``args`` are those of a column that takes some."""
+        """Return a column by name; ``args`` are its arguments."""
         return getattr(self, name)(*args) if args else getattr(self, name)
 
     def statistic(self, name: str) -> Floats:
@@ -330,7 +330,7 @@ class Machines:
 
     @property
     def feasible(self) -> Bools:
-        """[n] Whether no filter has refused the machine so far; a score sees the verdict of all filters."""
+        """[n] Whether no filter has refused a machine; for a score these are the verdicts of all filters."""
         if self._feasible is None:
             return np.ones(len(self), np.bool_)
         return self.pick(self._feasible)

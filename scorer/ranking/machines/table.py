@@ -44,7 +44,7 @@ Needs = frozenset[str]
 
 @dataclass(frozen=True)
 class Model:
-    """The settings that rows depend on: a load model with what the request and the fleet's state make of it."""
+    """The settings that rows depend on: a load model, combined with the request's window and the fleet's state."""
 
     window_s: int
     credits: str
@@ -57,12 +57,12 @@ class Model:
 
 
 class Table:
-    """The rows of one model, of one ledger; `steps` makes them."""
+    """The rows of one load model for one ledger; `steps` computes them."""
 
     def __init__(
         self, model: Model, snapshot: Snapshot, residents: Residents, estimate: Estimate, days: Floats, needs: Needs
     ) -> None:
-        """``days`` [D, 2]: when today and yesterday begin and end."""
+        """``days`` [D, 2]: the start and the end of today and yesterday."""
         self.model, self.snapshot, self.residents, self.estimate = model, snapshot, residents, estimate
         self.days, self.needs = days, needs
         self.position = residents.ledger.position
@@ -89,7 +89,7 @@ class Table:
         self._make_struct()
 
     def _make_struct(self) -> None:
-        """Put into ``making`` what the C functions read, and keep what it points to."""
+        """Write the inputs of the C functions into ``making``, and keep the arrays that it points to."""
         snapshot, model = self.snapshot, self.model
         making = np.zeros((), MAKING)
         making["estimate"] = self.estimate.struct
@@ -113,7 +113,7 @@ class Table:
         self.making = making
 
     def steps(self) -> Iterator[None]:
-        """Make all rows, `PART` in each step."""
+        """Compute all rows, `PART` in each step."""
         self._fill(self.snapshot, slice(None))
         live, left, kept = self.residents.everywhere()
         for first in range(0, self.rows.size, PART):
@@ -125,19 +125,19 @@ class Table:
         self._add_up()
 
     def _add_up(self) -> None:
-        """Add up all rows anew: what each change has added and taken away is rounded each time."""
+        """Compute the sums over all rows again, because each change adds a rounding error."""
         add_up(self.rows, self.load)
         self.warming = int(np.count_nonzero(self.rows["warming"] & self.rows["has_data"]))
 
     @property
     def records(self) -> tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void] | None]:
-        """Rows, what is read besides, and the sums by class where they are asked for."""
+        """Rows, their optional parts, and the sums by class where these are needed."""
         return self.rows, self.more, self.by_class
 
     # ---- following
 
     def follow(self, snapshot: Snapshot, estimate: Estimate, days: Floats, needs: Needs) -> bool:
-        """Bring the rows up to date with a snapshot and the ledger; return False where the table must be made anew."""
+        """Update the rows from a snapshot and the ledger; return False where the table must be computed anew."""
         before, ledger = self.snapshot, self.residents.ledger
         if not self.may_follow(snapshot, estimate, days, needs):
             return False
@@ -162,7 +162,7 @@ class Table:
         return True
 
     def may_follow(self, snapshot: Snapshot, estimate: Estimate, days: Floats, needs: Needs) -> bool:
-        """Return whether what all rows depend on is the same."""
+        """Return whether the settings that all rows depend on are unchanged."""
         before = self.snapshot
         return bool(
             needs <= self.needs
@@ -174,7 +174,7 @@ class Table:
         )
 
     def _fill(self, part: Snapshot, at: slice | Integers) -> None:
-        """Put into rows what a snapshot has of them; ``part`` has these machines alone."""
+        """Write a snapshot's figures into rows; ``part`` has these machines alone."""
         rows, more, rules, measured = self.rows, self.more, part.rules, self._measured
         windows, inverse = part.windows(self.model.window_s), part.inverse_allocatable
         std = np.zeros_like(windows.std) if self.model.requests_alone else windows.std

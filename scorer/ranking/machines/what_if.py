@@ -1,4 +1,4 @@
-"""The rows of a what-if: those of the machines that proposed changes touch; the fleet's own rows stay as they are."""
+"""The rows of a what-if: patches for the machines that proposed changes touch; the fleet's rows stay unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Rows = tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void] | None]
 
 
 class WhatIf:
-    """Patches of the tables of one ledger, for one overlay of it and the cordons of a snapshot's what-if."""
+    """Patches of the tables of one ledger, for one overlay and the cordons of a snapshot's what-if."""
 
     def __init__(self, overlay: Overlay | None = None) -> None:
         self.overlay = overlay
@@ -40,7 +40,7 @@ class WhatIf:
         self._tell()
 
     def follow(self, table: Table, snapshot: Snapshot) -> None:
-        """Bring the patches of a table up to date with it, with the overlay, and with the cordons of a snapshot."""
+        """Update the patches of a table from the table, the overlay, and the cordons of a snapshot."""
         index = table.residents.roster.index
         changes = () if self.overlay is None else self.overlay.changes[self._position :]
         touched = {row for machine, _, _ in changes if (row := index.get(machine)) is not None}
@@ -66,7 +66,7 @@ class WhatIf:
         self._tell()
 
     def reserve(self, count: int) -> None:
-        """Have room for so many patches."""
+        """Make room for so many patches."""
         if count <= self.index.size:
             return
         size = max(count, 2 * self.index.size)
@@ -78,7 +78,7 @@ class WhatIf:
         self._tell()
 
     def rows(self, table: Table) -> _Rows:
-        """Return the patches of a table, of which ``count`` are in use."""
+        """Return the patches of a table; the first ``count`` are in use."""
         found = self._rows.get(table)
         if found is None:
             size = self.index.size
@@ -87,7 +87,7 @@ class WhatIf:
         return found
 
     def copy(self) -> WhatIf:
-        """Return the same patches, to which a batch adds its copies while it is chosen."""
+        """Return the patches of a table; a batch adds those of its copies while it is chosen."""
         found = WhatIf(self.overlay)
         found.count, found.index, found.place = self.count, self.index.copy(), self.place.copy()
         for table, rows in self._rows.items():
@@ -113,13 +113,13 @@ class WhatIf:
         point(self.struct, index=self.index)
 
     def proposed(self, roster: Roster) -> Iterator[tuple[int, int, Instance]]:
-        """Yield what is proposed: the machine's row, 1 or -1, and the instance that comes or leaves."""
+        """Yield the proposed changes: the machine's row, 1 or -1, and the added or removed instance."""
         for machine, sign, instance in () if self.overlay is None else self.overlay.difference():
             if (row := roster.index.get(machine)) is not None:
                 yield row, sign, instance
 
     def records(self, table: Table, place: int, rows: Integers) -> NDArray[np.void]:
-        """Return a copy of some rows (0), of what is read of them besides (1), or of their sums (2), as patched."""
+        """Return a copy of some rows (0), of their optional parts (1), or of their sums (2), with patches."""
         of = table.records[place]
         assert of is not None
         patched, found = _plain(self.rows(table)[place]), _plain(of)[rows]
@@ -129,7 +129,7 @@ class WhatIf:
         return found.view(of.dtype)
 
     def column(self, table: Table, name: str, place: int, values: Floats) -> Floats:
-        """Return a column [M, ...] of rows (0), of what is read besides (1), or of sums (2), with the patches in it."""
+        """Return a column [M, ...] of rows (0), of their optional parts (1), or of sums (2), with patches."""
         if not self.count:
             return values
         found = values.copy()
@@ -152,7 +152,7 @@ class _Nothing(WhatIf):
     """No change is proposed: there are no patches."""
 
     def rows(self, table: Table) -> _Rows:
-        """Return the table's own rows: none of them is read as a patch."""
+        """Return the table's own rows, without any patches."""
         return table.records
 
 

@@ -1,4 +1,4 @@
-"""The catalogue of profiles: those built in, and those of the files that a process is given."""
+"""The catalogue of profiles: the built-in ones, and those in the files that a process is given."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT = "windward"
 
 @dataclass(frozen=True)
 class Profiles:
-    """The profiles of one process, by name. With a bad file none is made, so that the former ones stay in force."""
+    """The profiles of one process, by name. A bad file is an error, so that the former catalogue stays in force."""
 
     by_name: Mapping[str, Profile]
     default: str = DEFAULT
@@ -24,9 +24,9 @@ class Profiles:
     """Digest of the profile files and the default's name: equal digests mean equal profiles."""
 
     def choose(self, name: str = "", text: str = "") -> Profile:
-        """Return the profile of that name, the default for an empty one; ``text``: that of its file, if it is not here.
+        """Return the profile of that name, the default one for ""; ``text``: that of its file, if it is not here.
 
-        Raises ProfileError naming it and those there are.
+        Raises ProfileError naming it and the known ones.
         """
         if text:
             return parse_profile(text, name, f"profile {name}")

@@ -1,4 +1,4 @@
-"""What a request asks for and no filter of a profile looks at: it would be ignored without a word, so it is refused.
+"""Demands of a request that no filter of the profile checks: such a request is refused, not silently reduced.
 
 Each filter names the fields of a request that it upholds, in ``looks_at``. Those that say where an instance may go
 (`DEMANDS`) are upheld or refused. Those that say what an instance is, as ``maxmemory`` and ``cluster_masters``, may be
@@ -20,7 +20,7 @@ DEMANDS = ("machine", "not_on", "selector", "ports", "affinity", "anti_affinity"
 
 
 def why_ignored(request: Request, profile: Profile) -> str:
-    """Return what a request asks for that the profile does not look at; "" where there is nothing."""
+    """Return the demand of a request that the profile does not check; "" without one."""
     ignores = profile.ignores
     for field in DEMANDS if ignores else ():
         if field in ignores and getattr(request, field):
@@ -30,7 +30,7 @@ def why_ignored(request: Request, profile: Profile) -> str:
 
 
 def check_looked_at(requests: Sequence[Request], profile: Profile) -> None:
-    """Raise InvalidRequest for the first request that asks for what the profile does not look at."""
+    """Raise InvalidRequest for the first request with a demand that the profile does not check."""
     for request in requests if profile.ignores else ():
         if why := why_ignored(request, profile):
             raise InvalidRequest(why)

@@ -1,4 +1,4 @@
-"""The interface of filters and scores, and every one there is; `scorer.plugins` is what other packages import."""
+"""The interface of filters and scores, and the list of all of them; `scorer.plugins` is what other packages import."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log.addHandler(logging.NullHandler())  # else a command, which has no log, would
 
 @runtime_checkable
 class Filter(Protocol):
-    """Says of every machine whether the requested instance may go there.
+    """Decides for every machine whether it may take the requested instance.
 
     A filter of another package has ``__call__``; a built-in one is a C function (`scorer.ranking.plugin`). Optional
     members: ``wanted(request, machines) -> bool``: False skips the filter for this request. ``reasons(request,
@@ -40,7 +40,7 @@ class Filter(Protocol):
 
 @runtime_checkable
 class Score(Protocol):
-    """Says of every machine how good a place it is, 0 to 100, higher is better.
+    """Rates every machine as a place for the instance, 0 to 100, higher is better.
 
     Optional members: ``wanted`` and ``detail`` as for a filter.
     """
@@ -49,13 +49,13 @@ class Score(Protocol):
 
 
 def wanted(plugin: Any, request: Request, machines: Machines) -> bool:
-    """Return whether the plugin is to be called for this request."""
+    """Return whether the plugin must be called for this request."""
     ask: Callable[[Request, Machines], bool] | None = getattr(plugin, "wanted", None)
     return True if ask is None else ask(request, machines)
 
 
 def detail(plugin: Any, said: Floats | None, request: Request, machines: Machines, position: int) -> Mapping[str, Any]:
-    """Return the numbers behind one machine's verdict; ``said``: what the C function of a built-in one told."""
+    """Return the numbers behind one machine's verdict; ``said``: the output of a built-in plugin's C function."""
     if said is not None:
         found: Mapping[str, Any] = plugin.detail(said, request, machines, position)
         return found
@@ -75,7 +75,7 @@ def has_limits(plugin: Any, request: Request, machines: Machines) -> bool:
 
 
 def momentary(plugin: Any) -> bool:
-    """Return whether a filter refuses for a state that passes: instances that are there stay."""
+    """Return whether a filter refuses because of a temporary state, so that instances may stay."""
     return bool(getattr(plugin, "momentary", False))
 
 
@@ -96,7 +96,7 @@ def scores() -> Mapping[str, type[Score]]:
 
 
 def _with_entry_points(group: str, built_in: tuple[type[Any], ...]) -> Mapping[str, type[Any]]:
-    """Return the built-in plugins and those of the group; a name cannot be taken twice."""
+    """Return the built-in plugins and those of the group; raises where two have one name."""
     found: dict[str, type[Any]] = {plugin.name: plugin for plugin in built_in}
     for point in entry_points(group=group):
         try:

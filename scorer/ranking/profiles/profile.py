@@ -35,7 +35,7 @@ class ProfileError(ValueError):
 
 @dataclass(frozen=True)
 class LoadModel:
-    """Which window, credits and estimate the load is computed with."""
+    """The window, credits and estimate by which the load is computed."""
 
     window: int | Literal["longest-covered", "shortest"] = "longest-covered"
     credits: CreditModel = "window"
@@ -50,7 +50,7 @@ class LoadModel:
         return LearnedEstimate.of_learned(self.estimate, learned) if self.learned and learned else self.estimate
 
     def window_s(self, kept: Sequence[int]) -> int:
-        """Return which length of ``kept`` (ascending) to use: the given one, else the next shorter or the shortest."""
+        """Return which length of ``kept`` (ascending) to use: the given one, else the next shorter, or the shortest."""
         if self.window == "longest-covered" or not kept:
             return LONGEST_COVERED
         if self.window == "shortest":
@@ -89,7 +89,7 @@ class WeightedScore:
 
 
 class Compiled(NamedTuple):
-    """The C function of a plugin, and what of it is the same for every request."""
+    """The C function of a plugin, and its inputs that are the same for every request."""
 
     number: int
     settings: Pinned
@@ -148,7 +148,7 @@ class Profile:
 
     @cached_property
     def ignores(self) -> Mapping[str, str]:
-        """The fields of a request that none of its filters and scores looks at, each with the plugin that would."""
+        """The fields of a request that none of its filters and scores checks, each with a plugin that would."""
         from scorer.ranking.filters import FILTERS
         from scorer.ranking.scores import SCORES
 
@@ -157,7 +157,7 @@ class Profile:
 
     @cached_property
     def time_zone(self) -> str:
-        """When a day begins, as its filter of daily peaks says."""
+        """The time zone of days, as set in its filter of daily peaks."""
         return next((zone for each in self.filters if (zone := getattr(each.filter, "time_zone", ""))), "UTC")
 
     def all_of(self, kind: type[Plugin]) -> list[Plugin]:
@@ -170,7 +170,7 @@ class Profile:
         return next(iter(self.all_of(kind)), None)
 
     def effective(self) -> dict[str, Any]:
-        """Return every setting in force, JSON-ready."""
+        """Return every setting in force, as data for JSON."""
         return {
             "name": self.name,
             "description": self.description,

@@ -155,7 +155,7 @@ class _Reader:
         self, entry: dict[str, Any], path: tuple[str | int, ...], load_model: LoadModel, known: Mapping[str, type[Any]],
         *of_its_kind: str,
     ) -> tuple[Any, LoadModel | None]:  # fmt: skip
-        """Return an entry's plugin and its own load model; None for that where it sets none of its keys."""
+        """Return an entry's plugin and its own load model, which is None where the entry sets none of its keys."""
         use, what = entry.get("use"), str(path[0]).removesuffix("s")
         if not isinstance(use, str):
             raise self.fail(path, f"`use` is missing: the name of a {what}")
@@ -224,7 +224,7 @@ def _wrong_key(settings: Mapping[str, Any], kind: type[Any], name: str, message:
 
 
 def _split(message: str) -> tuple[str, tuple[str | int, ...]]:
-    """Split msgspec's message into what is wrong and where."""
+    """Split msgspec's message into the fault and its place."""
     what, path = split_path(message)
     parts = [part for part in re.split(r"[.\[\]]+", path) if part]
     return what, tuple(int(part) if part.isdigit() else part for part in parts)

@@ -1,4 +1,4 @@
-"""The settings by which a profile rebalances: how a move is judged, what may move, and how much at once.
+"""The settings by which a profile rebalances: how moves are rated, which instances may move, and how many at once.
 
 [rebalance]
 rule = "overload"
@@ -133,9 +133,9 @@ class Rebalancing:
             raise ValueError('objective: "variance" is of rule "overload"')
 
     def with_given(self, given: Mapping[str, Any]) -> Rebalancing:
-        """Return these settings with others in place of some; raises ValueError naming the one that is wrong.
+        """Return these settings with some replaced; raises ValueError naming a wrong one.
 
-        Another rule without thresholds of its own drops those of the rule before.
+        A new rule without thresholds of its own drops those of the former rule.
         """
         if given.get("rule", self.rule) != self.rule:
             left = {"deviation": False, "objective": "overload", "machines_min": 0}
@@ -143,5 +143,5 @@ class Rebalancing:
         return replace(self, **given)
 
     def in_hour(self, instances: int) -> int | None:
-        """Return the most moves in an hour for a fleet of so many instances; None: no limit."""
+        """Return the maximum number of moves in an hour for a fleet of so many instances; None: no limit."""
         return max(HOUR_MIN, int(self.hour_max * instances)) if self.hour_max else None

@@ -1,4 +1,4 @@
-"""Plugins of other packages: what they are given cannot be written, and what they return is checked.
+"""Plugins of other packages: their inputs are read-only, and their results are checked.
 
 The plugins of the scorer are held to the same rules by the contract tests, so that a decision pays nothing for it. Of
 another package nothing is known: a score that wrote into a column would change what every later decision reads, and
@@ -30,7 +30,7 @@ class PluginError(Failure):
 
 
 class ReadOnlyMachines:
-    """`Machines` whose arrays cannot be written; all else is as there."""
+    """`Machines` with read-only arrays; otherwise the same."""
 
     def __init__(self, machines: Machines) -> None:
         self._machines = machines
@@ -53,7 +53,7 @@ class ReadOnlyMachines:
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array, or a view of it that cannot be written."""
+    """Return the array, or a read-only view of it."""
     if not array.flags.writeable:
         return array
     view = array.view()
@@ -62,9 +62,9 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def guarded(plugin: type[Any], kind: str) -> type[Any]:
-    """Return the plugin's class (``kind``: ``filter`` or ``score``) with everything it is asked guarded.
+    """Return the plugin's class (``kind``: ``filter`` or ``score``) with all its methods guarded.
 
-    Whatever it raises becomes PluginError, but for InvalidRequest; so does an answer that cannot be used.
+    Any exception except InvalidRequest becomes PluginError; so does an invalid result.
     """
     who = f"{kind} {plugin.name}"
     checks: dict[str, Callable[[Any, Machines, str], Any]] = {
@@ -93,7 +93,7 @@ def _guarded_method(
 
 
 def _listed(given: Any, name: str) -> Any:
-    """Return what was given; what a generator of limits gives while the plugin is called."""
+    """Return a result; a generator of limits is run to its end while the plugin is guarded."""
     return list(given) if name == "limit" and isinstance(given, Iterable) else given
 
 
@@ -107,16 +107,16 @@ def _called(who: str, ask: Callable[[], Any]) -> Any:
 
 
 def verdicts(given: Any, machines: Machines, who: str) -> NDArray[np.bool_]:
-    """Return what a filter gave. Raises PluginError unless it is one yes or no for each machine."""
+    """Return a filter's result. Raises PluginError unless it is one bool for each machine."""
     if not isinstance(given, np.ndarray) or given.dtype != np.bool_ or given.shape != (len(machines),):
         raise PluginError(f"{who}: expected an array of bool [{len(machines)}], got {_shown(given)}")
     return given
 
 
 def values(given: Any, machines: Machines, who: str) -> NDArray[np.float64]:
-    """Return what a score gave. Raises PluginError unless it is a number for each machine, finite where feasible.
+    """Return a score's result. Raises PluginError unless it is a number for each machine, finite where feasible.
 
-    Only all machines are looked at: of some rows, these may not be feasible any more.
+    This is checked for whole fleets only, since some rows may no longer be feasible.
     """
     if not isinstance(given, np.ndarray) or given.dtype.kind not in "fiub" or given.shape != (len(machines),):
         raise PluginError(f"{who}: expected an array of numbers [{len(machines)}], got {_shown(given)}")
@@ -129,7 +129,7 @@ def values(given: Any, machines: Machines, who: str) -> NDArray[np.float64]:
 
 
 def limits(given: Any, machines: Machines, who: str) -> list[Limit]:
-    """Return what ``limit`` gave. Raises PluginError for a measure that the ledger does not have."""
+    """Return the result of ``limit``. Raises PluginError for a measure that the ledger does not have."""
     for one in given if isinstance(given, list) else [given]:
         if not isinstance(one, Limit) or not _is_measure(one.measure):
             sums = ", ".join(sorted(SUMS))

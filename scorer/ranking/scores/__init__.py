@@ -1,4 +1,4 @@
-"""Scores: how good a place a machine is, 0 to 100. One a file, all of them in `SCORES`."""
+"""Scores: how well a machine suits an instance, 0 to 100. Each has its own file, and an entry in `SCORES`."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ class Apart(Plugin):
         return (machines.tally(frozenset([("cluster", request.cluster)])),)
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
-        """Return that it is one more."""
+        """Return 1, the contribution of one more instance to the count."""
         return (1.0,)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show how many instances of the cluster are there."""
+        """Show the number of the cluster's instances there."""
         return {"of_the_cluster": int(machines.tally(frozenset([("cluster", request.cluster)]))[position])}

@@ -12,7 +12,7 @@ from scorer.ranking.plugin import Floats, Machines, Plugin, Request
 
 @dataclass(frozen=True)
 class DataLocality(Plugin):
-    """Prefer machines that hold the data that the request's ``data_labels`` name: 100 times the share of them there.
+    """Prefer machines that hold the data that the request's ``data_labels`` name: 100 times the share that it holds.
 
     A machine holds ``NAME`` when it has a label of that key with any value but ``false``; with ``NAME=VALUE`` it must
     have that value.
@@ -26,7 +26,7 @@ class DataLocality(Plugin):
         return bool(request.data_labels)
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Return the share of the data that is there, times 100."""
+        """Return the share of the data that the machine holds, times 100."""
         held = np.zeros(len(machines))
         for text in request.data_labels:
             key, equals, value = text.partition("=")

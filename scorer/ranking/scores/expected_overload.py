@@ -101,7 +101,7 @@ class ExpectedOverload(ByWeight):
         )
 
     def stated(self, machines: Machines) -> Stated:
-        """Return what it states of all machines without an instance, uncorrected."""
+        """Return the stated chances for all machines without a new instance, uncorrected."""
         chances = {}
         for row, name in enumerate(RESOURCES):
             if self.weights.get(name, 0.0) > 0:
@@ -111,7 +111,7 @@ class ExpectedOverload(ByWeight):
         return Stated(chances, self.limit, self.std_factor, self.floor)
 
     def _came_true(self, machines: Machines) -> Mapping[str, Sequence[ChanceBin]]:
-        """Return by resource what became of chances that were stated like these."""
+        """Return by resource how often chances that were stated like these came true."""
         seen = machines.estimate.chances
         same = seen is not None and (seen.limit, seen.std_factor, seen.floor) == (
             self.limit,
@@ -127,7 +127,7 @@ class ExpectedOverload(ByWeight):
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show, by resource: the chance of load above the limit with the instance, the overload with and without.
 
-        The chance is corrected by what came true before (`scorer.ranking.calibration`); the overload is not.
+        The chance is corrected by the frequency observed before (`scorer.ranking.calibration`); the overload is not.
         """
         weighted = [name for name in self.weights if self.weights[name] > 0]
         came_true = self._came_true(machines)

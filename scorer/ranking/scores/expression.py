@@ -67,7 +67,7 @@ class Expression(Plugin):
         return (np.where(np.isfinite(found), found, np.nan),)
 
     def far(self, request: Request, machines: Machines) -> bool:
-        """Be asked anew for each copy: what one more adds to its machine's value is not linear."""
+        """Return True: a copy's effect on its machine's value is not linear, so each copy is evaluated anew."""
         return True
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
@@ -86,7 +86,7 @@ class Expression(Plugin):
 
 
 class _Checked:
-    """A machine of which every column is 1."""
+    """A machine whose columns are all 1, to check a formula."""
 
     def __getattr__(self, name: str) -> Any:
         return np.ones((len(RESOURCES), 1)) if name in BY_RESOURCE else np.ones(1)

@@ -14,8 +14,8 @@ from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 class FailedStarts(Plugin):
     """Prefer machines where few starts failed lately: ``100 / 2^n``, n the failed starts there.
 
-    ``release --failed`` tells one. It counts half after ten minutes, a quarter after twenty. No machine is refused:
-    where starts fail on all of them, instances go where they fail least. While none failed, it is not asked.
+    ``release --failed`` reports one. It counts half after ten minutes, a quarter after twenty. No machine is refused:
+    where starts fail on all machines, the one with the fewest is preferred. Without failed starts the score is skipped.
     """
 
     name = "failed_starts"
@@ -29,7 +29,7 @@ class FailedStarts(Plugin):
         return (failed_starts(machines),)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show how many starts failed, the older ones counted less."""
+        """Show the number of failed starts; older ones count less."""
         return {"failed": round(float(failed_starts(machines)[position]), 3)}
 
 
@@ -38,7 +38,7 @@ FORGOTTEN = 0.01
 
 
 def failed_starts(machines: Machines) -> Floats:
-    """Return [n]: how many starts failed on each machine, the older ones counted less."""
+    """Return [n]: the number of failed starts on each machine; older ones count less."""
     ledger, index = machines.table.residents.ledger, machines.roster.index
     found = np.zeros(len(machines.snapshot))
     for machine in ledger.failures:

@@ -39,7 +39,7 @@ class GlobalVariance(ByWeight):
 
     @property
     def among_feasible(self) -> bool:
-        """Whether the means are those of the feasible machines, which are known after the filters."""
+        """Whether the means are those of the feasible machines, which are only known after the filters."""
         return self.over == "feasible"
 
     def settings(self) -> NDArray[Any]:

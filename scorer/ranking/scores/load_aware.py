@@ -19,7 +19,7 @@ from scorer.snapshot.rules import MachineRules
 
 @dataclass(frozen=True)
 class LoadAware(Plugin):
-    """Prefer machines with much left by usage: the weighted mean of ``(allocatable - used) * 100 / allocatable``.
+    """Prefer machines with low usage: the weighted mean of ``(allocatable - used) * 100 / allocatable``.
 
     ``used`` is a statistic of the usage with credits, plus what the instance is expected to use. A resource over its
     limit, or without one, scores 0. So does a machine without data or with data as old as ``expiration_s`` (0: of any
@@ -97,5 +97,5 @@ class LoadAware(Plugin):
         )
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show what is left by resource."""
+        """Show the rest by resource."""
         return {"left_percent": by_resource(said, 0, self._used())}

@@ -15,7 +15,7 @@ from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_
 
 @dataclass(frozen=True)
 class LoadVariationRisk(Plugin):
-    """Prefer machines whose load is low and steady: ``100 * (1 - risk)``, of the worst resource.
+    """Prefer machines whose load is low and steady: ``100 * (1 - risk)`` for the worst resource.
 
     Per resource ``mu = (mean + expected) / allocatable``, ``sigma = std / allocatable``, both clipped to 0-1, and
     ``risk = (mu + min(margin * sigma^(1/sensitivity), 1)) / 2``. So a full but steady machine scores 50. The instance's

@@ -19,9 +19,9 @@ from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_
 class LowRiskOvercommitment(Plugin):
     """Prefer machines where neither limits nor load are likely to exceed the capacity: ``100 * (1 - risk)``.
 
-    Per resource ``risk = w * limit risk + (1 - w) * load risk`` (`limit_risk`, `load_risk`), of the worst resource. The
-    requested instance counts by its limit only; load is compared with the requests of the instances already placed. The
-    std is multiplied by the square root of the smoothing window. Limits are at least the requests. A best-effort
+    Per resource ``risk = w * limit risk + (1 - w) * load risk`` (`limit_risk`, `load_risk`), for the worst resource.
+    The requested instance counts by its limit only; load is compared with the requests of the instances already placed.
+    The std is multiplied by the square root of the smoothing window. Limits are at least the requests. A best-effort
     request and a machine without any data score 0.
 
     smoothing_window:

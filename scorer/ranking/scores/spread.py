@@ -19,7 +19,7 @@ from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 class Spread(Plugin):
     """Prefer machines, or topology values, with few instances of the same group: 100 for none, 0 for the most.
 
-    A machine without the label scores 0: where it stands is not known.
+    A machine without the label scores 0, since its topology is unknown.
 
     by:
         what makes the group: ``cluster`` (with the same role if ``role``), ``kind``, or ``labels`` (all of them).
@@ -39,7 +39,7 @@ class Spread(Plugin):
 
     @property
     def inner(self) -> int:
-        """Compare with the most such instances near a feasible machine."""
+        """Compare with the largest number of such instances near a feasible machine."""
         return SHARE_REVERSED
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
@@ -47,7 +47,7 @@ class Spread(Plugin):
         return (self._near(request, machines),)
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
-        """Return that it is one more of its group."""
+        """Return 1, the contribution of one more instance to the count."""
         return (1.0,)
 
     def far(self, request: Request, machines: Machines) -> bool:
@@ -55,7 +55,7 @@ class Spread(Plugin):
         return self.topology != "machine"
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show how many instances of the group are near."""
+        """Show the number of the group's instances nearby."""
         near = float(self._near(request, machines)[position])
         return {"near": None if np.isnan(near) else int(near)}
 

@@ -28,7 +28,7 @@ class TaintPreference(Plugin):
 
     @property
     def inner(self) -> int:
-        """Compare with the most such taints among the feasible machines."""
+        """Compare with the largest number of such taints among the feasible machines."""
         return SHARE_REVERSED_WHOLE if self.rounding else SHARE_REVERSED
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:

@@ -1,1 +1,1 @@
-"""One method of the RPC each, and what they share."""
+"""The methods of the RPC, one per module, and their shared code."""

@@ -24,7 +24,7 @@ _WITH_A_MOVE = {"id", "machine", "move", "ttl_s", "cancel_move", "profile", "gen
 
 
 def changed(old: Instance, asked: Update) -> Instance:
-    """Return the record as it is asked for, on the machine where it is.
+    """Return the record with the requested changes, on its present machine. Raises InvalidRequest naming the field.
 
     Raises InvalidRequest naming the field.
     """
@@ -63,7 +63,7 @@ def _by_resource(name: str, given: Mapping[str, Quantity]) -> tuple[float, ...]:
 
 
 def exchanged(change: Change, other: Instance, role: str | None) -> list[Change]:
-    """Return the changes by which two instances exchange roles; only the first when this call did so before."""
+    """Return the changes by which two instances exchange roles; only the first if this call did so before."""
     old, new = change.old, change.new
     if other.cluster != old.cluster or not old.cluster:
         raise CallError("FAILED_PRECONDITION", f"{other.id!r} is not of {old.id!r}'s cluster {old.cluster!r}")
@@ -82,7 +82,7 @@ def exchanged(change: Change, other: Instance, role: str | None) -> list[Change]
 
 
 def check_alone(asked: Update) -> None:
-    """Raise InvalidRequest for a step of a move that would change what no move changes."""
+    """Raise InvalidRequest for a step of a move with changes that no move can make."""
     if not asked.move and not asked.cancel_move:
         return
     if asked.move and asked.cancel_move:
@@ -102,7 +102,7 @@ def check_alone(asked: Update) -> None:
 
 
 def refuse_size(record: Instance) -> None:
-    """Raise CallError where no move begins that could give an instance another size."""
+    """Raise CallError for a new size without the start of a move."""
     if record.moving is None:
         raise CallError("FAILED_PRECONDITION", f"{record.id!r} is on {record.machine}: update it without move")
     how = "confirm it there, or update it with cancel_move, first"
@@ -110,13 +110,13 @@ def refuse_size(record: Instance) -> None:
 
 
 def refuse_other_size(old: Instance, new: Instance) -> None:
-    """Raise CallError where something is to change that the move under way changes, too."""
+    """Raise CallError for a change of a field that the move in progress changes, too."""
     if old.moving is not None and old.moving.new is not None and arrival(old) != arrival(new):
         refuse_size(old)
 
 
 def refuse_while_moving(record: Instance) -> None:
-    """Raise CallError when the instance is moving: it cannot go to another machine at the same time."""
+    """Raise CallError when the instance is moving, since it cannot move to another machine as well."""
     if record.moving is not None:
         how = f"confirm it with machine {record.moving.to}, or update it with cancel_move, first"
         raise CallError("FAILED_PRECONDITION", f"{moving_words(record)}: {how}")

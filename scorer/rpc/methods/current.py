@@ -32,7 +32,7 @@ _TELL_S = 0.05
 
 @dataclass(eq=False)
 class Current:
-    """The inputs of the decisions, one state for each: `accept` brings them up to date when queries are taken."""
+    """The inputs of decisions, in one consistent state: `accept` updates them when queries are taken."""
 
     follower: Follower
     latest: Latest
@@ -76,12 +76,12 @@ class Current:
         return self.follower.reads() if self.same_server else ()
 
     def begin(self) -> None:
-        """Read the ledger, before threads that read it, too, share the interpreter; one that is away is read later."""
+        """Read the ledger before other threads start, for speed; a server that is away is read later."""
         with suppress(*AWAY, redis.ResponseError):
             self.follower.poll()
 
     def accept(self, answers: Sequence[Any]) -> None:
-        """Bring ledger and snapshot up to date before deciding."""
+        """Update ledger and snapshot before decisions."""
         if self.same_server:
             self.follower.accept(answers)
         else:
@@ -99,19 +99,19 @@ class Current:
             self._tell(now)
 
     def newest(self, now_s: float) -> FleetState:
-        """Return the fleet as it is now: the last query may have taken seconds. Raises one of `AWAY`, UnknownFormat."""
+        """Return the present fleet: the last query may have taken seconds. Raises one of `AWAY`, UnknownFormat."""
         self.follower.poll()
         self.follower.require()
         self.snapshot = self.latest.snapshot or self.snapshot
         return FleetState(self.snapshot, self.ledger, now_s)
 
     def prepare(self, snapshot: Snapshot) -> None:
-        """Make the rows that a new snapshot changes as a whole; called by the thread that builds it."""
+        """Compute the rows that a new snapshot changes as a whole; called by the thread that builds it."""
         for _ in self.tables.prepare(snapshot, self.ledger, self.profiles.choose(), self.clock()):
             time.sleep(0)  # another thread's turn
 
     def _tell(self, now: float) -> None:
-        """Set the gauges, and tell the source of snapshots which machines hold instances."""
+        """Set the gauges, and send the machines that hold instances to the source of snapshots."""
         if self.follower.change != self._told:
             self.latest.ledger_machines = self.ledger.machine_names
             self._told = self.follower.change

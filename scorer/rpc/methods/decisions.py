@@ -1,7 +1,7 @@
 """The log of decisions: a bounded Redis stream with every placement and move and its terms, for ``windward why``.
 
-It is bounded by entries and by bytes. A large answer keeps what explains the choice: the machine chosen with its terms,
-the refusals and the counts; the other machines are left out.
+It is bounded by entries and by bytes. A large answer is reduced to the reasons of the choice: the chosen machine with
+its terms, the refusals and the counts; the other machines are left out.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OVERHEAD_BYTES = 200
 
 
 def shortened(answer: PlaceResult | UpdateResult | bytes, most: int = ENTRY_BYTES_MAX) -> bytes:
-    """Return an answer as JSON of at most so many bytes: without other machines, then without long lists."""
+    """Return an answer as JSON of at most so many bytes: first without other machines, then without long lists."""
     whole = answer if isinstance(answer, bytes) else _encode(answer)
     if len(whole) <= most:
         return whole
@@ -63,7 +63,7 @@ class DecisionLog:
         self._pending: list[Command] = []
 
     def note(self, query: Query, instance_ids: Iterable[str], answer: PlaceResult | UpdateResult) -> None:
-        """Put the answer to a query on the log, under the instances that it decided."""
+        """Add the answer to a query to the log, under the ids of its instances."""
         if not self._length:
             return
         ids = "\n".join(instance_ids)  # printable, so none has a line break
@@ -80,6 +80,6 @@ class DecisionLog:
         )  # fmt: skip
 
     def take(self) -> list[Command]:
-        """Return the commands that write what was noted since the last call."""
+        """Return the commands that write the entries added since the last call."""
         pending, self._pending = self._pending, []
         return pending

@@ -6,7 +6,7 @@ from schemas.rpc.envelope import Code, Error
 
 
 class CallError(Exception):
-    """A call that cannot be done: becomes the answer's error."""
+    """A call that cannot be done; it becomes the error in the answer."""
 
     def __init__(self, code: Code, message: str, *, retryable: bool = False) -> None:
         super().__init__(message)

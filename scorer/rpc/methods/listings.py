@@ -58,7 +58,7 @@ _Row = TypeVar("_Row")
 
 
 def _page(rows: Sequence[_Row], name: Callable[[_Row], str], limit: int, most: float) -> tuple[int, list[_Row]]:
-    """Return how many rows there are, and the first of them by name."""
+    """Return the number of rows, and the first ones by name."""
     if min(limit, len(rows)) > most:
         raise ForPlanners
     return len(rows), heapq.nsmallest(limit, rows, key=name)
@@ -75,7 +75,7 @@ def _candidates(asked: Instances, view: LedgerView) -> list[Instance]:
 
 
 def _matching(found: list[Instance], asked: Instances) -> list[Instance]:
-    """Return those that match; what is not asked for costs nothing: a list may have all instances."""
+    """Return the matching instances; filters that are not given cost nothing, since a list may have all instances."""
     if asked.after:
         found = [one for one in found if one.id > asked.after]
     if asked.machine:
@@ -117,7 +117,7 @@ def machines(params: dict[str, Any], inputs: RankingInputs, most: float = math.i
 
 
 def _windows(snapshot: Snapshot, machines: int) -> list[dict[str, dict[str, dict[str, float | None]]]]:
-    """Return what the windows have of so many machines, as measured."""
+    """Return the windows' measured figures of so many machines."""
     titles = ("mean", "std", "max", "coverage", *(f"p{each}" for each in PERCENTILES))
     found: list[dict[str, Any]] = [{name: {} for name in RESOURCES} for _ in range(machines)]
     for place, seconds in enumerate(snapshot.windows_s):
@@ -133,7 +133,7 @@ def _windows(snapshot: Snapshot, machines: int) -> list[dict[str, dict[str, dict
 
 
 def _machines(seen: Machines, sums: ClassSums | None, rows: list[int]) -> list[MachineRow]:
-    """Return the rows of some machines; the columns are taken together: a number at a time takes four times as long."""
+    """Return the rows of some machines, from whole columns: reading single numbers takes four times as long."""
     snapshot = seen.snapshot
     shown: dict[str, Floats] = {
         "capacity": seen.capacity, "allocatable": seen.allocatable, "mean": seen.measured_mean, "std": seen.std,

@@ -14,7 +14,7 @@ _decode_object = msgspec.json.Decoder().decode
 
 
 def read_object(query: Query) -> dict[str, Any]:
-    """Return the parameters of a query as decoded JSON; raise InvalidRequest when they are no object."""
+    """Return the parameters of a query as decoded JSON; raise InvalidRequest unless they are an object."""
     try:
         params = _decode_object(query.params)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

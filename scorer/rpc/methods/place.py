@@ -27,7 +27,7 @@ _SHARED = frozenset(Request.__struct_fields__) - {"id", "first_id", "count"}
 
 
 class Batch(NamedTuple):
-    """The instances that one query asks for."""
+    """The instances that one query requests."""
 
     requests: list[Request]
     """Each has its id and stands for one instance."""
@@ -38,7 +38,7 @@ class Batch(NamedTuple):
 
 
 def asks_many(params: dict[str, Any]) -> bool:
-    """Return whether a query may be for so many instances that it is answered in several steps."""
+    """Return whether a query may request so many instances that it is answered in several steps."""
     given, count = params.get("instances", ()), params.get("count", 1)
     return (isinstance(given, list) and len(given) > _MANY) or (isinstance(count, int) and count > _MANY)
 
@@ -102,7 +102,7 @@ def _check_alike(requests: list[Request]) -> None:
 
 
 def _with_id(request: Request, own: str) -> Request:
-    """Return the request with an id: what it has, or ``own``; raises InvalidRequest."""
+    """Return the request with its own id, or with ``own``; raises InvalidRequest."""
     if request.first_id:
         if request.id:
             raise InvalidRequest("first_id: give an id or a first_id, not both")
@@ -155,14 +155,14 @@ def place_answer(placement: Placement, single: bool, profile: str = "") -> Place
 
 
 def _score(placement: Placement, machine: str) -> float | None:
-    """Return the score of a machine in the ranking; None without one, or where the machine is gone."""
+    """Return the score of a machine in the ranking; None without a ranking, or for an unknown machine."""
     ranking = placement.ranking
     row = None if ranking is None else ranking.machines.roster.index.get(machine)
     return None if ranking is None or row is None else float(ranking.total[row])
 
 
 def instance_line(record: Instance) -> Line:
-    """Return an instance's line of an answer."""
+    """Return the line of an instance in an answer."""
     return Line(
         id=record.id,
         machine=record.machine,

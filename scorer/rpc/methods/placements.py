@@ -35,7 +35,7 @@ TOLD_MAX = 500
 
 
 def _at_once(requests: Sequence[Request]) -> Sequence[Request]:
-    """Return requests for placing; candidates that take long to describe are described afterwards."""
+    """Return requests for placing, without candidates that take long to describe; they are described afterwards."""
     return [msgspec.structs.replace(requests[0], top=min(requests[0].top, _DESCRIBED)), *requests[1:]]
 
 
@@ -48,7 +48,7 @@ def _in_parts(rows: Sequence[int], describe: Callable[[Sequence[int]], list[_Des
 
 
 def _explained(ranking: Ranking, found: RankResult, top: int, *, explain: bool) -> Steps[RankResult]:
-    """Return an answer with more candidates, and the verdicts on the best machines where they are asked for."""
+    """Return an answer with more candidates, and the verdicts on the best machines where these are requested."""
     if top > _DESCRIBED:
         shown = yield from _in_parts(ranking.best(top).tolist(), partial(candidates, ranking))
         found = msgspec.structs.replace(found, candidates=shown)
@@ -62,7 +62,7 @@ def _explained(ranking: Ranking, found: RankResult, top: int, *, explain: bool) 
 
 
 class Placements:
-    """Ranks and places on the current inputs; counts and logs what was decided."""
+    """Ranks and places on the current inputs; counts and logs the decisions."""
 
     def __init__(self, current: Current, metrics: Metrics, placing: Placing, decisions: DecisionLog) -> None:
         self._current = current
@@ -75,7 +75,7 @@ class Placements:
         """Reserve a machine for each instance asked for; a query for one instance has a single step.
 
         Raises InvalidRequest, ProfileError, IdTaken, Conflict, Late, NotAcknowledged; CallError when the query acted
-        before and what it reserved has ended (of a batch: all of it), or when its deadline has passed.
+        before and all that it reserved has ended, or when its deadline has passed.
         """
         params = read_object(query)
         if asks_many(params):
@@ -103,7 +103,7 @@ class Placements:
         return self._placed(query, placement, batch.single, profile.name)
 
     def _placed(self, query: Query, placement: Placement, single: bool, profile: str) -> PlaceResult:
-        """Return the answer to what was placed; count it, and put it on the log of decisions."""
+        """Return the answer to a placement; count it, and add it to the log of decisions."""
         placed = sum(record is not None for record in placement.records)
         self._placed_count.inc(placed)
         if placed < len(placement.asked):

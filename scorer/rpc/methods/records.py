@@ -20,7 +20,7 @@ _TERMS = tuple(name for name in RankResult.__struct_fields__ if name not in ("ma
 
 
 def shown_record(kind: type[_Kind], record: Instance, **more: Any) -> _Kind:
-    """Return a record as callers see it, with more fields of the answer."""
+    """Return a record in the form of an answer, with further fields."""
     found = msgspec.structs.asdict(record)
     del found["request"], found["swap"]  # of the ledger alone; an answer to `update` has another `request`
     found.update(more)
@@ -34,7 +34,7 @@ def shown_record(kind: type[_Kind], record: Instance, **more: Any) -> _Kind:
 
 
 def amounts_of(record: Instance | Arrival) -> list[float]:
-    """Return the amounts by resource; one that was not given is 0."""
+    """Return the amounts by resource; 0 where none is given."""
     return [amount or 0.0 for amount in record.amounts]
 
 
@@ -86,5 +86,5 @@ def confirmed(ledger: Ledger, follower: Follower, instance_id: str) -> Instance:
 
 
 def other_generation(record: Instance) -> str:
-    """Return the message for a transition on a former reservation of an id."""
+    """Return the message for a transition on an earlier reservation of an id."""
     return f"{record.id!r} is another reservation by now: generation {record.generation}, {record.state}"

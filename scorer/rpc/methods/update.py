@@ -73,8 +73,8 @@ _TARGETS = 8
 class Updates:
     """Does the method ``update``, on the current inputs.
 
-    Each kind of update is one attempt: it returns the answer, or None when another scorer changed the instance or its
-    machines meanwhile. Then it is made again.
+    Each kind of update is one attempt. It returns the answer, or None when another scorer changed the instance or its
+    machines meanwhile, and is then repeated.
     """
 
     def __init__(self, current: Current, ledger: Ledger) -> None:
@@ -154,7 +154,7 @@ class Updates:
         return None if answer is None else with_terms(answer, terms)
 
     def _cancel_move(self, old: Instance, asked: Update, call: Call) -> UpdateResult | None:
-        """Free the target of a move; an instance that is not moving stays as it is: answered ``repeated``."""
+        """Free the target of a move; an instance that is not moving stays unchanged, with the answer ``repeated``."""
         if old.moving is not None and asked.machine not in (None, "", old.moving.to):
             raise CallError("FAILED_PRECONDITION", f"{moving_words(old)}, not to {asked.machine}")
         transition = self._ledger.cancel_move(old, generation=asked.generation, call=call, dry_run=asked.dry_run)
@@ -168,7 +168,7 @@ class Updates:
         return self._answer(transition, asked)
 
     def _answer(self, transition: Transition, asked: Update) -> UpdateResult | None:
-        """Return the answer to an attempt; None when it has to be made again."""
+        """Return the answer to an attempt; None when it must be repeated."""
         self._follower.absorb(transition)
         kind, reasons = transition.outcomes[0].kind, transition.outcomes[0].reasons
         if kind in ("stale", "moving") or (kind == "conflict" and CHANGED in reasons):
@@ -180,7 +180,7 @@ class Updates:
         return answer_to(UpdateResult, transition, asked.id, step, asked.dry_run)
 
     def _limits_of_growth(self, old: Instance, new: Instance, machine: str, profile: str) -> tuple[Limit, ...]:
-        """Return the limits on the amounts that grow, on a machine that the instance holds."""
+        """Return the limits on the growing amounts, on a machine that the instance holds."""
         grows = any((b or 0.0) > (a or 0.0) for a, b in zip(old.amounts, new.amounts, strict=True))
         if not grows and new.maxmemory <= old.maxmemory:
             return of_growth(one_to_a_port(new.ports), old, new)
@@ -196,9 +196,9 @@ class Updates:
     ) -> tuple[list[Candidate], RankResult]:
         """Return the machines that an instance may move to, best first, and the explained ranking.
 
-        The ranking is made as if the instance were not placed; nor are those on its machine that it must be near, where
-        that is cordoned: they follow it. ``other``: the instance whose role it may arrive with.
-        Raises CallError when there is no machine.
+        The ranking ignores the instance itself. If its machine is cordoned it also ignores instances there that it must
+        be near, since they follow it. ``other``: the instance whose role it may arrive with. Raises CallError when
+        there is no machine.
         """
         request = as_request(new, asked.machine or "")
         inputs = self._ranking(asked.profile)

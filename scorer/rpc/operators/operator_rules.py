@@ -43,7 +43,7 @@ class LateRules(Exception):
 
 
 class RulesChanged(Exception):
-    """Others changed the same entries again and again."""
+    """Others changed the same entries at each attempt."""
 
 
 class OperatorRules:
@@ -54,12 +54,12 @@ class OperatorRules:
         self._names = names
 
     def answered(self, query: Query) -> bytes | None:
-        """Return the answer that this query got when it acted; None when it has not."""
+        """Return the answer that this query got when it acted; None when it has not acted."""
         found: bytes | None = self._wire.one("GET", self._names.acted(query.method, query.id))
         return found
 
     def keep(self, query: Query, answer: bytes, now_s: float) -> None:
-        """Keep the answer of a query that has acted in several steps, for the same query."""
+        """Store the answer of a query that has acted in several steps, for a repetition of the query."""
         kept_s = max(1, math.ceil(query.deadline - now_s)) + _KEPT_S
         self._wire.one("SET", self._names.acted(query.method, query.id), answer, "EX", kept_s)
 
@@ -78,12 +78,12 @@ class OperatorRules:
             self._wire.one("LPUSH", waiting, write_proposal(move))
 
     def read(self, machines: Sequence[str]) -> list[bytes]:
-        """Return the entries as stored; b"" for none."""
+        """Return the stored entries; b"" for a missing one."""
         found = self._wire.one("HMGET", self._names.operator, *machines) if machines else []
         return [raw or b"" for raw in found]
 
     def drained(self, machines: Sequence[str]) -> list[str]:
-        """Return those of the machines that are being drained."""
+        """Return the machines that are being drained, with their settings."""
         of_all, *own = self.read([DEFAULT, *machines])
         return [name for name, raw in zip(machines, own, strict=True) if drained(raw, of_all) is not None]
 
@@ -91,9 +91,9 @@ class OperatorRules:
         self, query: Query, machines: Sequence[str], facts: Mapping[str, Any], answer: Callable[[Entries], bytes],
         *, step: str = "", dry_run: bool = False,
     ) -> bytes:  # fmt: skip
-        """Put ``facts`` into the entries of some machines; return the query's answer, made from what they are then.
+        """Merge ``facts`` into the entries of some machines; return the query's answer, made from the new entries.
 
-        ``step``: of a query that does more than this. Raises LateRules, RulesChanged.
+        ``step``: this is one step of a query with several. Raises LateRules, RulesChanged.
         """
         for _ in range(TRIES):
             before = self.read(machines)
@@ -125,9 +125,9 @@ _decode = msgspec.json.Decoder(CordonResult).decode
 
 
 def cordon(query: Query, snapshot: Snapshot, rules: OperatorRules, *, off: bool) -> CordonResult:
-    """Cordon machines, or uncordon them; return the operators' rules that they have then.
+    """Cordon machines, or uncordon them; return their operators' rules after that.
 
-    The machines are those that the scorer sees: a snapshot is up to a second old.
+    The machines are those of the scorer's snapshot, which is up to a second old.
     """
     asked: Cordon = read_params(Cordon, read_object(query))
     if not asked.dry_run and (answered := rules.answered(query)) is not None:
@@ -143,7 +143,7 @@ def write_cordon(
 ) -> bytes:  # fmt: skip
     """Cordon these machines, or uncordon them; return the result as JSON. Raises CallError.
 
-    ``drain``: they are emptied from now on. An uncordoned machine is not.
+    ``drain``: planners empty them from now on. Uncordoning ends a drain.
     """
     facts: dict[str, Any] = {"cordon": not off}
     if off or drain is not None:
@@ -161,7 +161,7 @@ def write_cordon(
 
 
 def machines_meant(given: Sequence[str], selector: str, snapshot: Snapshot, *, ahead: bool = False) -> list[str]:
-    """Return the machines of the snapshot that names, globs and a selector mean; there is at least one."""
+    """Return the machines of the snapshot that names, globs and a selector choose; at least one."""
     if not given and not selector:
         raise InvalidRequest("machines: give names, globs or a selector")
     known: dict[str, Mapping[str, str]] = {name: {} for name in snapshot.names}

@@ -1,4 +1,4 @@
-"""The collectors of the agent, one a file; a new one is a file here and its line in the tuple."""
+"""The collectors of the agent, one per file; a new one is a file here and an entry in the tuple."""
 
 from __future__ import annotations
 

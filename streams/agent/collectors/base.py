@@ -8,11 +8,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 
 class CollectorSettings(Protocol):
-    """What collectors are told; the agent's settings have it, and their connections stay out of here."""
+    """The settings of collectors; the agent's own settings include them, and also have connections."""
 
     @property
     def capacity(self) -> Mapping[str, str]:
-        """Amounts by resource, in place of what is measured."""
+        """Amounts by resource that replace measured capacities."""
 
     @property
     def nic_include(self) -> str | None:
@@ -36,21 +36,21 @@ class CollectorSettings(Protocol):
 
 
 class Reading(NamedTuple):
-    """Usage since the last reading, in the resource's unit; capacity None: not known, so the resource is left out."""
+    """Usage since the last reading, in the resource's unit. Capacity None: unknown, so the resource is left out."""
 
     usage: float
     capacity: float | None
 
 
 class Collector(Protocol):
-    """One resource. Any exception of either step is counted and costs this resource one reading, nothing else."""
+    """The collector of one resource. An exception costs this resource one reading, and is counted."""
 
     resource: ClassVar[str]
     """Its name in `schemas.resources`."""
 
     @classmethod
     def configured(cls, settings: CollectorSettings) -> Self:
-        """Build it from the agent's settings; here: it has none."""
+        """Build it from the agent's settings; this base class reads none."""
         return cls()
 
     def read(self) -> Any:
@@ -59,14 +59,14 @@ class Collector(Protocol):
     def parse(self, before: Any, now: Any, elapsed_s: float) -> Reading | None:
         """Return the reading between two reads; None at the first of two.
 
-        Raises `streams.agent.rises.NoReadingError` where there is none: it is told once, with its reason.
+        Raises `streams.agent.rises.NoReadingError` where there is none, which is logged once, with its reason.
 
         ``before`` is None at the first read and after a gap: a gauge can still be read then, a rate cannot.
         """
 
 
 def text_of(path: Path) -> str:
-    """Return a file's text; "" where it is not there, may not be read, or the kernel knows no value."""
+    """Return a file's text; "" where it is missing or unreadable, or the kernel has no value."""
     try:
         return path.read_text().strip()
     except OSError:

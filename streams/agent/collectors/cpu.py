@@ -53,7 +53,7 @@ class Cpu(Collector):
 
 
 def cpu_times(times: Any, cores: int) -> CpuTimes:
-    """Return the sums of what psutil names; a field that this kernel lacks is zero."""
+    """Return the sums of psutil's fields; a field that this kernel lacks is zero."""
     busy = ("user", "nice", "system", "irq", "softirq", "steal")
     return CpuTimes(
         busy_s=sum(getattr(times, name, 0.0) for name in busy),

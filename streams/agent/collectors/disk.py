@@ -94,7 +94,7 @@ class DiskLine(NamedTuple):
 def parse_disks(text: str) -> Iterator[DiskLine]:
     r"""Yield each line of ``/proc/diskstats`` that has a busy time.
 
-    Kernels have added fields at the end: 14, 18, 20; lxcfs writes 17. A line that is torn is passed over.
+    Kernels have added fields at the end: 14, 18, 20; lxcfs writes 17. A torn line is skipped.
 
     >>> [*parse_disks("   8       0 sda 10 0 4 5 20 0 6 7 0 1500 12 0 0 0\n 8 1 sda1 10 0")]
     [DiskLine(name='sda', device='8:0', bytes=5120, busy_ms=1500)]
@@ -107,7 +107,7 @@ def parse_disks(text: str) -> Iterator[DiskLine]:
 
 
 def is_physical(folder: Path, name: str) -> bool:
-    """Tell whether ``/sys/block`` has a physical disk of this name; a partition has no folder there.
+    """Return whether ``/sys/block`` has a physical disk of this name; a partition has no folder there.
 
     ``cciss/c0d0`` of ``/proc/diskstats`` is ``cciss!c0d0`` in ``/sys``.
     """

@@ -17,7 +17,7 @@ ARC = "spl/kstat/zfs/arcstats"
 
 
 class MemoryBytes(NamedTuple):
-    """The two lines of ``/proc/meminfo`` that count."""
+    """The two figures of ``/proc/meminfo`` that are used."""
 
     total: float
     available: float
@@ -36,7 +36,10 @@ class Memory(Collector):
 
     @classmethod
     def configured(cls, settings: CollectorSettings) -> Self:
-        """Build it from the setting ``memory_arc_share``; ZFS's account is looked for once, since it costs 20 us."""
+        """Build it from the setting ``memory_arc_share``.
+
+        Whether ZFS is there is checked once, since it costs 20 us.
+        """
         share = settings.memory_arc_share
         if not Path(psutil.PROCFS_PATH, ARC).exists():
             share = 0.0
@@ -47,7 +50,7 @@ class Memory(Collector):
         return cls(share)
 
     def read(self) -> MemoryBytes:
-        """Return the kernel's own estimate, and what ZFS can free."""
+        """Return the kernel's own estimate, and the bytes that ZFS can free."""
         memory = psutil.virtual_memory()
         freed = self.arc_share * arc_bytes(text_of(Path(psutil.PROCFS_PATH, ARC))) if self.arc_share else 0.0
         return MemoryBytes(float(memory.total), memory.available + freed)
@@ -60,7 +63,7 @@ class Memory(Collector):
 
 
 def arc_bytes(text: str) -> float:
-    r"""Return by how much ZFS's cache can shrink: ``size`` less ``c_min`` of ``arcstats``; 0 without them.
+    r"""Return the bytes by which ZFS's cache can shrink: ``size`` less ``c_min`` of ``arcstats``; 0 without them.
 
     >>> arc_bytes("13 1 0x01\nname type data\nc_min 4 1000\nsize 4 5000\n"), arc_bytes("")
     (4000.0, 0.0)

@@ -36,7 +36,7 @@ class Link(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """The counters of the interfaces that count, and the capacity of their links (bytes/s, None: unknown)."""
+    """The counters of the selected interfaces, and the capacity of their links (bytes/s, None: unknown)."""
 
     received: dict[str, int]
     sent: dict[str, int]
@@ -100,7 +100,7 @@ class Nic(Collector):
         )
 
     def interfaces(self) -> dict[str, str]:
-        """Return which interfaces count and what decided, for the machine's facts."""
+        """Return the interfaces that count, each with the reason, for the machine's facts."""
         by = "settings" if self.include else "kernel"
         return interfaces_said({link.name: by for link in self._links if self.capacity_given or link.speed is not None})
 
@@ -121,7 +121,7 @@ class Nic(Collector):
 
 
 def _risen(before: Mapping[str, int], now: Mapping[str, int], most: float) -> float:
-    """Return the sum of the rises of the interfaces that were read both times; raises ImpossibleRiseError."""
+    """Return the summed rises of interfaces that were read both times; raises ImpossibleRiseError."""
     total = 0.0
     for name, count in now.items():
         if name in before:
@@ -133,7 +133,7 @@ def _risen(before: Mapping[str, int], now: Mapping[str, int], most: float) -> fl
 
 
 def choose(links: Iterable[Link], include: re.Pattern[str] | None, exclude: re.Pattern[str] | None) -> list[Link]:
-    """Return the interfaces that count: no traffic twice, no capacity that cannot be used."""
+    """Return the interfaces that count, so that traffic counts once and capacity only where it can be used."""
     wanted = {
         link.name: link
         for link in links
@@ -149,7 +149,7 @@ _OF_GUEST = re.compile(r"(c\d+)?pf\d+(vf|sf)\d+")
 
 
 def is_physical(path: Path) -> bool:
-    """Return whether traffic of an interface leaves the machine there, and is counted nowhere else.
+    """Return whether traffic of an interface leaves the machine there and is not counted elsewhere.
 
     Not so, though each has a device: a virtual or subfunction whose parent is here; its representor; the back end of a
     Xen guest; a port of a switch behind another interface, and a child of InfiniBand (``iflink`` is that interface).

@@ -14,12 +14,12 @@ ROOTS = ("sys/fs/cgroup", "sys/fs/cgroup/unified")
 
 
 def find_root(root: Path) -> Path | None:
-    """Return where control groups of version 2 are below a file system's root; None: nowhere."""
+    """Return the path of control groups of version 2 below a file system's root; None without any."""
     return next((root / place for place in ROOTS if (root / place / "cgroup.controllers").is_file()), None)
 
 
 def read_cgroup(path: Path) -> Counters:
-    """Return the counters of one control group; what is not switched on, or cannot be read, is None.
+    """Return the counters of one control group; a counter that is disabled or cannot be read is None.
 
     Raises FileNotFoundError when the group is gone.
     """
@@ -36,7 +36,7 @@ def read_cgroup(path: Path) -> Counters:
 
 
 def _text(path: str) -> str:
-    """Return the text of a file. Paths as objects and text layers are a third of what a reading costs."""
+    """Return the text of a file by plain system calls: path objects and text layers cost a third of a reading."""
     with FileIO(path) as file:
         return file.readall().decode()
 
@@ -72,10 +72,10 @@ def working_set(current: str | None, stat: str | None) -> float | None:
 
 
 def io_bytes(text: str) -> dict[str, int | None] | None:
-    r"""Return the bytes read and written by device, of ``io.stat``; None when it ends within a figure.
+    r"""Return the bytes read and written by device, from ``io.stat``; None when the text ends within a figure.
 
-    Some kernels write a device without figures, and the next one on the same line: a figure is that of the device
-    before it. A device at the end of a text that has no end of line may have had figures: it has None.
+    Some kernels write a device without figures, and the next one on the same line: a figure belongs to the device
+    before it. A device at the end of a text without an end of line gets None, since its figures may be cut off.
 
     >>> io_bytes("8:0 rbytes=4096 wbytes=512 rios=1 wios=1 dbytes=0 dios=0\n7:0 8:16 wbytes=1\n252:1 ")
     {'8:0': 4608, '8:16': 1, '252:1': None}
@@ -100,7 +100,7 @@ def io_bytes(text: str) -> dict[str, int | None] | None:
 def pids(path: Path | str) -> list[int]:
     """Return the processes of a group itself, or of the first group below it that has any. Raises OSError.
 
-    Kinds of entries come with the listing: to ask for each of a group's 40 files took 1.5 ms a pod.
+    The listing contains the kinds of entries; calling stat for each of a group's 40 files took 1.5 ms a pod.
     """
     found = [int(pid) for pid in _text(f"{path}/cgroup.procs").split()]
     if found:

@@ -15,7 +15,7 @@ NO_PROCESS: tuple[int, int] = (0, 0)
 
 @dataclass(frozen=True)
 class Counters:
-    """Counters and gauges of one instance; what could not be read is None."""
+    """Counters and gauges of one instance; None for one that could not be read."""
 
     cpu_s: Mapping[tuple[int, int], float] | None = None
     """CPU seconds by process (its id and start, so that a reused id is another process), or of `NO_PROCESS`."""
@@ -43,7 +43,7 @@ class WentBackError(ValueError):
 
 
 def cpu_mean(before: Counters, now: Counters, elapsed_s: float) -> float | None:
-    """Return the cores used between two moments; None where either is not known.
+    """Return the cores used between two moments; None where one of them is unknown.
 
     A new process counts in full, since it began in between. The usage of a process that ended in between is lost.
     Raises WentBackError.
@@ -60,7 +60,7 @@ def cpu_mean(before: Counters, now: Counters, elapsed_s: float) -> float | None:
 
 
 def net_mean(before: Counters, now: Counters, elapsed_s: float) -> float | None:
-    """Return the bytes/s of the busier direction; None where not known. Raises WentBackError."""
+    """Return the bytes/s of the busier direction; None where unknown. Raises WentBackError."""
     if before.net is None or now.net is None or elapsed_s <= 0:
         return None
     received, sent = (after - earlier for earlier, after in zip(before.net, now.net, strict=True))
@@ -71,7 +71,7 @@ def net_mean(before: Counters, now: Counters, elapsed_s: float) -> float | None:
 
 @dataclass(frozen=True)
 class BusiestDisk:
-    """The disk that was busy for the longest share of an interval, which the machine's resource `disk` is."""
+    """The disk that was busy for the longest share of an interval, from which the resource `disk` is measured."""
 
     device: str
     share: float
@@ -80,7 +80,7 @@ class BusiestDisk:
 
 
 def busiest_disk(before: Mapping[str, DiskLine], now: Mapping[str, DiskLine], elapsed_s: float) -> BusiestDisk | None:
-    """Return the busiest of the disks seen both times; None when there is none, or a counter went back."""
+    """Return the busiest of the disks that were read both times; None without one, or when its counter fell."""
     seen = [
         BusiestDisk(
             device,
@@ -99,7 +99,7 @@ def busiest_disk(before: Mapping[str, DiskLine], now: Mapping[str, DiskLine], el
 def disk_mean(before: Counters, now: Counters, disk: BusiestDisk | None) -> float | None:
     """Return the instance's part of the busiest disk's busy share, in proportion to the bytes it read and wrote there.
 
-    None where not known. The kernel does not count a disk's busy time by process. Raises WentBackError.
+    None where unknown. The kernel does not count a disk's busy time by process. Raises WentBackError.
     """
     if disk is None or before.io is None or now.io is None:
         return None
@@ -116,9 +116,9 @@ def disk_mean(before: Counters, now: Counters, disk: BusiestDisk | None) -> floa
 def means_of(
     before: Counters | None, now: Counters, elapsed_s: float, disk: BusiestDisk | None
 ) -> tuple[InstanceMeans, bool]:
-    """Return the mean usage of an instance between two moments, and whether a counter went back.
+    """Return the mean usage of an instance between two moments, and whether a counter fell.
 
-    Only memory is known when there is no earlier moment. A counter that went back costs its own figure.
+    Only memory is known when there is no earlier moment. A counter that fell leaves its own figure unknown.
     """
     if before is None:
         return InstanceMeans(memory=now.memory), False
@@ -132,7 +132,7 @@ def means_of(
 
 
 def together(parts: Sequence[Counters]) -> Counters:
-    """Return the counters of several control groups that are one instance; a network is the same in all."""
+    """Return the counters of several control groups that are one instance; they share one network."""
     if len(parts) == 1:
         return parts[0]
     seconds = [sum(one.cpu_s.values()) for one in parts if one.cpu_s is not None]
@@ -149,7 +149,7 @@ def together(parts: Sequence[Counters]) -> Counters:
 
 
 def rest(total: float | None, parts: list[float | None]) -> float | None:
-    """Return a total less its parts, at least 0; None unless all are known.
+    """Return a total less its parts, at least 0; None unless all of them are known.
 
     >>> rest(4.0, [1.0, 0.5]), rest(4.0, [1.0, None]), rest(1.0, [1.5])
     (2.5, None, 0.0)

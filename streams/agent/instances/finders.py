@@ -74,7 +74,7 @@ class Port:
     template: str
 
     def find(self, root: Path, processes: Iterable[Process]) -> Iterator[tuple[int, str]]:
-        """Yield process and instance; of a process that listens on several ports, the lowest."""
+        """Yield process and instance; for a process that listens on several ports, the lowest counts."""
         ports: dict[str, int] = {}
         for name in ("tcp", "tcp6"):
             try:
@@ -87,7 +87,7 @@ class Port:
 
 
 def _read(root: Path, process: Process, name: str) -> bytes:
-    """Return a file of a process; nothing when it may not be read."""
+    """Return a file of a process; b"" without the right to read it."""
     try:
         return (root / f"proc/{process.pid}/{name}").read_bytes()
     except OSError:
@@ -95,7 +95,7 @@ def _read(root: Path, process: Process, name: str) -> bytes:
 
 
 def listening(text: str) -> dict[str, int]:
-    """Return the port by inode of each socket that listens, of ``/proc/net/tcp``."""
+    """Return the port of each listening socket by its inode, from ``/proc/net/tcp``."""
     found = {}
     for line in text.splitlines()[1:]:
         fields = line.split()
@@ -105,7 +105,7 @@ def listening(text: str) -> dict[str, int]:
 
 
 def sockets(root: Path, pid: int) -> list[str]:
-    """Return the inodes of the sockets that a process holds; none when they may not be read."""
+    """Return the inodes of a process's sockets; none without the right to read them."""
     folder = root / f"proc/{pid}/fd"
     try:
         links = list(folder.iterdir())

@@ -22,10 +22,10 @@ from streams.agent.instances.units import find_instances, vendor_units
 
 
 def own_network(root: Path, pid: int) -> tuple[int, int] | None:
-    """Return bytes received and sent in the network of a process; None where that is the machine's.
+    """Return the bytes received and sent in the network of a process; None where that is the machine's.
 
     Any user may read ``/proc/PID/net/dev``, and processes in one network see one file: the same inode. In the machine's
-    own network the file has the traffic of all processes, so that of an instance is not known.
+    own network the file has the traffic of all processes, so an instance's traffic is unknown.
 
     Raises OSError when the process is gone.
     """
@@ -39,7 +39,7 @@ def own_network(root: Path, pid: int) -> tuple[int, int] | None:
 
 
 def parse_traffic(text: str) -> tuple[int, int]:
-    r"""Return bytes received and sent over all interfaces but the loopback.
+    r"""Return the bytes received and sent over all interfaces except the loopback.
 
     >>> parse_traffic("h\nh\n  lo: 5 0 0 0 0 0 0 0 5 0\neth0: 7 0 0 0 0 0 0 0 9 0\n")
     (7, 9)
@@ -69,7 +69,7 @@ INSTANCES_MAX = 5_000
 
 @dataclass(frozen=True)
 class Found:
-    """How instances are found on this machine."""
+    """The rules by which instances are found on this machine."""
 
     root: Path = Path("/")
     """The file system's root."""
@@ -93,7 +93,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Measured:
-    """The usage of the instances, and that of everything else."""
+    """The usage of the instances, and the usage of everything else."""
 
     entries: dict[str, InstanceMeans]
     system: InstanceMeans
@@ -111,7 +111,7 @@ class Meter:
         self._vendor: frozenset[str] | None = None
 
     def read(self, elapsed_s: float) -> Moment:
-        """Return the counters now; ``elapsed_s``: time since the read before."""
+        """Read all counters; ``elapsed_s``: time since the previous read."""
         groups = self._groups()
         instances: dict[str, Counters] = {}
         processes = self._processes(groups)
@@ -126,7 +126,7 @@ class Meter:
         return Moment(instances, Totals(cpu, memory, read_disks(self._found.root) if instances else {}))
 
     def between(self, before: Moment, now: Moment, elapsed_s: float) -> Measured:
-        """Return the usage between two moments of the instances in ``now``; with `system` they sum to the machine's."""
+        """Return the usage of the instances in ``now`` between two moments; with `system` it sums to the machine's."""
         disk = busiest_disk(before.totals.disks, now.totals.disks, elapsed_s)
         entries: dict[str, InstanceMeans] = {}
         for instance_id, counters in now.instances.items():
@@ -146,7 +146,7 @@ class Meter:
         return self._found.cgroup_root or find_root(self._found.root)
 
     def _groups(self) -> dict[str, list[Path]]:
-        """Return the control groups that are instances, by id; the first of two with one id, and parts of a pod."""
+        """Return the control groups that are instances, by id; the first of two with one id, all parts of a pod."""
         root = self._root()
         if root is None:
             return {}
@@ -181,7 +181,7 @@ class Meter:
         return Counters(counters.cpu_s, counters.memory, counters.io, net)
 
     def _processes(self, groups: dict[str, list[Path]]) -> dict[str, Counters]:
-        """Return the instances found by their processes; remove the control groups that they are in from ``groups``."""
+        """Return the instances found by their processes; remove the control groups of these from ``groups``."""
         found = self._found
         if not found.pid_files and not found.others:
             return {}

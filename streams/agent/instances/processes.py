@@ -71,7 +71,7 @@ def with_children(mains: Mapping[int, str], processes: Mapping[int, Process]) ->
 
 
 def counters_of(processes: Iterable[Process]) -> Counters:
-    """Return the counters of processes together; without disk, which needs privilege to read."""
+    """Return the sum of the counters of processes, without disk, which only a privileged agent may read."""
     members = {process.pid: process for process in processes}.values()
     return Counters(
         cpu_s={(process.pid, process.start): process.cpu_s for process in members},

@@ -35,7 +35,7 @@ class Reporter:
         self._waiting: deque[InstanceReport] = deque()
 
     def start(self, monotonic_s: float) -> None:
-        """Read the counters that the first report is compared with."""
+        """Read the counters from which the first report's rates are computed."""
         self._before, self._read_s = self._meter.read(0.0), monotonic_s
 
     def attach(self, sample: Sample, monotonic_s: float) -> Sample:

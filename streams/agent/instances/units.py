@@ -60,7 +60,7 @@ def vendor_units(root: Path) -> frozenset[str]:
 def find_instances(
     root: Path, vendor: Collection[str], patterns: Sequence[re.Pattern[str]] = (), *, pods_only: bool = False
 ) -> Iterator[tuple[str, Path]]:
-    """Yield id and path of each control group below ``root`` that is an instance; none inside another.
+    """Yield id and path of each control group below ``root`` that is an instance; groups inside one are skipped.
 
     A group that vanishes meanwhile, or may not be read, is skipped. Raises OSError when the root may not be read.
     """
@@ -88,9 +88,9 @@ def find_instances(
 def instance_of(
     path: str, vendor: Collection[str], patterns: Sequence[re.Pattern[str]] = (), *, pods_only: bool = False
 ) -> str | None:
-    r"""Return the id of the instance that a control group is; None: it is none.
+    r"""Return the id of the instance that a control group is; None for any other group.
 
-    With ``pods_only`` only the pods of the table are.
+    With ``pods_only`` only the table's pods are instances.
 
     >>> instance_of("system.slice/redis-7001.service", vendor={"cron.service"})
     'redis-7001'

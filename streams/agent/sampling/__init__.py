@@ -1,1 +1,1 @@
-"""From readings of collectors to samples, and the samples not sent yet. Pure."""
+"""From readings of collectors to samples, and the backlog of unsent samples. Pure."""

@@ -1,4 +1,4 @@
-"""The records that wait for the broker: bounded, the oldest are dropped. Pure; the publisher holds a lock."""
+"""The backlog: the records that wait for the broker. It is bounded, and drops the oldest."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 
 class Record(NamedTuple):
-    """One message as it goes on the wire."""
+    """One message, encoded."""
 
     key: bytes
     value: bytes
 
 
 class Backlog:
-    """At most ``limit`` records in the order they came; records beyond it replace the oldest, which are counted.
+    """At most ``limit`` records in the order in which they were added; a further one replaces the oldest.
 
     >>> backlog = Backlog(limit=2)
     >>> backlog.push(Record(b"m", value) for value in (b"1", b"2", b"3"))
@@ -32,12 +32,12 @@ class Backlog:
         return len(self._records)
 
     def push(self, records: Iterable[Record]) -> int:
-        """Add the newest records; return how many of the oldest were dropped for them."""
+        """Add the newest records; return how many of the oldest were dropped."""
         self._records.extend(records)
         return self._trim()
 
     def put_back(self, records: Sequence[Record]) -> int:
-        """Return records taken and not delivered, oldest first, to the front; return how many were dropped."""
+        """Put undelivered records back to the front, oldest first; return how many were dropped."""
         self._records.extendleft(reversed(records))
         return self._trim()
 

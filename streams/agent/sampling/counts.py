@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Counts:
-    """Raised by the sampler and the publisher, read by the metrics page and the last log line."""
+    """Counts that the sampler and the publisher increase; the metrics page and the last log line read them."""
 
     samples: int = 0
     """Samples made."""
@@ -46,6 +46,6 @@ class Counts:
     """Instances that could not be measured completely, by kind."""
 
     def results(self, left: int) -> dict[str, int]:
-        """Return what became of the records, for the last log line; ``left``: those given up."""
+        """Return the outcomes of the records, for the last log line; ``left``: the number given up."""
         known = {"delivered": self.delivered, "dropped": self.dropped, "refused": self.refused}
         return {**known, "undelivered": left}

@@ -1,4 +1,4 @@
-"""The readings of one resource in one interval, reduced to their moments as they come.
+"""The readings of one resource in one interval, reduced to their moments one by one.
 
 Welford's update, which never subtracts large sums:
 
@@ -11,7 +11,7 @@ from schemas.messages.sample import Moments
 
 
 class Readings:
-    """n, mean, m2 and max of the values added so far, and the capacity that came with the last.
+    """n, mean, m2 and max of the values added so far, and the last capacity.
 
     >>> readings = Readings()
     >>> for usage in (1.0, 2.0, 3.0):
@@ -30,7 +30,7 @@ class Readings:
         self.capacity = 0.0
 
     def add(self, usage: float, capacity: float) -> None:
-        """Add one reading. Those of a machine that was larger are dropped where they exceed what it has now."""
+        """Add one reading. Earlier ones above the new capacity are dropped: the machine has shrunk."""
         if self.max > capacity and capacity < self.capacity:
             self.__init__()  # type: ignore[misc]
         self.n += 1
@@ -41,7 +41,7 @@ class Readings:
         self.capacity = capacity
 
     def moments(self) -> Moments | None:
-        """Return the moments, None when nothing was read."""
+        """Return the moments, None without any reading."""
         if not self.n:
             return None
         return Moments(n=self.n, mean=self.mean, m2=self.m2, max=self.max, capacity=self.capacity)

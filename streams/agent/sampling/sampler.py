@@ -52,7 +52,7 @@ class Sampler:
         """Take one reading of every resource and return the samples it completes: none, one, or two after a gap.
 
         ``epoch_s`` determines the tick, ``monotonic_s`` the elapsed time that rates are divided by. The first call only
-        reads the counters that the second is compared with.
+        reads the counters from which the second computes rates.
         """
         elapsed_s = 0.0 if self._read_s is None else monotonic_s - self._read_s
         if elapsed_s > self.schedule.interval_s:
@@ -69,7 +69,7 @@ class Sampler:
         return finished + (self._close() if self.schedule.ends(tick) else [])
 
     def facts(self, epoch_s: float) -> MachineFacts:
-        """Return the facts of the machine known so far, with what had no reading since the last ones, and why."""
+        """Return the known facts of the machine, with the resources without a reading since the last ones, and why."""
         lacks, self._since_facts = {name: why[:WHY_MAX] for name, why in self._since_facts.items()}, {}
         return MachineFacts(
             v=VERSION,
@@ -85,14 +85,14 @@ class Sampler:
         )
 
     def _lacks(self, resource: str, why: str, kind: type[Exception] = NoReadingError) -> None:
-        """Note that a resource has no reading; tell it once."""
+        """Record that a resource has no reading; log it once."""
         self.counts.lacks[resource] = self._since_facts[resource] = why
         if (resource, kind) not in self._told:
             self._told.add((resource, kind))
             log.warning("agent.resource.lacking", extra={"values": {"resource": resource, "why": why}})
 
     def _read_one(self, collector: Collector, elapsed_s: float) -> Reading | None:
-        """Return one resource's reading; None when it fails, which is counted and logged."""
+        """Return one resource's reading; None after an error, which is counted and logged."""
         resource = collector.resource
         before = self._before.pop(resource, None)
         try:

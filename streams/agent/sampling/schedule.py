@@ -22,7 +22,7 @@ _PHASES = 1000
 
 
 def phase_s(machine: str, interval_s: float) -> float:
-    """Return the machine's phase: where in the interval it publishes, the same in every process that knows its id.
+    """Return the machine's phase: when in the interval it publishes, the same in every process that knows its id.
 
         phase = interval · (crc32(id) mod 1000 + ½) / 1000
 
@@ -47,7 +47,7 @@ class Schedule:
         return max(round(self.interval_s / self.reading_s), 1)
 
     def tick(self, epoch_s: float) -> int:
-        """Return the number of the tick nearest to ``epoch_s``: a wake-up a little early or late is still that tick."""
+        """Return the number of the tick nearest to ``epoch_s``, so that a wake-up may be a little early or late."""
         return round((epoch_s - self.phase_s) / self.reading_s)
 
     def tick_at(self, tick: int) -> float:
@@ -59,11 +59,11 @@ class Schedule:
         return self.tick_at(self.tick(epoch_s) + 1) - epoch_s
 
     def interval(self, tick: int) -> int:
-        """Return the number of the interval that the reading taken at ``tick`` belongs to."""
+        """Return the number of the interval that includes the reading taken at ``tick``."""
         return -(-tick // self.readings)
 
     def ends(self, tick: int) -> bool:
-        """Tell whether the reading taken at ``tick`` is the last of its interval."""
+        """Return whether the reading taken at ``tick`` is the last of its interval."""
         return tick % self.readings == 0
 
     def end_of(self, interval: int) -> float:

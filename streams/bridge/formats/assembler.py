@@ -87,9 +87,9 @@ class Assembler:
         self._machines: dict[str, Machine] = {}
 
     def take(self, points: Iterable[Point], arrived_s: float, latest: float = EPOCH_MAX_S) -> list[Message]:
-        """Take points that came at ``arrived_s`` (any clock that only rises); return the messages they complete.
+        """Take points that arrived at ``arrived_s`` (any monotonic clock); return the messages that they complete.
 
-        A point later than ``latest``, epoch s, is refused: it would make all that its machine sends until then late.
+        A point later than ``latest``, epoch s, is refused: later points of its machine up to then would be late.
         """
         done: list[Message] = []
         for point in points:
@@ -105,7 +105,7 @@ class Assembler:
         return done
 
     def flush(self, arrived_s: float, settle_s: float = SETTLE_S) -> list[Message]:
-        """Return the messages of moments for which nothing has come for a while."""
+        """Return the messages of moments for which no point has arrived for a while."""
         done: list[Message] = []
         for name, machine in self._machines.items():
             if machine.moment is not None and machine.moment.arrived_s <= arrived_s - settle_s:
@@ -123,7 +123,7 @@ class Assembler:
         return found
 
     def _is_of(self, machine: Machine, point: Point, arrived_s: float) -> bool:
-        """Return whether a point is of the source that has the machine's name; a silent one loses it."""
+        """Return whether a point is from the source that holds the machine's name; a silent source loses it."""
         if machine.source != point.source:
             if arrived_s - machine.heard_s < self.hand_over_s:
                 self.taken[point.machine] = (machine.source, point.source)
@@ -164,12 +164,12 @@ class Assembler:
 
     @staticmethod
     def _seen(point: Point, machine: Machine) -> bool:
-        """Return whether a point is no newer than the last one used."""
+        """Return whether a point is at or before the last one used."""
         before = machine.before.get((point.quantity, point.part))
         return before is None or point.at <= before.at
 
     def _close(self, name: str, machine: Machine) -> list[Message]:
-        """Make the readings of the current moment; return the messages that are due."""
+        """Compute the readings of the current moment; return the messages that are due."""
         moment, machine.moment = machine.moment, None
         assert moment is not None
         at = max((point.at for point in moment.values.values()), default=moment.at)
@@ -203,7 +203,7 @@ class Assembler:
         return done
 
     def _counted(self, machine: Machine, moment: Moment) -> dict[str, str]:
-        """Return what decided, by interface that counts: its page, a rule of the operator's, or the rule of names."""
+        """Return by interface the rule that selected it: its page, a rule of the operator, or the rule of names."""
         by_name = "names" if self.excluded == NOT_PHYSICAL else "settings"
         return {
             part: "page" if machine.known.get(("nic_told", part)) else by_name
@@ -212,7 +212,7 @@ class Assembler:
         }
 
     def _rises(self, machine: Machine, moment: Moment) -> tuple[dict[Key, tuple[float, float]], set[str]]:
-        """Return by how much counters rose, and the resources of which one rose impossibly."""
+        """Return the rises of counters, and the resources with an impossible one."""
         rises: dict[Key, tuple[float, float]] = {}
         wrong: set[str] = set()
         counters = {key: point for key, point in moment.values.items() if key[0] in COUNTERS}
@@ -236,9 +236,9 @@ class Assembler:
         machine.why[resource] = why
 
     def _look_at_lacks(self, name: str, machine: Machine) -> None:
-        """Note which resources had no reading, or one less, in the interval that ends; tell each once.
+        """Record which resources had no reading, or one too few, in the interval that ends; report each once.
 
-        What a page that is scraped lacks is told where it is read.
+        The scraper itself reports metrics that a page lacks.
         """
         lacks = {resource: why for resource, why in LACKS.items() if resource not in machine.readings} | machine.why
         for resource, why in lacks.items():
@@ -250,7 +250,7 @@ class Assembler:
         machine.why = {}
 
     def _forget(self, machine: Machine) -> None:
-        """Keep both tables within `PARTS_MAX`; the first entries of a table were not seen for longest."""
+        """Keep both tables within `PARTS_MAX`; the first entries of a table are the longest unseen ones."""
         tables: tuple[dict[Key, Any], ...] = (machine.before, machine.known)
         for table in tables:
             for key in list(table)[: max(len(table) - PARTS_MAX, 0)]:

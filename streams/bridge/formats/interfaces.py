@@ -40,7 +40,7 @@ _LOOPBACK, _POINT_TO_POINT, _MASTER, _SLAVE = 0x8, 0x10, 0x400, 0x800
 
 @dataclass
 class Interface:
-    """What a page says of one interface."""
+    """The metrics of one interface on a page."""
 
     operstate: str = ""
     address: str = ""
@@ -53,7 +53,7 @@ class Interface:
 
     @property
     def why_not(self) -> str:
-        """Why it does not count, by itself; "" where nothing says so."""
+        """The reason why it does not count, from its own metrics; "" without one."""
         if self.operstate in _DOWN:
             return f"it is {self.operstate}"
         if self.flags & _LOOPBACK:
@@ -66,7 +66,7 @@ class Interface:
 
 
 def left_out(interfaces: Mapping[str, Interface]) -> dict[str, str]:
-    """Return by name why an interface does not count; the rule of names is not applied.
+    """Return by name why an interface does not count, without the rule of names.
 
     >>> left_out({"eth0": Interface(address="0a"), "enP1s1": Interface(address="0a", flags=0x800)})
     {'enP1s1': 'the same link as eth0'}
@@ -91,12 +91,12 @@ def left_out(interfaces: Mapping[str, Interface]) -> dict[str, str]:
 
 
 def counts(interfaces: Mapping[str, Interface], excluded: str) -> dict[str, str]:
-    """Return by name why an interface does not count, "" of those that do. ``excluded``: the rule of names."""
+    """Return by name why an interface does not count, "" if it counts. ``excluded``: the rule of names."""
     why, pattern = left_out(interfaces), re.compile(excluded)
     return {name: why.get(name, "its name" if pattern.fullmatch(name) else "") for name in interfaces}
 
 
 def _place(name: str, one: Interface) -> tuple[bool, bool, bool, bool, float, str]:
-    """Return the order of interfaces of one address: the first stands for all."""
+    """Return the sort key of interfaces with one address: the first of them counts for all."""
     virtual = _BY_NAME.fullmatch(name) is not None
     return bool(one.flags & _SLAVE), not one.flags & _MASTER, virtual, one.speed <= 0, one.number, name

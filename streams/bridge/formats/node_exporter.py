@@ -71,9 +71,9 @@ class Value(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_page(raw: bytes) -> list[Value]:
-    """Return the values that a page has of `METRICS`.
+    """Return the values of `METRICS` on a page.
 
-    Raises UnreadableError for one without any of them but the name, and for a number that is none.
+    Raises UnreadableError for a page with none of them, or with the name only, and for an invalid number.
     """
     found = []
     for metric, labels, value in _LINE.findall(raw):
@@ -93,12 +93,12 @@ def _unescaped(text: bytes) -> str:
 
 
 def name_of(values: Iterable[Value]) -> str:
-    """Return the name that the machine gives itself; "" where it does not say it."""
+    """Return the machine's own name on the page; "" without one."""
     return next((one.labels.get("nodename", "") for one in values if one.metric == UNAME), "")
 
 
 def missing(values: Iterable[Value], nic_speed_given: bool = False) -> dict[str, str]:
-    """Return by resource the first metric without which it is left out; empty where each can be computed.
+    """Return by resource the first metric that is missing for it; empty where each resource can be computed.
 
     >>> missing([Value(CPU, {}, 1.0), Value(TOTAL, {}, 1.0), Value(AVAILABLE, {}, 1.0)])["disk"]
     'node_disk_io_time_seconds_total'
@@ -119,7 +119,7 @@ def points(machine: str, at: float, values: Iterable[Value], source: str = "") -
 
 
 def interfaces(values: Iterable[Value]) -> dict[str, Interface]:
-    """Return by name what a page says of the interfaces that have traffic."""
+    """Return by name the metrics of the interfaces that have traffic."""
     found = defaultdict[str, Interface](Interface)
     counted = set[str]()
     for one in values:
@@ -188,7 +188,7 @@ class _Answer(msgspec.Struct):
 
 
 class Scrape(msgspec.Struct, frozen=True, gc=False):
-    """The newest scrape of one target that Prometheus has."""
+    """The newest scrape of one target that Prometheus stores."""
 
     target: str
     at: float
@@ -232,10 +232,10 @@ def query_of(selector: str) -> str:
 def read_answer(raw: bytes, machine_key: str) -> list[Scrape]:
     """Return the targets of an answer to `query_of`.
 
-    ``machine_key``: the label that names the machine; "": the name that it gives itself, else ``instance`` without its
-    port. A target is what has the same labels, besides those of the metric itself.
+    ``machine_key``: the label that names the machine; "": the host's own name, else ``instance`` without its port.
+    Series belong to one target if all labels except those of the metric itself are equal.
 
-    Raises UnreadableError for an answer that is none, or says an error.
+    Raises UnreadableError for an invalid answer, or an error.
     """
     try:
         answer = _answer.decode(raw)
@@ -264,7 +264,7 @@ def read_answer(raw: bytes, machine_key: str) -> list[Scrape]:
 
 
 def _of_target(labels: dict[str, str]) -> tuple[str, dict[str, str], dict[str, str]]:
-    """Return the metric, its own labels, and those of the target."""
+    """Return the metric, its own labels, and the labels of the target."""
     others = dict(labels)
     name = others.pop("__name__", "")
     metric = others.pop(_KIND, name)

@@ -94,7 +94,7 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
 
 
 class Resource(msgspec.Struct, frozen=True, gc=False):
-    """The attributes of the machine that the metrics are of."""
+    """The attributes of the machine that sent the metrics."""
 
     attributes: list[Attribute] = []
 
@@ -118,7 +118,7 @@ _decoder = msgspec.json.Decoder(Metrics)
 def read_points(raw: bytes, machine_key: str = "host.name") -> list[Point]:
     """Return the points of a message; ``machine_key`` is the resource attribute that names the machine.
 
-    Raises UnreadableError for a message that is not OTLP of metrics, and for one that names no machine at all.
+    Raises UnreadableError for a message that is not OTLP metrics, or that names no machine.
     """
     try:
         # Protobuf begins with a line feed, and its second byte, a length, may be a brace.
@@ -164,7 +164,7 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
 
 
 def _message(kind: type[Any], raw: bytes) -> Any:
-    """Return a message in protobuf as the type that JSON is read into."""
+    """Return a message in protobuf as the type into which JSON is decoded."""
     found: dict[str, Any] = {}
     for number, value in _fields(raw):
         if number in _PROTOBUF[kind]:

@@ -1,4 +1,4 @@
-"""Points: the measured values that the bridge reads from the message of any agent. Pure."""
+"""Points: measured values in a form common to the messages of all agents. Pure."""
 
 from __future__ import annotations
 
@@ -43,4 +43,4 @@ class Point(NamedTuple):
 
 
 class UnreadableError(ValueError):
-    """A message that cannot be read; the text says why."""
+    """A message that cannot be read; the text gives the reason."""

@@ -90,7 +90,7 @@ class Machine:
 
 
 def rise(machine: Machine, key: Key, point: Point, most: float, wraps_at: float = 0.0) -> tuple[float, float] | None:
-    """Return the increase of a counter and its seconds; None without an earlier value.
+    """Return the increase of a counter and its seconds; None without an earlier value. ``most``: the most per second.
 
     ``most``: the most that it can rise by in a second. Raises ImpossibleRiseError.
     """
@@ -168,14 +168,14 @@ class Rates:
             yield "disk", min(max(disks), 1.0), 1.0
 
     def cores_of(self, machine: Machine, moment: Moment) -> float:
-        """Return how many cores there are: what is set, what the agent says, or those of which it sends figures."""
+        """Return the number of cores: as set, as sent by the agent, or the number of cores with figures."""
         if cores := self.cores or machine.known.get(("cores", "")):
             return cores
         own = sum(point.value for (quantity, _), point in moment.values.items() if quantity == "cores")
         return own or sum(value for (quantity, _), value in machine.known.items() if quantity == "cores")
 
     def most(self, machine: Machine, moment: Moment, key: Key) -> float:
-        """Return the most that a counter can rise by in a second; infinity for one that does not count."""
+        """Return the largest possible rise of a counter in a second; infinity without a limit."""
         quantity, part = key
         if quantity in DIRECTIONS:
             return self.speed(machine, part) or math.inf
@@ -183,5 +183,5 @@ class Rates:
         return (self.cores_of(machine, moment) or math.inf) if whole else 1.0
 
     def speed(self, machine: Machine, interface: str) -> float:
-        """Return the capacity of an interface, or of the machine where it is set, bytes/s; 0 where it is unknown."""
+        """Return the capacity of an interface, or the machine's if that is set, bytes/s; 0 where it is unknown."""
         return self.nic_speed or max(machine.known.get(("nic_speed", interface), 0.0), 0.0)

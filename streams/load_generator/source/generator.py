@@ -65,7 +65,7 @@ class Noise:
         return centred * math.sqrt(3)
 
     def smooth(self, stream: int, times_s: Float, period_s: float) -> Float:
-        """Return noise of mean 0 and standard deviation about 1 that takes ``period_s`` to change."""
+        """Return noise with mean 0 and standard deviation about 1 that changes over ``period_s``."""
         position = times_s / period_s
         before = np.floor(position)
         share = position - before
@@ -158,7 +158,7 @@ class Generator:
 
 
 def _pick(choices: Float, share: Float) -> Float:
-    """Return the choice that each share of [0, 1) falls on."""
+    """Return the choice into whose share each number in [0, 1) falls."""
     return choices[(share * len(choices)).astype(np.int64)]
 
 
@@ -184,14 +184,14 @@ def _habits(noise: Noise) -> Habits:
 
 
 def _slow(noise: Noise, habits: Habits, time_s: Float) -> Float:
-    """Return the part of the CPU's utilization that does not change within an interval, [m]."""
+    """Return the part of the CPU's utilization that is constant within an interval, [m]."""
     rhythm = habits.rhythm * np.cos(2 * np.pi * (time_s - habits.peak_s) / DAY_S)
     drift = 0.6 * noise.smooth(_HALF_HOUR, time_s, 1_800.0) + 0.4 * noise.smooth(_FIVE_MINUTES, time_s, 300.0)
     return np.clip(habits.base + rhythm + 0.25 * habits.base * drift, 0.005, 0.97)
 
 
 def _burst(noise: Noise, habits: Habits, times_s: Float) -> Float:
-    """Return what bursts add to the CPU's utilization, [K, m]: one may have started in this stretch or the last."""
+    """Return the contribution of bursts to the CPU's utilization, [K, m]: from this stretch or the last."""
     total = np.zeros_like(times_s)
     latest = np.floor(times_s / BURST_EVERY_S)
     for stretch in (latest, latest - 1):

@@ -1,7 +1,7 @@
 """The instances on simulated machines: the usage of each, in addition to its machine's own, and its report.
 
-An instance uses a part of what it asked for: 0.4 to 1.1, by its id. This rises and falls by a tenth within ten minutes.
-A machine never uses more than it has: then each of its instances gets less. Pure.
+An instance uses a share of its request: 0.4 to 1.1, by its id. It rises and falls by a tenth within ten minutes. A
+machine's usage never exceeds its capacity: each of its instances then gets less. Pure.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Instances:
             self._on.setdefault(row_of[one.machine], []).append(number)
 
     def on(self, row: int, at_s: float) -> tuple[list[str], Float]:
-        """Return the instances that run on a machine at a time, and what each uses, [R, K]."""
+        """Return the instances that run on a machine at a time, and the usage of each, [R, K]."""
         numbers = [number for number in self._on.get(row, ()) if self._started_at[number] <= at_s]
         swing = 1 + SWING * np.sin(2 * np.pi * at_s / SWING_S + self._phase[numbers])
         return [self.ids[number] for number in numbers], self._amounts[:, numbers] * self._part[numbers] * swing
@@ -75,7 +75,7 @@ class Reports:
     def added(
         self, instances: Instances, capacity: Float, number: int, rows: NDArray[np.int64], at_s: Float, columns: Columns
     ) -> tuple[Columns, dict[int, InstanceReport]]:
-        """Return the columns of interval ``number`` with the instances in them, and the report of each place in it."""
+        """Return the columns of interval ``number`` with the instances' usage added, and the reports by position."""
         mean, highest, found = columns.mean.copy(), columns.max.copy(), dict[int, InstanceReport]()
         for place, (row, at) in enumerate(zip(rows.tolist(), at_s.tolist(), strict=True)):
             if row in instances:

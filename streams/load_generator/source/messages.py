@@ -42,7 +42,7 @@ class Messages:
         seq: int,
         reports: Mapping[int, InstanceReport] = MappingProxyType({}),
     ) -> list[Record | None]:
-        """Return one record a machine in the order of ``rows``, None where nothing was read; ``reports`` by place."""
+        """Return one record a machine in the order of ``rows``, None without a reading; ``reports`` by position."""
         per_resource = [
             [
                 Moments(n, mean, m2, highest, capacity) if n else None

@@ -91,7 +91,7 @@ def load_trace(path: Path, defaults: Defaults) -> Trace:
 
 
 def read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file of numpy; raises whatever zipfile, zlib and numpy do for a damaged one."""
+    """Return the arrays of a file of numpy; raises the errors of zipfile, zlib and numpy for a damaged one."""
     with path.open("rb") as file:
         arrays = np.load(file, allow_pickle=False)
         if not hasattr(arrays, "files"):

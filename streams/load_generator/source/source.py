@@ -121,7 +121,7 @@ class Replay:
         return np.round(number * self._interval_s + block.phases_s, 6)
 
     def columns(self, number: int, block: Block) -> Columns:
-        """Return the moments of an interval; a reading stands for the time around it, so none falls on the end."""
+        """Return the moments of an interval; readings are in the middle of their time, so none is on the end."""
         before_end_s = (np.arange(self._readings - 1, -1, -1) + 0.5) * self._reading_s
         times_s = self.ends_s(number, block) - before_end_s[:, None]
         return reduce_readings(self._source.usage(block.rows, times_s))
