@@ -1,7 +1,7 @@
 """Every Redis key, Kafka topic and lifetime, in one place.
 
 The major version is part of each name. A change that an older reader would misread gets a new one, and both can live
-side by side. ``{p}`` and ``{ledger}`` are Redis Cluster hash tags: what one script touches shares one slot.
+side by side. ``{p}`` and ``{ledger}`` are Redis Cluster hash tags: all keys of one script are in one slot.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The time of the queries' server: all deadlines refer to it, since this host's clock may be wrong.
 
 It is read with each heartbeat. In between it advances by this host's monotonic clock, so setting the wall clock has no
-effect. A reading counts as made when its answer arrived, so what `ServerClock` returns is never ahead of the server.
+effect. A reading is dated by the arrival of its answer, so a time from `ServerClock` is never ahead of the server.
 """
 
 from __future__ import annotations

@@ -7,5 +7,5 @@ fold/             from samples to windows: slots, rings, moments, peaks. Pure
 state/            the state of a partition, and how it becomes values in Redis and is resumed. Pure
 worker/           the stream app: Faust, topics, the store, housekeeping
 
-The store is in `worker` and not in `state`: a folder is either pure or reaches servers, so that one line says which.
+The store is in `worker` and not in `state`: a folder is either pure or reaches servers, as its line here shows.
 """

@@ -129,7 +129,8 @@ def _named(cls: type, prog: str, action: argparse.Action) -> str:
 def names_of(kind: str) -> dict[str, Any]:
     """Return the shell code that fetches names, in shtab's form.
 
-    Chosen over `shtab.cmd`: in zsh that asks as the shell starts, once for each flag, and not as a word is completed.
+    Chosen over `shtab.cmd`, which in zsh runs the command for each flag when the shell starts, not when a word is
+    completed.
     """
     command, function = NAMES[kind], f"_windward_{kind}"
     bash = f'{function}() {{\n  compgen -W "$({command})" -- "$1"\n}}'

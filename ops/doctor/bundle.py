@@ -1,4 +1,4 @@
-"""``windward doctor --bundle FILE``: what a person who helps needs, in one archive without secrets.
+"""``windward doctor --bundle FILE``: the data that support needs, in one archive without secrets.
 
     report.txt        the findings: the words of doctor's own source, and numbers
     findings.json     the same for a program
@@ -10,7 +10,7 @@
     pages/            /metrics and /ready of each process: numbers, and the labels of `_LABELS`
     logs/             the end of each log, of a local stack's folder and of the journal: event names and numbers
 
-What leaves is allowed by name. Looking for secrets was rejected: it kept those that are percent-coded, in JSON, or
+All content is allowed by name. Looking for secrets was rejected: it kept those that are percent-coded, in JSON, or
 unknown to this process. Processes are numbered, for their names are texts of others, too. A page is read by http(s)
 from the host of its heartbeat alone: each process's Redis user may write any address into its heartbeat.
 """

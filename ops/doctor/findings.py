@@ -178,7 +178,7 @@ def process_findings(
 ) -> list[Finding]:
     """Return the findings on the processes of one kind, from their heartbeats; no finding without any.
 
-    ``refused``: by user, whose password Redis refuses.
+    ``refused``: the refused passwords, by user.
     """
     live, gone = running(processes, now_s), missing(processes, now_s)
     others = f"; {len(live)} more run" if live else ""

@@ -154,7 +154,7 @@ def main(argv: list[str]) -> int:
 
 
 def build(folder: Path) -> dict[str, Path]:
-    """Build the wheels; return the path of each distribution's. That of `windward` is built from its sdist."""
+    """Build the wheels; return the path of each distribution's. The wheel of `windward` is built from its sdist."""
     built = {}
     for distribution, source in SOURCES.items():
         pattern = distribution.replace("-", "_")

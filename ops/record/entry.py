@@ -2,7 +2,7 @@ r"""An entry: what one round of the recorder writes, all or nothing.
 
 Entries are MessagePack maps; a reader ignores unknown names, and an absent field has its default. The first entry of a
 file has the whole state: ``resources``, every machine in ``facts``, ``operator``, and all live instances (``full``);
-its tables of names begin anew. Later entries have what changed.
+its tables of names begin anew. Later entries have the changes.
 
 A file is a line that says what it is, then frames:
 

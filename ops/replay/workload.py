@@ -91,7 +91,7 @@ class Usage:
         return found
 
     def at(self, instances: Integers, resources: Integers, minute: int) -> Floats:
-        """Return [r, k]: what some instances use of some resources in one minute."""
+        """Return [r, k]: the usage of some resources by some instances in one minute."""
         where = self.base[instances] + (self.shift[instances] + minute) % self.length[instances]
         at = np.ix_(resources, instances)
         used = self.values[np.ix_(resources, where)] * self.scale[at]

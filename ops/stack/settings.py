@@ -19,8 +19,8 @@ Count = Annotated[int, Meta(ge=0, le=1_000)]
 class StackSettings(PipelineSettings):
     """Run the whole stack on this machine until Ctrl-C.
 
-    Variables such as WINDWARD_REDIS_URL name the fleet that this shell asks. They do not name the one that is started
-    here: otherwise simulated machines would join it.
+    Variables such as WINDWARD_REDIS_URL name the fleet that this shell's commands use. They do not name the one that is
+    started here: otherwise simulated machines would join it.
     """
 
     kafka: str = setting("", "brokers to use, HOST:PORT separated by commas; default: one is started here", own=True)

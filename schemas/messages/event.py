@@ -19,11 +19,11 @@ An entry of the log has the id ``<change>-0`` and these fields:
 | `target`  | the machine that it was to move to (``stayed``)                                                       |
 | `why`     | where the name of the event does not say it                                                           |
 
-A record's ``version`` is the number of its change, without gaps; the entry's id is that of its last record. An entry of
-a release that wrote no ``event`` has a record that is not new: ``released``, ``expired`` or ``updated``, by its state.
-A reader compares ``epoch`` and ``change`` of the hash "head" with what it read before: another epoch is another ledger,
-an earlier change one that has lost its end. The log is bounded: a reader that fell behind finds a later version than
-the next. All three are the event ``gap``: list the instances anew.
+A record's ``version`` is the number of its change, without gaps; the entry's id is the version of its last record. An
+entry of a release that wrote no ``event`` has a record that is not new: ``released``, ``expired`` or ``updated``, by
+its state. A reader compares ``epoch`` and ``change`` of the hash "head" with what it read before: another epoch is
+another ledger, an earlier change one that has lost its end. The log is bounded: a reader that fell behind finds a later
+version than the next. All three are the event ``gap``: list the instances anew.
 """
 
 from __future__ import annotations

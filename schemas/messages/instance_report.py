@@ -5,10 +5,10 @@ own: a reader that does not know the field ignores it. A report that is too long
 one a sample. All parts have the same ``at``; no instance is in two of them.
 
 The means are over the report's interval, by resource in the units of `schemas.resources`. A resource that cannot be
-measured for an instance is left out, never zero. ``system`` is what the machine used besides the instances listed.
+measured for an instance is left out, never zero. ``system`` is the machine's usage without the listed instances.
 
-A report has what an agent found on its machine. The ledger decides whether that is an instance: a reader counts an
-entry only if the ledger has that id on that machine.
+A report lists the instances that an agent found on its machine. The ledger decides whether that is an instance: a
+reader counts an entry only if the ledger has that id on that machine.
 """
 
 from __future__ import annotations

@@ -160,8 +160,8 @@ def owner(cls: type, name: str) -> type:
 def has_variable(cls: type, name: str, field: dataclasses.Field[Any]) -> bool:
     """Return whether an environment variable may give a setting.
 
-    None gives an argument, nor a setting with ``own``, nor, of one call, what a process on the same host has under the
-    same name. Otherwise the agent's WINDWARD_MACHINE would choose the machine that `windward place` asks for.
+    No variable gives an argument, a setting with ``own``, or a setting of one call that a process on the same host has,
+    too. Otherwise the agent's WINDWARD_MACHINE would be the machine that `windward place` requests.
     """
     if field.metadata.get("positional") or field.metadata.get("own"):
         return False

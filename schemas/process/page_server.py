@@ -1,8 +1,8 @@
 """Shell: the HTTP server of the pages and of other answers: waitress, with bounds on what clients can use.
 
-At most ``connections_max`` connections are open. One more closes the one that has been idle longest, so that a scrape
-is answered however many idle connections others hold. A connection without a complete request for ``timeout_s`` is
-closed, and so is one whose reader takes nothing of an answer for as long. An answer is one socket write, as far as the
+At most ``connections_max`` connections are open. A further one closes the longest idle connection, so that a scrape is
+answered however many idle connections others hold. A connection without a complete request for ``timeout_s`` is closed,
+as is a connection whose client reads nothing of an answer for as long. An answer is one socket write, as far as the
 socket accepts it. Where more than ``unsent_bytes_max`` wait for their readers, those that wait longest are closed
 before the next answer is made.
 

@@ -3,9 +3,9 @@
 A setting is one field. Its type (with msgspec constraints) validates it, and its description becomes the help text. Its
 name gives the flag (``interval_s`` is ``--interval-s``), the variable (``WINDWARD_INTERVAL_S``) and the key of the TOML
 file. There it is in the table of the command (``[agent]``) or in ``[all]``, from which every command reads the keys it
-knows. No variable of a process says what one call is about (`schemas.process.flags.has_variable`). A time is given as
-``90s``, ``5m``, ``2h``, or in seconds. A secret has no flag; it comes from the file, its variable, or a file named by
-``WINDWARD_<NAME>_FILE``.
+knows. No variable of a process sets the subject of a single call (`schemas.process.flags.has_variable`). A time is
+given as ``90s``, ``5m``, ``2h``, or in seconds. A secret has no flag; it comes from the file, its variable, or a file
+named by ``WINDWARD_<NAME>_FILE``.
 
 Chosen over pydantic-settings and typer for the agent's sake. argparse and msgspec cost it neither memory nor a second
 dependency tree, and one mechanism serves every command.

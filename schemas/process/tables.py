@@ -3,7 +3,7 @@
 Each column has a priority: columns that do not fit are left out, the highest number first, and named below the table.
 Columns of priority 0 stay, and no cell is cut: a name that is longer than the terminal is written in full.
 
-The look is that of a `rich` table without a box. It is made here because importing rich costs more than the rest of a
+A table looks like one of `rich` without a box. It is made here because importing rich costs more than the rest of a
 command together: 25 of the 150 ms that `windward place` may take.
 """
 

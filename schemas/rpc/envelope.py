@@ -65,7 +65,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def reply_ttl_s(size: int) -> int:
-    """Return how long an answer of so many bytes is kept: 60 s up to 64 KiB, then as much shorter as it is longer.
+    """Return how long an answer of so many bytes is kept: 60 s up to 64 KiB, then in inverse proportion to its length.
 
     So unread answers occupy at most 4 MB for each answer a second; where answers are longer than 2 MB, twice the bytes
     of a second. A caller reads its answer at once; the minimum of 2 s allows for a broken connection.

@@ -89,8 +89,8 @@ class Draining(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
 class Changeable(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """Fields that the ledger stores as the request gives them, and that an update can change.
 
-    A field that is declared here is one of a request, of an update and of a record: it is stored, compared with an
-    inventory and with what is wanted, and sent with a change. An answer (`schemas.rpc.results`) and a flag
+    A field that is declared here belongs to requests, updates and records: it is stored, compared with inventories and
+    wanted instances, and sent with changes. An answer (`schemas.rpc.results`) and a flag
     (`scorer.commands.shared.request`, `.update`) name it once more, since they have words of their own for it.
     """
 

@@ -8,8 +8,8 @@ They have the base's columns and one more:
 |--------|--------------|------------------------------------------------------------------------------------------|
 | row    | u4 [M]       | the row in the base, ascending; from the number of its machines on: a machine after them  |
 
-Both headers have the number of the base, ``base``. Changes of another base are none of it. So a base without changes,
-or changes without their base, is a loss: a reader keeps what it had, and the writer writes both again.
+Both headers have the number of the base, ``base``. Changes of another base are ignored. So a base without changes, or
+changes without their base, is a loss: a reader keeps its last data, and the writer writes both again.
 """
 
 from __future__ import annotations

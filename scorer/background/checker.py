@@ -3,9 +3,9 @@
     every 10 s: look at the settings of the ledger's server; read what the last check found -> metrics, `health`
                 is a check due? -> take the lease `check` -> read everything, compare -> store what was found
 
-What was found is stored beside the ledger, so that all scorers report the same. `windward ledger check --repair` stores
-what is left after the repair. A check of 200,000 instances takes seconds of computing. It is done in slices, with four
-times as long a pause after each, so that queries are answered meanwhile.
+The result is stored beside the ledger, so that all scorers report the same. `windward ledger check --repair` stores the
+differences left after the repair. A check of 200,000 instances takes seconds of computing. It is done in slices, with
+four times as long a pause after each, so that queries are answered meanwhile.
 """
 
 from __future__ import annotations

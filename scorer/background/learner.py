@@ -1,8 +1,8 @@
 """Shell: one scorer learns the use of instances for all, under the lease `learn`; it predicts peaks, too.
 
-What it learned is one value, written by one SET: at each look of what agents report of instances, and of stated
-chances once it was seen what became of them. It follows the ledger with a copy of its own, so that a decision never
-waits for it; scorers that do not hold the lease keep no such copy.
+The learned figures are one value, written by one SET: after each look at the reports of instances, and for stated
+chances once their outcome is known. It follows the ledger with a copy of its own, so that a decision never waits for
+it; scorers that do not hold the lease keep no such copy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reclaimable capacity: the part of a machine that lower classes may have, since higher ones do not use it. Pure.
+"""Reclaimable capacity: the part of a machine that higher classes leave unused and lower ones may have. Pure.
 
 Classes in falling order: prod, mid, batch, free. Each has a sum of its own, and the sums are never added together:
 

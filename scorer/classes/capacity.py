@@ -17,7 +17,7 @@ _NEAR = 1e-6
 
 
 def batch(strategy: Reclaim, capacity: Floats, reserved: Floats, system: Floats, uses: Uses) -> Floats:
-    """Return [R, n]: what batch may have, all arguments [R, n]; 0 where an argument is unknown.
+    """Return [R, n]: the limit of batch, all arguments [R, n]; 0 where an argument is unknown.
 
         usage               capacity - margin - max(system, reserved) - used by prod and mid
         request             capacity - margin - reserved              - requested by prod and mid
@@ -49,12 +49,12 @@ def batch_takings(
 def mid(
     strategy: Reclaim, capacity: Floats, reserved: Floats, system: Floats, usage: Floats, uses: Uses, unused: Floats
 ) -> Floats:
-    """Return [R, n]: what mid may have, all arguments [R, n]; 0 where an argument is unknown.
+    """Return [R, n]: the limit of mid, all arguments [R, n]; 0 where an argument is unknown.
 
         min(min(unused, capacity - usage) + mid_unallocated * unallocated, capacity * mid_share)
         unallocated = capacity - max(system, reserved) - requested by prod
 
-    ``usage``: of the whole machine; ``unused``: what prod asked for and will not use (`peaks.unused`). With
+    ``usage``: of the whole machine; ``unused``: prod's requests that it will not use (`peaks.unused`). With
     ``mid_static`` it is ``min(capacity * mid_static, capacity * mid_share)``.
     """
     most = {name: strategy.mid_share.get(name, 1.0) for name in strategy.share}

@@ -5,7 +5,7 @@ and keeps the histograms (`Histograms`). It looks at the last report of each mac
 report counts once, by the time of its end. A peak that is shorter counts in part.
 
 Bucket b begins at ``0.001 * (1.05^b - 1) / 0.05``, so each is 5 % wider than the one before; 96 of them reach beyond
-twice the capacity, and what is larger is in the last. A sample weighs 1 when it is new and half as much a half-life
+twice the capacity, and larger values are in the last. A sample weighs 1 when it is new and half as much a half-life
 later: all weights are multiplied by ``2^(-dt / half-life)`` before one is added.
 
 Two Redis values in the encoding of `schemas.tables.window_table`, without windows, a row a machine, are written after

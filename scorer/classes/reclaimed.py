@@ -1,7 +1,7 @@
 """The limits of lower classes on each machine, from measured load and the ledger, as a decision sees them.
 
-A machine's figures depend on that machine alone. Instances of mid and prod that came since the last report count at
-once, with what they ask. The amounts of batch and free do not change what these classes may have.
+A machine's figures depend on that machine alone. Instances of mid and prod that were added since the last report count
+at once, with their requests. The amounts of batch and free do not change what these classes may have.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ that is newer than this client, and returns the result as plain data.
 
 `Client.events` says what happens to instances: it reads the ledger's change log, without a scorer.
 
-A call is sent again under the same query id when the connection breaks, and is carried out once. When what it reserved
+A call is sent again under the same query id when the connection breaks, and is carried out once. When its reservation
 has ended meanwhile the answer is the error ABORTED; a new call places anew. Without an ``id`` of your own the query's
 id names the instance. Each reservation of an id has its ``generation``, which `Placement` sends with each call.
 

@@ -139,7 +139,7 @@ def instance_id(now_s: float, drawn: bytes, place: int = 0) -> str:
     """Return an id of 14 characters: six for the second, so that ids sort by time, and eight random ones (40 bits).
 
     The digits are of base 32, in the order of their characters: 0-9 and a-z without i, l, o, u. Six last until 2059.
-    The ids of a list or a count go up by one from what was drawn, by their ``place``.
+    The ids of a list or a count increase by one from the random number, by their ``place``.
 
     >>> instance_id(1_790_000_000.0, bytes(5)), instance_id(1_790_000_000.0, bytes(5), 33)
     ('1ksdg000000000', '1ksdg000000011')
@@ -151,7 +151,7 @@ def instance_id(now_s: float, drawn: bytes, place: int = 0) -> str:
 def _named(params: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the parameters of a placement, with an id for each instance that has none.
 
-    The id is drawn here, before the query is first sent: sent again, it asks for the same instance.
+    The id is drawn here, before the query is first sent: a repeated query then names the same instance.
     """
     given, now_s, drawn, place = params.get("instances", [params]), time.time(), os.urandom(5), 0
     if not isinstance(given, (list, tuple)) or not all(isinstance(one, Mapping) for one in given):

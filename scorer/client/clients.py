@@ -130,7 +130,7 @@ class Client(Here):
 
         Without ``follow`` it ends with the newest. Where events are missing there is one called ``gap``: list the
         instances anew. They are read from the ledger's server, so the client's URL must be that server's; no scorer is
-        asked. A server that is away for ``timeout_s`` raises WindwardError, retryable: the iterator may be asked again.
+        asked. A server that is away for ``timeout_s`` raises WindwardError, retryable: the iterator may be used again.
         """
         return Events(self._log(since, after, follow, timeout_s), self._do)
 

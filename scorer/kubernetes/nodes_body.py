@@ -90,10 +90,10 @@ read_node = msgspec.json.Decoder(OneNode).decode
 def rules_of(node: Node, cluster: str) -> OperatorFacts:
     """Return labels, taints, cordon, capacity and reserve (capacity - allocatable) of a node.
 
-    The label ``kubernetes`` names the cluster, as that of its instances does; ``kubernetes-pods`` says how many pods it
-    takes. A taint of NoExecute has a key of its own, since pods tolerate it apart from one of NoSchedule. A taint that
-    keeps a cordoned node empty is left out: the cordon says it. So is an amount that is none (`unreadable_amounts`).
-    Raises ValueError where the name is no machine's.
+    The label ``kubernetes`` names the cluster, as on its instances; ``kubernetes-pods`` says how many pods it takes. A
+    taint of NoExecute has a key of its own, since pods tolerate it apart from one of NoSchedule. A taint that keeps a
+    cordoned node empty is left out: the cordon says it. So is an amount that is none (`unreadable_amounts`). Raises
+    ValueError where the name is no machine's.
     """
     check_machine_id(node.metadata.name)
     capacity, allocatable = _read(node.status.capacity), _read(node.status.allocatable)

@@ -3,9 +3,9 @@
     for page in api.pages(PODS): ...                # the last page's version is where the watch begins
     for kind, pod in api.watch(PODS, version): ...  # until the server ends it, after two minutes at most
 
-Only pods that are bound and have not ended are asked for: the server reports a pod as ADDED when it is bound, and as
-DELETED when it has ended. Every error is an `ApiError`, after which one lists again. An answer that is no list or no
-event by its type is one, and so is a page of another version than the first. A watch that is silent for longer than
+Only pods that are bound and have not ended are requested: the server reports a pod as ADDED when it is bound, and as
+DELETED when it has ended. Every error is an `ApiError`, after which one lists again. An answer whose type is neither
+list nor event is an error, too, as is a page of another version than the first. A watch that is silent for longer than
 its end is an error, too: the connection is dead. The token is read for every call, since the kubelet renews its file.
 """
 

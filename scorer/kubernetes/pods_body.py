@@ -245,9 +245,10 @@ read_pod = msgspec.json.Decoder(OnePod).decode
 def requests_of(pod: Pod) -> dict[str, float]:
     """Return a pod's total requests of cores, memory and network, as kube-scheduler counts; only those that are named.
 
-    The larger of what runs together (containers and sidecars) and of each other init container with the sidecars
-    started before it, and the overhead; requests of the whole pod replace those of its containers. A resized container
-    counts with the larger of current resources and requests; with the current ones, if its node can never give more.
+    It is the larger of two sums, plus the overhead: containers and sidecars, which run together; or any other init
+    container with the sidecars started before it. requests of the whole pod replace those of its containers. A resized
+    container counts with the larger of current resources and requests; with the current ones, if its node can never
+    give more.
     """
     said, infeasible = pod.status, _is_infeasible(pod)
     now = {each.name: each for some in (said.init_container_statuses, said.container_statuses) for each in some or ()}

@@ -1,7 +1,7 @@
 """Shell: reads window tables, facts and operators' rules from Redis into a `scorer.snapshot.snapshot.Snapshot`.
 
 A refresh without changes costs two short round trips: the counters and learned values, the head of the changes of each
-partition. Only what changed is read, and no snapshot is built when nothing did. Usage by instance is read less often.
+partition. Only changes are read, and without any no snapshot is built. Usage by instance is read less often.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ one command, so that they are of one write. The last good windows are kept where
 node of a Cluster is away, or its slot is being moved.
 
 A server that was emptied gets its windows back partition by partition, from the start of Kafka's log. A reader that
-decides on them keeps those it had until the new ones have got as far in the log (`WrittenUpTo`). While they are most of
-the fleet it keeps all of them: machines would be chosen among the few that are rebuilt, the others being stale.
+decides on them keeps the old windows until the new ones have reached the same point of the log (`WrittenUpTo`). While
+they are most of the fleet it keeps all of them: machines would be chosen among the few that are rebuilt, the others
+being stale.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ Ask = Callable[[Sequence[Command]], list[Any]]
 def asking(wire: WindowsWire, *, in_part: bool = False) -> Ask:
     """Return a function that sends commands over this wire, and raises an error among the answers.
 
-    ``in_part``: what a Cluster's node cannot tell now is `NotNow` in its place.
+    ``in_part``: an answer that a Cluster's node cannot give now is `NotNow` in its place.
     """
 
     def ask(commands: Sequence[Command]) -> list[Any]:

@@ -4,8 +4,8 @@ placer      ranks or plans, and reserves in the ledger. Not pure
 choosing/   which machine is next
 offers/     what is put to the ledger, and what becomes of it
 
-The modules of a decision; below each are those that it calls. All but `placer` are pure: values, the ledger's view and
-the time come in, values go out.
+The modules of a decision; below each are those that it calls. All but `placer` are pure: their inputs are values, the
+ledger's view and the time, their results values.
 
     rpc.methods.placements   the answers of `rank` and `place`
     `-- placer               ranks or plans and reserves in the ledger; again when another scorer was faster

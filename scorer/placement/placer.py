@@ -3,8 +3,8 @@
 The view is current when a query is taken. The reserve script compares versions and limits once more. It gets the best
 few machines, so that the loss of one costs no second round trip. When all of them are lost, the log is read and the
 machines are ranked anew. When they are lost to limits and not to changed versions (for example a port that no filter
-looks at), the script gets more machines. Many instances are planned and reserved together, or a few at a time with
-other queries served between.
+checks), the script gets more machines. Many instances are planned and reserved together, or a few at a time with other
+queries served between.
 """
 
 from __future__ import annotations

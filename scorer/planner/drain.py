@@ -1,17 +1,18 @@
 """``drain``: the targets of all instances of some machines; with ``apply``, cordoned machines and reserved targets.
 
 ``apply`` cordons once the plan is made, then reserves one target after the other, as ``update`` with ``move`` does:
-checked again, once a query, not after its deadline. Where the deadline passes before the last, the others stay reserved
-for ``ttl_s``, and another drain goes on: it tells them as moving. Moves that began are on the list from which movers
-take them.
+checked again, once a query, not after its deadline. Where the deadline passes before the last one, the others stay
+reserved for ``ttl_s``, and a repeated drain continues: it tells them as moving. Moves that began are on the list from
+which movers take them.
 
-With the cordon it writes how the machines are emptied (`schemas.messages.operator.Draining`). By that a planner asks
-for the same again, with ``again``, until they are uncordoned (`Drainer`):
+With the cordon it writes how the machines are emptied (`schemas.messages.operator.Draining`). By these settings a
+planner repeats the query, with ``again``, until they are uncordoned (`Drainer`):
 
     every 30 s: which machines do operators' rules say are drained, and which of them hold instances?
                 -> take the lease `drain` -> a query `drain` for each way of draining, with ``again``
 
-So a mover alone empties a machine: what found no target, whose move was refused, failed or ran out, gets one later.
+So a mover alone empties a machine: an instance without a target, or whose move was refused, failed or expired, gets
+one later.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The queries that change nothing: ``rebalance``, ``plan`` and ``capacity``, a function each of the fleet's inputs.
 
-The inputs are the planner's replica, or what a command reads from a file (`scorer.commands.shared.planned`). A
-rebalancing is one round, like the planner's own (`scorer.planning.balance.advice`). Each of several rounds is a query
-with the state of the one before (`scorer.planning.balance.rounds`). A program begins a move by ``update`` with
-``move``, and the generation that is named. Each step of a plan is a ``place``, an ``update`` or a ``release`` of the
-program's own.
+The inputs are the planner's replica, or a file that a command reads (`scorer.commands.shared.planned`). A rebalancing
+is one round, like the planner's own (`scorer.planning.balance.advice`). Each of several rounds is a query with the
+state of the one before (`scorer.planning.balance.rounds`). A program begins a move by ``update`` with ``move``, and the
+generation that is named. Each step of a plan is a ``place``, an ``update`` or a ``release`` of the program's own.
 """
 
 from __future__ import annotations
@@ -117,9 +116,9 @@ def plan(params: dict[str, Any], inputs_of: InputsOf) -> PlanResult:
 def capacity(params: dict[str, Any], inputs_of: InputsOf) -> CapacityResult:
     """Return how many copies of a request fit.
 
-    Where a filter looks at the whole fleet (anti-affinity over a topology, a cluster's masters) copies would be placed
-    one by one. That is no query's work: such a request is refused, and `windward capacity` counts it on its own copy of
-    the fleet.
+    Where a filter depends on the whole fleet (anti-affinity over a topology, a cluster's masters) copies would be
+    placed one by one. That is no query's work: such a request is refused, and `windward capacity` counts it on its own
+    copy of the fleet.
     """
     by = read_params(Capacity, params).by
     request = read_request({name: value for name, value in params.items() if name != "by"})

@@ -2,8 +2,8 @@
 
 Pure.
 
-The largest come first, by cpu and then by memory, since they are the hardest to place. Alike ones are placed
-together where no other machine's figures change with them (`scorer.placement.choosing.trial`).
+The largest come first, by cpu and then by memory, since they are the hardest to place. Equal requests are placed
+together where they change no other machine's figures (`scorer.placement.choosing.trial`).
 
 Instances that must be near each other, and near no others, leave together: all of them find a machine, or none does.
 """

@@ -1,4 +1,4 @@
-"""Calibration of chances of overload: predictions of a score are compared with what is observed. Pure.
+"""Calibration of chances of overload: predictions of a score are compared with observations. Pure.
 
 A score takes the load to be normal. Real load is calmer in one fleet and wilder in another, so the stated chance p of
 load above a limit is right in no fleet for certain. `Calibration` notes p of each machine as it is, and
@@ -12,13 +12,13 @@ few cases drawn toward p, made monotonic by isotonic regression, and linear betw
 
     f' = (sum of f + CASES_PRIOR * mean of p) / (cases + CASES_PRIOR)
 
-It changes what is stated, and no order of machines. It does so for scores with the same limit and spread alone.
+It changes stated chances, but not the order of machines. It does so for scores with the same limit and spread alone.
 
-Rejected: a line between the logits of p and f. Two numbers cannot say that 0.05 is right and 0.35 is not.
-Rejected, too, on 120 worlds of six families: a prior of 20 cases, as what is stated is too high nearly everywhere.
-With it 20 of 81 bins with 500 cases of a family were wrong, and 9 of 77 with a prior of 2. Finer bins, and a prior
-by what came true in the bins beside, gained nothing more. Nor did cases that overlap, a prior by the odds of all bins
-together, and a line that keeps each bin's mean (docs/results/tuning.md, "Reliability").
+Rejected: a line between the logits of p and f. Two numbers cannot express that 0.05 is right and 0.35 is not. Rejected,
+too, on 120 worlds of six families: a prior of 20 cases, since stated chances are too high nearly everywhere. With it 20
+of 81 bins with 500 cases of a family were wrong, and 9 of 77 with a prior of 2. Finer bins, and a prior from
+neighbouring bins, gained nothing more. Nor did cases that overlap, a prior by the odds of all bins together, and a line
+that keeps each bin's mean (docs/results/tuning.md, "Reliability").
 """
 
 from __future__ import annotations

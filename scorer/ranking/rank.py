@@ -29,13 +29,13 @@ def rank(request: Request, inputs: RankingInputs) -> Ranking:
     """Return all machines filtered and scored for this request.
 
     Each machine has a row for each load model of the profile, which `scorer.ranking.machines.table` keeps up to date.
-    The request becomes a record, and what a filter or a score reads of a machine besides its row becomes columns. Each
-    filter looks at the machines that none before it has refused, and notes the number of its reason. Each score gives
-    the feasible machines a raw value. Scores of the fleet's variance are given the fleet's mean utilization first.
-    Scores that compare machines are brought to 0-100 among the feasible ones. The profile spreads the values; the total
-    is their mean by weight. The best machines are found in the same pass, equal ones by name or by lot, and the
-    machines of each refusal are counted. All this is done anew for every request: nothing is kept. Nothing is reserved,
-    and no argument is changed.
+    The request becomes a record, and further inputs of a filter or a score become columns. Each filter checks the
+    machines that no earlier filter has refused, and records the number of its reason. Each score gives the feasible
+    machines a raw value. Scores of the fleet's variance are given the fleet's mean utilization first. Scores that
+    compare machines are scaled to 0-100 among the feasible ones. The profile spreads the values; the total is their
+    mean by weight. The best machines are found in the same pass, equal ones by name or by lot, and the machines of each
+    refusal are counted. All this is done anew for every request: nothing is kept. Nothing is reserved, and no argument
+    is changed.
 
     Raises InvalidRequest naming a field that this fleet or profile cannot serve (a window that is not kept, a selector
     that cannot be parsed).

@@ -138,7 +138,7 @@ class Ranking:
     def said(self, verdict: Verdict | ScoreTerm, row: int) -> tuple[float, Floats | None]:
         """Return a built-in plugin's verdict on one machine, and the numbers behind it, by the function that ranked.
 
-        None of a plugin of another package: it is asked by `scorer.ranking.profiles.plugins.detail`.
+        None for a plugin of another package, which is called by `scorer.ranking.profiles.plugins.detail`.
         """
         if verdict.use < 0:
             return 0.0, None

@@ -21,7 +21,7 @@ Queries of operators (`schemas.rpc.parameters.OPERATORS`) wait on a list of thei
 alone push. One at most is taken in a turn, behind the command that waits for others. The empty list is looked at every
 `OPERATORS_S`: a busy scorer does not pay for it. An idle one takes an operator's query within `block_s`.
 
-Chosen over a stream with a consumer group: BLMOVE costs what BLPOP costs, XREADGROUP and XACK twice that.
+Chosen over a stream with a consumer group: BLMOVE costs as much as BLPOP, XREADGROUP and XACK twice as much.
 """
 
 from __future__ import annotations

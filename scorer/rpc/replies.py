@@ -1,9 +1,9 @@
 """Shell: makes the reply to a query; every failure becomes a reply, too.
 
-Batches of placements run in steps, and other queries are answered between two steps. The first step only asks for room.
-At most `ACTIVE` batches run in turn, the oldest. Each has a fifth of the time of batches, so they end one after the
-other, within their deadlines: 32 in turn would all end too late. The last fifth is for the newest of the others with
-few steps: a small batch never waits for larger ones.
+Batches of placements run in steps, and other queries are answered between two steps. The first step only checks for
+room. At most `ACTIVE` batches run in turn, the oldest. Each has a fifth of the time of batches, so they end one after
+the other, within their deadlines: 32 in turn would all end too late. The last fifth is for the newest of the others
+with few steps: a small batch never waits for larger ones.
 """
 
 from __future__ import annotations

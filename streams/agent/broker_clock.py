@@ -1,7 +1,7 @@
 """The offset of this machine's clock from the broker's, by the broker's time stamps of records. Pure.
 
 A record that was sent at s and acknowledged at a, by this clock, and taken at b by the broker's, was taken between the
-two. So this clock is ahead by s - b at least and a - b at most. Of the last `KEPT` such pairs the narrowest counts. A
+two. So this clock is ahead by s - b at least and a - b at most. The narrowest of the last `KEPT` such pairs counts. A
 topic that keeps the sender's times (CreateTime) gives them back: then nothing is known.
 """
 

@@ -6,8 +6,8 @@ its state. A record sent twice does no harm: a slot is set, not added to.
 - Topics are never created from here, since they would get the broker's default partition count. A missing topic is
 handled like a missing broker.
 - The record's timestamp is the time of sending. Where the topic keeps it the reader compares ``at`` with it, to learn
-  how far the machine's clock is off and to refuse messages from the future. Where the broker puts its own in its place,
-  the answer tells the agent how far its own clock is off (`streams.agent.broker_clock`).
+  how far the machine's clock is off and to refuse messages from the future. Where the broker replaces it by its own,
+  the answer shows the agent the error of its clock (`streams.agent.broker_clock`).
 """
 
 from __future__ import annotations

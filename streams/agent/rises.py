@@ -9,9 +9,9 @@ write one value of another counter. Such a rise would be a load that no machine 
 | bytes of a link, each way | its speed x the elapsed time |
 | busy time of a disk | the elapsed time |
 
-`allowed_s` is the elapsed time with what clocks and drivers are late by. A counter that fell has wrapped, or was reset.
-It wrapped when it has 32 bits and rose by less than half of their range: then the rise is exact. It was reset when
-what it has counted since is possible, and is at most half of what it had. Anything else is no reading.
+`allowed_s` is the elapsed time plus the lateness of clocks and drivers. A counter that fell has wrapped, or was reset.
+It wrapped when it has 32 bits and rose by less than half of their range: then the rise is exact. It was reset when its
+new value is a possible rise, and at most half of its old value. Anything else is no reading.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Scrapes node_exporters, or reads their metrics from Prometheus. Shell.
 
-Each target is asked on a connection that is kept, at its own moment of the interval, by a few threads. What failed
-last time has threads of its own, and is asked less and less often: a rack that is lost holds up no other. One that is
-still being asked when its next moment comes is left out, and counted. Without an answer nothing is published: the
-machine turns stale, as with an agent that ended.
+A few threads read each target over a persistent connection, at its own moment of the interval. Targets that failed last
+time have threads of their own, and are tried less and less often, so that a lost rack delays no other. A target that is
+still being read at its next moment is left out, and counted. Without an answer nothing is published: the machine turns
+stale, as with an agent that ended.
 """
 
 from __future__ import annotations

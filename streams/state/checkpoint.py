@@ -6,7 +6,7 @@ blocks in the window table's encoding, rows in the table's order. The key is the
 lifetime: a ring takes as much in Redis as in memory, and a silent machine keeps its last windows as long as its other
 data.
 
-Resources are aligned by name, as the encoding says: each value names its own. A worker resumes from what was written
+Resources are aligned by name, as the encoding says: each value names its own. A worker resumes from values written
 before a resource was added: its slots are empty there.
 """
 

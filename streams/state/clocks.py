@@ -1,8 +1,9 @@
 """The machines whose clock is far from the broker's. Pure.
 
-The fold corrects what it learns of a clock up to `SKEW_MAX_S`. Beyond that, messages of a machine ahead are refused,
-and a machine behind looks stale; both are named here. A clock stays off by the same time; a backlog that is sent after
-a broker's return shrinks with each message. Only what stays within `SKEW_MAX_S` for `STEADY_S` is therefore a clock.
+The fold corrects the learned offset of a clock up to `SKEW_MAX_S`. Beyond that, messages of a machine ahead are
+refused, and a machine behind looks stale; both are named here. A clock stays off by the same time; a backlog that is
+sent after a broker's return shrinks with each message. So only an offset that stays within `SKEW_MAX_S` for `STEADY_S`
+is due to the clock.
 """
 
 from __future__ import annotations

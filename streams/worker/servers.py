@@ -9,9 +9,9 @@ has the slot by then. A write that meets a failover or a move of the slot fails 
     ASK, TRYAGAIN          the slot is being moved: nothing is written until it has been
     away, CLUSTERDOWN      the node is not asked for a second; the others are, where each partition is now
 
-A node that is promoted may lack the last writes. Its state is then older than what the owner wrote last, or it is one
-that a former owner wrote; both are a prefix of the log, folded. The owner finds another write than its own at its next
-flush, or within half a second, and writes all again. Readers refuse windows of an earlier offset meanwhile.
+A node that is promoted may lack the last writes. Its state is then older than the owner's last write, or a former
+owner's; both are a prefix of the log, folded. The owner finds another write than its own at its next flush, or within
+half a second, and writes all again. Readers refuse windows of an earlier offset meanwhile.
 """
 
 from __future__ import annotations

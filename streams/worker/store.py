@@ -3,8 +3,8 @@
 A partition is written in one transaction that fails when another worker has written since. The stored position is
 compared with the one that this worker last read or wrote (WATCH). So a worker that lost the partition while it was
 suspended cannot overwrite newer state, nor write changes to another worker's base. A Redis that is empty after a
-restart, or has an older dump, is detected by the same comparison, and everything is written. Each write tells whether
-the windows are there, so that a base that Redis lost is written by the next one.
+restart, or has an older dump, is detected by the same comparison, and everything is written. Each write returns whether
+the windows exist, so that a base that Redis lost is written by the next one.
 """
 
 from __future__ import annotations

@@ -104,8 +104,8 @@ def _admin(settings: KafkaSettings) -> Iterator[KafkaAdminClient]:
 def ensure_topics(settings: TopicSettings) -> int:
     """Create the samples and rejects topics where they are missing; return the samples topic's partitions.
 
-    The samples topic asks for the broker's own time stamps (LogAppendTime), against which clock skew is learned; a
-    broker that ignores that leaves the producer's. Raises KafkaError when the broker cannot be reached.
+    The samples topic is configured for the broker's own time stamps (LogAppendTime), against which clock skew is
+    learned; a broker that ignores that leaves the producer's. Raises KafkaError when the broker cannot be reached.
     """
     names = settings.names
     with _admin(settings) as admin:

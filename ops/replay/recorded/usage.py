@@ -4,7 +4,7 @@ K lives are stretches of minutes, one behind the other: life k has the cells ``b
 A report counts for the minutes whose middle lies in its interval, a sample for its minute. A report counts only if it
 comes from the machine on which the ledger has the instance.
 
-What is missing is filled in, and counted:
+Missing usage is filled in, and counted:
 
 - a minute without a report, between others of the instance: the last one before holds, the first one before that;
 - an instance without any report, or without any of a resource: its share, by what it asks, of what its machine used

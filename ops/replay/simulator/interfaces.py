@@ -65,7 +65,7 @@ class Policy(Protocol):
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
         """Return a row for each of some requests that are equal but for their ids, or for the first few of them.
 
-        The caller places those and asks again for the others. The ledger is not changed.
+        The caller places these and calls again for the others. The ledger is not changed.
         """
 
 

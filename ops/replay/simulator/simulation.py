@@ -1,17 +1,17 @@
 """The loop: instances arrive, are placed or refused, run and end, in simulated time.
 
 In each minute in which an instance asks, the readings of all minutes before are known and instances whose life is over
-have ended. Those that ask are placed one after the other, each seeing the ones before; a run of requests that are equal
-but for their ids is one batch. A refused instance asks again every ``retry_minutes`` until it is placed. Its life
-begins when it is placed, so every policy gets the same load, some of it later.
+have ended. These are placed one after the other, each after those before it; a run of requests that are equal but for
+their ids is one batch. A refused instance asks again every ``retry_minutes`` until it is placed. Its life begins when
+it is placed, so every policy gets the same load, some of it later.
 
 A placed instance is confirmed at once: its start is the minute of its placement. An evicted one goes back to the queue
 and asks again within ``retry_minutes``; its whole life begins anew when it is placed.
 
 In a minute prod and mid ask before batch and free, the earlier before the later. An instance of batch or free is
-refused without a ranking when one of the same class and kind that asks for no more was refused in the same minute.
-Nothing has ended since, so it cannot fit either. Otherwise a long queue of batch would cost a ranking for each of its
-instances. Where instances have labels, rules or an expected use of their own, each is ranked.
+refused without a ranking when one of the same class and kind that asks for at most as much was refused in the same
+minute. Nothing has ended since, so it cannot fit either. Otherwise a long queue of batch would cost a ranking for each
+of its instances. Where instances have labels, rules or an expected use of their own, each is ranked.
 """
 
 from __future__ import annotations

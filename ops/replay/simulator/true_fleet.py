@@ -1,7 +1,7 @@
 """The true state of a simulation: the machine of each instance, and the past and future load of every machine.
 
 The future load is known because the usage of each instance is. Compared policies never read it, only references do. The
-load of a machine is the sum of the usage of its instances; what exceeds its capacity is lost demand.
+load of a machine is the sum of the usage of its instances; demand beyond its capacity is lost.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Fleet:
         return int(np.flatnonzero(self.measured == CPU)[0])
 
     def demand(self, instance: int, first: int, last: int) -> Floats:
-        """Return [r, last - first]: what the instance uses of the measured resources."""
+        """Return [r, last - first]: the instance's usage of the measured resources."""
         usage = self.workload.usage
         return np.array([usage.of(instance, resource, first, last) for resource in self.measured])
 
@@ -99,7 +99,7 @@ class Fleet:
         return np.flatnonzero((self.placed >= 0) & (self.placed <= minute) & (self.end > minute))
 
     def readings(self, first: int, last: int) -> Floats:
-        """Return [r, M, last - first]: what agents would measure, the demand up to the capacity."""
+        """Return [r, M, last - first]: the usage that agents would measure, which is the demand up to the capacity."""
         return np.minimum(self.load[:, :, first:last], self.capacity[:, :, None])
 
     def _add(self, instance: int, row: int, minute: int, sign: int) -> None:

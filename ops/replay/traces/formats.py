@@ -180,7 +180,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def array_names(path: Path) -> list[str]:
-    """Return the names of the arrays of an ``.npz``; none of a file that cannot be read."""
+    """Return the names of the arrays of an ``.npz``; none for an unreadable file."""
     try:
         with path.open("rb") as file:
             return list(getattr(np.load(file, allow_pickle=False), "files", ()))

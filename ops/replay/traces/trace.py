@@ -118,8 +118,8 @@ def part_of(trace: Trace, part: Part) -> Trace:
     """Return a part of the trace; ``tuning`` and ``held-out`` have no source in common.
 
     A source is for tuning if the checksum of its name is even, and then with the first half of its days (rounded up);
-    held out are the other sources with the other half, or with their one day. A trace of fewer than 16 sources has none
-    to spare: each is in both parts, with the days of that half, so a source of one day has it in both.
+    held out are the other sources with the other half, or with their one day. A trace of fewer than 16 sources is not
+    divided: each is in both parts, with the days of that half, so a source of one day has it in both.
     """
     if part == "all":
         return trace

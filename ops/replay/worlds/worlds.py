@@ -14,8 +14,8 @@
   asked for, likewise has a mean of ``memory_load``, the network of ``nic_load``. Requests are scaled to ``requests`` of
   the fleet. One instance asks for, and uses, at most half of the smallest machine.
 - **Requests** are the sizes, which say little of use; or *informed*, as a recommender sets them: the 95th percentile of
-  the own usage, with a lognormal error of `INFORMED_ERROR`; or *misled*: sources in four of five ask three times that,
-  the others half, and after the middle of the world the other way round.
+  the own usage, with a lognormal error of `INFORMED_ERROR`; or *misled*: four of five sources request three times
+  that, the others half; after the middle of the world it is the reverse.
 - **Network**, where it is asked for: sources whose rates the trace has, machines of one line rate whatever their cores.
   A source asks for the 95th percentile of its own rate.
 - **Unlike machines** have `UNLIKE_CORES`, in equal parts.

@@ -1,7 +1,7 @@
 """``windward machines history``: the load of one machine, slot by slot, from the state that the stream app keeps.
 
-The hour of slots of a partition is one value a slot, of all its machines (`schemas.names`): only the slots that are
-asked for are read.
+The hour of slots of a partition is one value a slot, of all its machines (`schemas.names`): only the requested slots
+are read.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The list is the planner's (`schemas.messages.proposal`). A message of a command 
 lease's number: no planner overtakes it, and a mover that compares fences carries it out. The target is reserved
 already, so the mover's own ``update`` is the same move again. The message ends when the move does.
 
-What a planner proposed of the same instance and no mover has taken is taken off: two movers would run one move.
+A planner's proposal for the same instance that no mover has taken is removed: two movers would run one move.
 
 Written without a script, one message at a time: a message that is announced twice is one move, since its second
 ``update`` or its confirmation is refused.

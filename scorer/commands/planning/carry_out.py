@@ -6,10 +6,10 @@
 | GO_ON | the others are tried | ``drain --apply``, and `undo`: each step counts for itself |
 | DROP_DEPENDENTS | those that depend on it are dropped, the others are tried | ``rebalance --apply`` |
 
-A step depends on another one that was to leave its target, where it would have made room. It also depends on one that
-was to come to its source, where it would have brought load. Without an answer a step may have been carried out; then no
-other is tried, except under GO_ON. The outcomes are yielded one by one: a caller stops iterating to cancel the
-rest, as the command ``drain`` does there.
+A step depends on another one that was to leave its target, where it would have made room. It also depends on a failed
+move to its own source, where that move would have added load. Without an answer a step may have been carried out; then
+no other is tried, except under GO_ON. The outcomes are yielded one by one: a caller stops iterating to cancel the rest,
+as the command ``drain`` does there.
 
 | action | calls |
 |---|---|

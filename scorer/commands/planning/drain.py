@@ -1,9 +1,9 @@
 """``windward drain``: take machines out of service: cordon them, and print a target for each instance.
 
 A planner makes the plan (`scorer.commands.shared.whole_fleet.planned`). With ``--apply`` the machines are cordoned
-then, and a scorer reserves the targets (`carry_out`), each by a query: so progress is told, and an answer that is lost
-is one move's. After a refused move it goes on with the others: each of them leaves the machine anyway. Without an
-answer it ends. What stays is planned again by planners, until the machines are empty or uncordoned
+then, and a scorer reserves the targets (`carry_out`), each by a query: so progress is shown, and a lost answer concerns
+one move only. After a refused move it goes on with the others: each of them leaves the machine anyway. Without an
+answer it ends. Planners plan the remaining instances again, until the machines are empty or uncordoned
 (`scorer.planner.drain`): the cordon says how.
 """
 

@@ -136,7 +136,7 @@ def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> list[tuple[Step, Mov
 
     The outcome is ``reserved`` (with ``until``, epoch s, and the ``number`` of the move), ``refused``, ``dropped``, or
     ``not tried`` after no scorer answered. An instance that is on its target already has nothing to be confirmed: it is
-    told as refused, and drops nothing.
+    reported as refused, and drops nothing.
     """
     from scorer.commands.planning.carry_out import OnRefusal, carry_out
     from scorer.planning.wanted.steps import Step

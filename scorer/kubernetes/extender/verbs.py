@@ -8,8 +8,8 @@ A call that is late, stale or fails gets a neutral answer, which leaves the deci
 | filter     | all nodes kept                                     |
 | bind       | an error: the scheduler tries the pod again        |
 
-A verb waits for the lock for what is left of `DEADLINE_S`. One node alone is kept at once: so a DaemonSet's pod comes.
-Stale data make no difference to ``bind``: its limits are on what is promised.
+A verb waits for the lock for the rest of `DEADLINE_S`. One node alone is kept at once: so a DaemonSet's pod comes.
+Stale data make no difference to ``bind``: its limits are on promised amounts.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
 """A load watcher's answer: the load of all nodes over one window, in percent of their capacity.
 
-A node's name is its machine's id, and its capacity is that of its samples: the plugins multiply by the capacity of the
-Node, which the kubelet reads on the same host. A mean and its deviation are listed together or not at all: Trimaran
-takes a deviation alone as that of an idle node. A resource without a capacity is left out, and a node without any.
+A node's name is its machine's id, and its capacity is the one in its samples: the plugins multiply by the capacity of
+the Node, which the kubelet reads on the same host. A mean and its deviation are listed together or not at all: Trimaran
+takes a deviation without a mean for that of an idle node. A resource without a capacity is left out, and a node without
+any.
 
 A node whose data are stale is left out, which scores 0. While the pipeline is silent (`scorer.ranking.staleness`) all
 nodes are listed with their last known load. The end of the window is the oldest of those listed, never now:
-TargetLoadPacking adds what was placed after it. A node's end is the time of its newest sample; the window's
-end is up to one slot later, and may be in the future.
+TargetLoadPacking adds the pods placed after it. A node's end is the time of its newest sample; the window's end is up
+to one slot later, and may be in the future.
 """
 
 from __future__ import annotations

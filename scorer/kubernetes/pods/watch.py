@@ -4,9 +4,9 @@
         while ...:
             events = watch.take(1.0)      # waits for the first only
 
-A watch that ends, or is cut, between two events goes on from the last version heard. Any error is raised where events
-are taken.
-At most `WAITING_MAX` events wait; the API server ends a watch that does not read, which is an error as any other.
+A watch that ends, or is cut, between two events continues from the last version received. Any error is raised where
+events are taken. At most `WAITING_MAX` events wait; the API server ends a watch that does not read, which is an error
+as any other.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@
     any error, a lost lease      begin again
     a list without most of them  told, asked for once more, and only then believed
 
-Each page, and each lot of events, is compared with the records of its own pods, read just before. Chosen over a copy
-of the ledger: 150,000 ids are 20 MB where their instances are 200 MB, and what others change meanwhile is seen. All
+Each page, and each lot of events, is compared with the records of its own pods, read just before. Chosen over a copy of
+the ledger: 150,000 ids are 20 MB where their instances are 200 MB, and changes by others meanwhile are seen. All
 writing is done with the lease's number, and the ledger refuses an older one: a process that was suspended or cut off
-does not know that it lost the lease, and what it once listed changes and releases nothing.
+does not know that it lost the lease; its old list changes and releases nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The kind of an instance, under which its use is learned: the deployer's, else by cluster and role or a label.
 
-Where no ``kind`` is given, instances of one cluster and role are alike. Clusters named alike but for a number behind
-are one, as shards are. Else instances with the same label are alike, by the first label of `LABELS` that is there.
+Where no ``kind`` is given, instances of one cluster and role are of one kind. Clusters whose names differ only in a
+number at the end, such as shards, count as one. Other instances are of one kind if they have the same value of the
+first label of `LABELS` that they have.
 
 The order is from finer to coarser names, since finer ones explain more on public traces. Share of the variance
 between instances' mean CPU that the mean of the others of the same name explains (each left out, shrunken as by three):

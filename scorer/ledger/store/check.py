@@ -6,8 +6,8 @@ again after the log; one that changed before every comparison counts as busy. A 
 writes only when the machine is still as it was read.
 
 A repair writes one of the instances again, so that every scorer sees a new version. The instance, its other machine and
-its cluster are then not as they were read, and what is wrong of them is left to the next pass (`mend`). Each pass reads
-all of the ledger. There is one, unless two things are wrong that belong together.
+its cluster have then changed since they were read, so their differences are left to the next pass (`mend`). Each pass
+reads all of the ledger. One pass is enough, unless two connected things are wrong.
 """
 
 from __future__ import annotations

@@ -480,9 +480,9 @@ class Ledger:
     ) -> Transition:
         """Write the instances of an inventory without comparing limits, and end the instances ``gone``.
 
-        ``true_starts``: the inventory knows when they started (0: not of this one). ``generations``: those that are
-        not live have the generations that they say. Raises Overtaken, and writes nothing, when ``lease`` has passed to
-        another. ``cluster``: that of Kubernetes whose pods they are; a live instance without its label is another's,
+        ``true_starts``: the inventory knows when they started (0: not of this one). ``generations``: instances that are
+        not live get the generations in their records. Raises Overtaken, and writes nothing, when ``lease`` has passed
+        to another. ``cluster``: that of Kubernetes whose pods they are; a live instance without its label is another's,
         and stays: the outcome is ``other``.
         """
         arguments: Arguments = [*(lease or ("", 0)), cluster]

@@ -1,7 +1,8 @@
-"""Batches: many instances in one query, each seeing the ones before, as if they were placed one at a time.
+"""Batches: many instances in one query, planned as if they were placed one at a time.
 
-Alike ones are placed together, kind by kind in the order in which the kinds come first (`by_kind`): each kind is ranked
-on an overlay with the ones before, and its copies follow in one loop (``place_copies`` in ``kernel/evaluate.h``).
+Equal requests are planned together, kind by kind in the order in which the kinds first occur (`by_kind`): each kind is
+ranked on an overlay with the kinds before it, and its copies follow in one loop (``place_copies`` in
+``kernel/evaluate.h``).
 
 Chosen: the order by kinds. Rejected: the order of the list, which ranks the fleet for each instance where sizes
 alternate.

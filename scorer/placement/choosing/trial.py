@@ -1,8 +1,8 @@
-"""The what-if: the ledger with proposed changes, and what a profile chooses on it.
+"""The what-if: the ledger with proposed changes, and a profile's choices on it.
 
 A batch of unlike instances, a drain, a consolidation, a plan of wanted instances and a count of capacity are each made
-on one. A step asks it (`best`, `allowed`, `together`) and notes the decision (`propose`, `move`, `leave`) for the steps
-after it. The ledger itself stays as it is, and must not change meanwhile.
+on one. A step reads it (`best`, `allowed`, `together`) and records the decision (`propose`, `move`, `leave`) for the
+steps after it. The ledger itself stays as it is, and must not change meanwhile.
 
 Its rows are patches: the fleet's own rows stay as they are (`scorer.ranking.machines.what_if`). Chosen: one value that
 owns the overlay. Rejected: seven classes with these parts, each with its own way to put back. It is here and not beside

@@ -1,8 +1,8 @@
 """The plan of a fleet by the rule that its profile names.
 
-By thresholds Koordinator's rules (`scorer.planning.thresholds`) choose the instances, the profile their targets. A
-target is a machine that the profile's filters allow. Its expected overload stays at or below that of the source before
-the move.
+With rule ``thresholds`` Koordinator's rules (`scorer.planning.thresholds`) choose the instances, the profile their
+targets. A target is a machine that the profile's filters allow. Its expected overload stays at or below that of the
+source before the move.
 """
 
 from __future__ import annotations

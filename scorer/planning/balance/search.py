@@ -12,9 +12,9 @@ the most. A step is kept only if
 - every filter of the profile takes the instance there, on the ledger with the moves before it;
 - the target has no other instance of its cluster.
 
-Moves whose gains differ by less than `TIE` are equal: of targets the one that leaves the fleet most even is taken, of
-instances the one whose memory is copied the soonest. An instance moves once in a plan, and not sooner after it came
-than ``rest_s``.
+Moves whose gains differ by less than `TIE` are equal: the target that leaves the fleet most even is taken, and the
+instance whose memory takes the least time to copy. An instance moves once in a plan, and not sooner after it came than
+``rest_s``.
 """
 
 from __future__ import annotations

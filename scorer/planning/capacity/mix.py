@@ -67,7 +67,7 @@ def mean_of(kinds: Sequence[Kind]) -> Request:
 
 
 def _grouped(instances: Sequence[Instance], *, exact: bool) -> list[list[Instance]]:
-    """Return the instances by kind; none where there are too many exact ones."""
+    """Return the instances grouped by kind; none where exact amounts give too many kinds."""
     groups: dict[Hashable, list[Instance]] = {}
     for one in instances:
         amounts: Hashable = (one.amounts, one.expected, one.maxmemory) if exact else tuple(map(_rough, one.amounts))

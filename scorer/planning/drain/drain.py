@@ -1,7 +1,7 @@
 """Drain: the targets of all instances of some machines, so that these can be taken out of service. Pure.
 
-The machines count as cordoned, so that none of them is a target. An instance that finds no machine stays, and the ones
-after it see it there.
+The machines count as cordoned, so that none of them is a target. An instance without a target stays, and counts there
+for those after it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Evictions for higher classes: instances that no longer fit into the sum of their class, lowest class first.
 
 The sum of batch and free exceeds its limit when prod, mid or the system use more than before; that of mid when prod is
-predicted to use what it asked for. Where a sum is exceeded, free leaves before batch. Within a class the instance that
-just covers the excess leaves first (`eviction_order.usefulness`), then the newest, until the others fit.
+predicted to use its requests. Where a sum is exceeded, free leaves before batch. Within a class the instance that just
+covers the excess leaves first (`eviction_order.usefulness`), then the newest, until the others fit.
 
 There is no advice for a machine whose data is too old: no batch is placed there, and its instances may stay. Instances
 labelled ``movable=false`` stay, too. Nothing is reserved and nothing is changed.

@@ -13,8 +13,9 @@ FORGOTTEN_S = 300.0
 class Condition:
     """When a machine counts as abnormal.
 
-    It does from the round in which the count of abnormal ones is **more** than ``abnormal``. That ends ``timeout_s``
-    after that round, or with more than ``normal`` normal marks in a row. With ``abnormal`` 1 nothing is counted.
+    It does from the round in which its count of overloaded rounds is **more** than ``abnormal``. That ends
+    ``timeout_s`` after that round, or with more than ``normal`` normal marks in a row. With ``abnormal`` 1 nothing is
+    counted.
     """
 
     abnormal: int = 5

@@ -15,7 +15,7 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 class Pool:
     """K resources, M machines, N instances. Amounts are whole units, cpu in thousandths of a core.
 
-    Of `INSTANCES` each instance is 1 on its machine, and 0 on a target that is tried.
+    For `INSTANCES` each instance counts 1 on its machine, and 0 on a target that is tried.
     """
 
     resources: tuple[str, ...]

@@ -2,10 +2,10 @@
 
 An instance of the ledger stays on its machine while the filters of the profile allow it there. It moves when the file
 names another machine, when a filter refuses it on its machine, or when it grows beyond a limit of its machine. Filters
-that say that they are `momentary` (a cordon, old data, high load) do not make it move. Amounts that it holds already
-are not checked again, as in an update.
+that are declared `momentary` (a cordon, old data, high load) do not make it move. Amounts that it holds already are not
+checked again, as in an update.
 
-Each step sees the ones before, in the order in which they are carried out: releases, instances that shrink, instances
+Each step is planned after the steps before it, in the order of execution: releases, instances that shrink, instances
 that grow on their machine, moves, new instances in the order of the file. A move holds both machines until it is
 confirmed, so the room that it leaves is for a later plan. Rules of others do not see it at its source any more: of two
 that avoid each other on one machine, one moves.

@@ -34,20 +34,20 @@ minutes gained less.
 
 **Debits**: the load of instances that ended or moved away, which the windows still show.
 
-The counterpart of credits: a window shows an instance by the share of its filled
-slots in which it ran. That share of what it used is taken out, and fades as those slots leave the window:
+The counterpart of credits: a window shows an instance by the share of its filled slots in which it ran. That share of
+its usage is subtracted, and fades as those slots leave the window:
 
     debit = used * (share of the slots later than the start - share of the slots later than the end)
 
 ``used`` is its measured mean of about half an hour, from the usage by instance, if the last report is of its end. Else
-it is what was expected of it. The stream app keeps the figures of ended instances for a day, longer than a window shows
+it is its expected usage. The stream app keeps the figures of ended instances for a day, longer than a window shows
 them, and every scorer reads the same ones. So the ledger need not store them.
 
 A percentile q loses all as long as that share exceeds 1 - q, a maximum as long as it is above 0. Time is measured to
 the end of the machine's window, as for credits: while data is late nothing is forgotten. A standard deviation keeps
 its value, and so does a day's peak: an instance that ended may start again the next day.
 
-With its credits the result is never below what was measured since: the same statistic, with the credits of its own,
-over the longest window that began after the last leaver's end. Those credits are smaller: what came since is measured
-there. It is never below 0, nor above what was measured.
+With its credits the result is never below the usage measured since: the same statistic, with the credits of its own,
+over the longest window that began after the last leaver's end. Those credits are smaller: later instances are measured
+there. It is never below 0, nor above the measured usage.
 """

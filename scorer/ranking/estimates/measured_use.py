@@ -1,16 +1,16 @@
 """Learns by kind and size the share of their requests that instances use, from agents' reports. Pure.
 
-An instance's *use* of a resource is the mean of its reports, divided by what it asks. Of each group
-(a kind, and the sizes of each by powers of two cores; the fleet under ``""``, and its sizes) are kept, older
-instance-time fading with a half-life of a day:
+An instance's *use* of a resource is the mean of its reports, divided by its request. Of each group (a kind, and the
+sizes of each by powers of two cores; the fleet under ``""``, and its sizes) are kept, older instance-time fading with a
+half-life of a day:
 
     mean      mean use over instance-time
     between   variance of the use between instances: what one more may differ by
     within    mean variance of an instance's reports around its own mean
     seen      instances, as many as are measured now or were seen to begin
 
-A group with few instances says little, so its mean is shrunk toward the coarser one's, as empirical Bayes has it: a
-size toward its kind, a kind toward the fleet.
+A group with few instances is weak evidence, so its mean is shrunk toward the coarser one's, as empirical Bayes has it:
+a size toward its kind, a kind toward the fleet.
 
     mean' = (seen * mean + k * coarser) / (seen + k)      k = between, pooled / variance of the means about the coarser
 
@@ -18,14 +18,15 @@ and the variance of a new instance is that of its group, shrunk alike, with what
 
     variance = (seen * (between + within) + k * (coarser variance)) / (seen + k) + between / (seen + k)
 
-The stated error of the fleet's mean is by kinds: instances of a kind are alike, so thousands of them are one witness.
+The stated error of the fleet's mean is by kinds: instances of a kind are similar, so thousands of them
+count as one observation.
 
 Robust: what a machine's agent reports is left out while its instances differ from others of their kinds by more than
 `APART` times what machines usually do (`believed`). A use above `USE_MAX` counts as that. So one owner whose instances
-use much moves its own kinds, and an agent that says too much, or too little, of all moves none. One that knows the rule
-stays just below it, with one kind alone far off: docs/learning.md has how far that moves a kind. It costs 0.5 % of the
-honest instances, which lowers means by 0.0004. Rejected: a third distance, the largest over the kinds of a machine. It
-left out 2.3 % for 0.23 in place of 0.31.
+use much moves its own kinds, and an agent that reports too much, or too little, for all instances changes nothing. One
+that knows the rule stays just below it, with one kind alone far off: docs/learning.md has how far that moves a kind. It
+costs 0.5 % of the honest instances, which lowers means by 0.0004. Rejected: a third distance, the largest over the
+kinds of a machine. It left out 2.3 % for 0.23 in place of 0.31.
 
 Usage that a machine cannot have is no evidence: more than its capacity, or than `CAPACITY_MOST` times the fleet's
 median capacity, whatever its agent says that it has.
@@ -233,9 +234,9 @@ def believed(use: Floats, known: Bools, of: Integers, machines: Integers) -> Boo
     """Return [K]: whether the reports of an instance's machine are plausible, compared with those of other machines.
 
     A machine has two distances: the sum over its instances of (use - median of the kind), and the sum of its absolute
-    values. In the second, an excess of one kind does not offset a deficit of another. Each is divided by what chance
-    makes of such a sum: the root of the sum of the squared spreads of their kinds. A spread is the median of the
-    distances from the median. How large distances usually are, the machines say themselves.
+    values. In the second, an excess of one kind does not offset a deficit of another. Each is divided by the sum's
+    spread by chance: the root of the sum of the squared spreads of their kinds. A spread is the median of the distances
+    from the median. The usual size of the distances is their median over all machines.
     """
     found = np.ones(use.size, np.bool_)
     at = np.flatnonzero(known)

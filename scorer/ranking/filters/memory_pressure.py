@@ -16,8 +16,8 @@ from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, set
 class MemoryPressure(Plugin):
     """Refuse machines where less than ``available_min`` of the memory (of the whole capacity) is left.
 
-    What is left is the capacity less the measured mean of the shortest window, so that pressure is seen early. Unlike a
-    threshold it counts neither the requested instance nor credits, and its basis is capacity, not allocatable.
+    The available part is the capacity less the measured mean of the shortest window, so that pressure is seen early.
+    Unlike a threshold it counts neither the requested instance nor credits, and its basis is capacity, not allocatable.
     ``best_effort_only`` refuses only requests that ask for nothing, as kube-scheduler does.
     """
 

@@ -1,7 +1,7 @@
 """Shared code of the scores by the fleet's variance.
 
-For a resource, u is the utilization of a machine, i the inverse of allocatable, e what the instance is expected to use.
-With the instance on the machine, n times the population variance grows by ``2 i e (u - mean) + (i e)^2 (1 - 1/n)``.
+For a resource, u is the utilization of a machine, i the inverse of allocatable, e the instance's expected usage. With
+the instance on the machine, n times the population variance grows by ``2 i e (u - mean) + (i e)^2 (1 - 1/n)``.
 """
 
 from __future__ import annotations

@@ -275,7 +275,7 @@ def best_among(
 
 
 class Models:
-    """Load models of a batch: the making of rows, the rows and what is read besides, those of a what-if, the query."""
+    """Load models of a batch: for each the inputs of making rows, the rows with their optional parts, the query."""
 
     def __init__(self) -> None:
         self._packed: list[tuple[int, ...]] = []

@@ -1,12 +1,12 @@
 """Demands of a request that no filter of the profile checks: such a request is refused, not silently reduced.
 
-Each filter names the fields of a request that it upholds, in ``looks_at``. Those that say where an instance may go
-(`DEMANDS`) are upheld or refused. Those that say what an instance is, as ``maxmemory`` and ``cluster_masters``, may be
-given to any profile; so may what is only preferred. `windward profiles check` tells all that one does not look at.
+Each filter names the fields of a request that it upholds, in ``looks_at``. Fields that restrict where an instance may
+go (`DEMANDS`) are upheld or refused. Fields that describe an instance, such as ``maxmemory`` and ``cluster_masters``,
+may be given to any profile; so may preferences. `windward profiles check` tells all that one does not look at.
 
-A query is refused where it comes in. A plan for instances of the ledger refuses nothing: one whose rules the profile
-does not look at gets no other machine, and is told with this reason (`scorer.placement.choosing.trial`). Pods that
-kube-scheduler places are ranked by any profile: it upholds their rules itself (`scorer.kubernetes.extender`).
+A query is refused before anything else is done. A plan for instances of the ledger refuses nothing: one whose rules the
+profile does not look at gets no other machine, and is told with this reason (`scorer.placement.choosing.trial`). Pods
+that kube-scheduler places are ranked by any profile: it upholds their rules itself (`scorer.kubernetes.extender`).
 """
 
 from __future__ import annotations

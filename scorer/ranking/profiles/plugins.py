@@ -26,9 +26,9 @@ class Filter(Protocol):
     members: ``wanted(request, machines) -> bool``: False skips the filter for this request. ``reasons(request,
     machines) -> Mapping[str, bool[n]]``: refused machines by reason, the first that holds counts. ``detail(request,
     machines, position) -> Mapping[str, Any]``: the numbers that were compared for one machine. ``limit(request,
-    machines) -> Iterable[Limit]``: what must hold against other scorers, too. Between the ranking and the reservation
-    another scorer may reserve; the reserve script compares these sums and counts once more
-    (`scorer.ledger.record.limits`). Asked only where ``wanted`` is True. ``momentary: ClassVar[bool]``: whether it
+    machines) -> Iterable[Limit]``: limits that must hold against other scorers, too. Between the ranking and the
+    reservation another scorer may reserve; the reserve script compares these sums and counts once more
+    (`scorer.ledger.record.limits`). Called only where ``wanted`` is True. ``momentary: ClassVar[bool]``: whether it
     refuses for a state that passes, as a cordon or a high load: new instances are kept away, those that are there stay.
     Without it False: ``windward plan`` moves an instance that the filter refuses where it is.
     """

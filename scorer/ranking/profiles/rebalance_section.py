@@ -45,8 +45,8 @@ def percents(help: str) -> Any:  # noqa: A002
 class Rebalancing:
     """The table ``[rebalance]`` of a profile, with its defaults; a wrong value is a ValueError that names it.
 
-    Rule ``thresholds`` is that of Koordinator's LowNodeLoad. Objective ``overload`` is the expected load above the
-    limit, ``variance`` that of the fleet's utilization.
+    Rule ``thresholds`` is Koordinator's LowNodeLoad. Objective ``overload`` is the expected load above the limit,
+    ``variance`` that of the fleet's utilization.
     """
 
     name: ClassVar[str] = "rebalance"

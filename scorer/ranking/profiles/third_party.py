@@ -1,11 +1,11 @@
 """Plugins of other packages: their inputs are read-only, and their results are checked.
 
-The plugins of the scorer are held to the same rules by the contract tests, so that a decision pays nothing for it. Of
-another package nothing is known: a score that wrote into a column would change what every later decision reads, and
-one that returns NaN would leave all machines without a place.
+The plugins of the scorer are held to the same rules by the contract tests, so that a decision pays nothing for it.
+Nothing is known about other packages: a score that wrote into a column would change what every later decision reads,
+and one that returns NaN would leave all machines without a place.
 
-Chosen: a class in front of the plugin's own, made once when its entry point is loaded. It has the same settings, and
-every caller meets it. Rejected: checks at the eleven places that call a plugin.
+Chosen: a class in front of the plugin's own, made once when its entry point is loaded. It has the same settings, and is
+used by every caller. Rejected: checks at the eleven places that call a plugin.
 """
 
 from __future__ import annotations

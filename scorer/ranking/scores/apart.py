@@ -14,7 +14,7 @@ class Apart(Plugin):
 
     The first one on a machine costs most, so a large weight keeps a cluster apart while other machines fit. A cluster
     of more instances than machines fills them evenly, and load decides between machines with as many. Unlike ``spread``
-    it looks at no other machine. So one more instance of a cluster changes the score of one machine alone.
+    it depends on no other machine. So one more instance of a cluster changes the score of one machine alone.
     """
 
     name = "apart"

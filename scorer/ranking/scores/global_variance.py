@@ -20,9 +20,9 @@ class GlobalVariance(ByWeight):
     Utilization is the mean with credits over allocatable. For each resource and machine, the instance's expected usage
     is added to that machine's usage. The variance over the fleet then follows in closed form. The resources are
     combined by weight. Unequal capacities count as they should: the same instance is a larger share of a smaller
-    machine. The score is ``25 * (3 - n * change)``, so 75 leaves the variance as it is. The order among machines is
-    that of the variance, exactly. Differences are small on a large fleet, so a profile spreads them over the feasible
-    machines with ``normalise = "min-max"``.
+    machine. The score is ``25 * (3 - n * change)``, so 75 leaves the variance as it is. Machines are ordered exactly as
+    by the variance. Differences are small on a large fleet, so a profile spreads them over the feasible machines with
+    ``normalise = "min-max"``.
 
     A resource that a machine does not report counts there as no change; a machine without any data scores 0.
 

@@ -1,4 +1,4 @@
-"""Answers of ``machines`` and ``instances``: what the scorer sees, filtered and in pages."""
+"""Answers of ``machines`` and ``instances``: the scorer's data, filtered and in pages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def instances(
 ) -> InstancesResult:  # fmt: skip
     """Return the live instances that match, by id; a single id is found for a day after its end, too.
 
-    Usage is that of the machine on which the ledger has the instance; an agent measures no other machine.
+    Usage is read for the machine on which the ledger has the instance, since an agent measures only its own machine.
     Raises ForPlanners for more rows than ``most``.
     """
     asked: Instances = read_params(Instances, params)

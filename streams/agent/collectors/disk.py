@@ -35,7 +35,7 @@ class Disk(Collector):
 
     A disk is physical when ``/sys/block`` gives it a device: sda, nvme0n1, the paths nvme0c0n1 of an NVMe multipath,
     and the disks vda and xvda of a virtual machine. Partitions, LVM and multipath maps (dm-), RAID (md), loop, ram and
-    zram are not: their requests pass a physical disk, or none. To count a disk and its path changes no result.
+    zram are not: their requests reach a physical disk, or no disk. To count a disk and its path changes no result.
     """
 
     resource: ClassVar[str] = "disk"

@@ -27,8 +27,8 @@ class MemoryBytes(NamedTuple):
 class Memory(Collector):
     """Total less available: page cache that the kernel can free counts as available.
 
-    The kernel does not count ZFS's cache (ARC) as such, though it shrinks on demand: ``arc_share`` of what it has above
-    its least size is added. A container of LXC sees the cache of its host, but a total of its own.
+    The kernel does not count ZFS's cache (ARC) as such, though it shrinks on demand: ``arc_share`` of its size above
+    the minimum is added. A container of LXC sees the cache of its host, but a total of its own.
     """
 
     resource: ClassVar[str] = "memory"

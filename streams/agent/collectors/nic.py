@@ -52,11 +52,11 @@ class Nic(Collector):
     Those are the physical interfaces that are up. A bond counts in place of its slaves, with the speed that the kernel
     gives for its mode; so does a cloud's own interface in place of the virtual function that carries its traffic. Never
     counted are loopback, bridges, tunnels, VLANs and the host's end of a container's link: their traffic passes a
-    physical interface as well. Nor are some that have a device (`is_physical`). The kernel is asked for all of this, so
-    names mean nothing. ``include`` replaces that choice, ``exclude`` removes from it.
+    physical interface as well. Nor are some that have a device (`is_physical`). All of this is read from the kernel;
+    names do not matter. ``include`` replaces that choice, ``exclude`` removes from it.
 
     The speed of an interface is the configured one of its name, else the kernel's, else the configured one for all. An
-    interface of unknown speed is left out, and with none left so is the resource.
+    interface of unknown speed is left out; without any interface the resource is left out, too.
     """
 
     resource: ClassVar[str] = "nic"

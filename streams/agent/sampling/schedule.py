@@ -8,9 +8,8 @@ the ticks after the end of the interval before, up to its own end ``i · interva
     ──┼────┬────┬────┬────┬────┬────┬────┬────┬────┬───────┼──→
       └──────────────────── interval i ────────────────────┘ at
 
-Ticks are numbers of the wall clock, so that the slots of a restarted agent meet those of the one before. The waiting
-between two of them and the time a rate is divided by are the monotonic clock's. So a clock that is set costs one
-reading.
+Ticks are numbers of the wall clock, so that a restarted agent continues the same slots. The waiting between two of them
+and the time a rate is divided by are the monotonic clock's. So a clock that is set costs one reading.
 """
 
 from __future__ import annotations

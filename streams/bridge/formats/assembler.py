@@ -8,8 +8,8 @@ often). ``n`` is the number of readings in it. An agent that measures every 10 s
 the mean, where Windward's own agent gives ten readings.
 
 Two sources may give one machine's name: a cloned host, or a host under two addresses. The first keeps the name while it
-is heard; what another says meanwhile is counted and left out, since two series of counters give no rate. A source that
-takes the place of a silent one begins with counters of its own.
+is heard; points of another one are counted and left out, since two series of counters give no rate. A source that takes
+the place of a silent one begins with counters of its own.
 """
 
 from __future__ import annotations

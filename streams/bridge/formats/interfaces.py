@@ -1,6 +1,6 @@
 """Which interfaces of a scraped page count: no traffic twice. Pure.
 
-A page has no /sys of its host, but some of what the kernel says there. That decides first, a rule of names last:
+A page has no /sys of its host, but some of the kernel's facts in it. That decides first, a rule of names last:
 
     operstate         an interface that is down has nothing to say
     flags             loopback; a tunnel from point to point; a part of a bond, or a function below a cloud's interface
@@ -9,7 +9,7 @@ A page has no /sys of its host, but some of what the kernel says there. That dec
     speed             where some speeds are known, an interface of unknown speed is none that leaves the machine
     name              `NOT_PHYSICAL`, or what ``--excluded`` gives in its place
 
-A bridge, a dummy and the end of a vxlan have facts like those of a NIC, so for these there is the name alone.
+A bridge, a dummy and the end of a vxlan have facts like those of a NIC, so only the name distinguishes them.
 """
 
 from __future__ import annotations

@@ -208,13 +208,14 @@ _KIND = "windward"
 def query_of(selector: str) -> str:
     """Return the query for the newest values of all targets, with the time of their scrapes.
 
-    Prometheus sums only the idle time of a machine's cores, since reading a series costs it 10 us. So
-    all eight modes of 64 cores take four times as long (2.42, busy machine). The answer has 4 kB a machine with four
-    interfaces and disks: 20 MB for 5,000, where the samples of each core were 450 to 690. What tells which interfaces
-    count adds half of it, by estimate.
+    Prometheus sums only the idle time of a machine's cores, since reading a series costs it 10 us. So all eight modes
+    of 64 cores take four times as long (2.42, busy machine). The answer has 4 kB a machine with four interfaces and
+    disks: 20 MB for 5,000, where the samples of each core were 450 to 690. Metrics that decide which interfaces count
+    add an estimated half.
 
     ``without`` keeps all labels of a target: one that is scraped by two jobs is two targets, and its cores are not
-    added up. One query, since Prometheus commits a scrape as a whole: of two, the second might see a newer one.
+    added up. One query, since Prometheus commits a scrape as a whole: with two queries, the second might see a newer
+    one.
     """
     more = f",{selector}" if selector else ""
     others = "|".join(name for name in METRICS if name != CPU)

@@ -14,9 +14,9 @@
 | system.disk.io_time      | device            | per disk                                               |
 
 Attributes have the receiver's names or those of the semantic conventions (`NAMES`). Other metrics are ignored.
-``startTimeUnixNano`` shows that a counter was reset even when it is above its old value. Of a sum of delta temporality
-it is when the rise began. Until June 2026 the receiver sends the time of each core, since then their sum and the number
-of cores (pull requests 49162 and 49325 of opentelemetry-collector-contrib).
+``startTimeUnixNano`` shows that a counter was reset even when it is above its old value. For a sum of delta temporality
+it is the start of the rise. Until June 2026 the receiver sends the time of each core, since then their sum and the
+number of cores (pull requests 49162 and 49325 of opentelemetry-collector-contrib).
 
 Format: OTLP's JSON encoding (numbers of 64 bits are strings), its protobuf encoding, and the documentation of the
 hostmetrics receiver.

@@ -5,11 +5,11 @@
     nic     max(Σ Δreceived, Σ Δsent) / Δt over the interfaces
     disk    the largest Δbusy / Δt of a disk, at most 1
 
-A rise that the elapsed time does not allow is no reading of its resource (`streams.agent.rises`). A counter that was
-reset has its value as the increase, which leaves out what was counted between the last reading and the reset. Busy time
-above the total is no reading: one counter went back alone. Idle time that was reset is none either: how long the
-machine was away is not known. An interface of unknown speed is left out, as by Windward's agent. A core whose counters
-stand still is off, and no capacity.
+A rise that the elapsed time does not allow is no reading of its resource (`streams.agent.rises`). The increase of a
+reset counter is its value, without the part counted between the last reading and the reset. Busy time above the total
+is no reading: one counter went back alone. Idle time that was reset is none either: how long the machine was away is
+not known. An interface of unknown speed is left out, as by Windward's agent. A core whose counters stand still is off,
+and no capacity.
 """
 
 from __future__ import annotations
