@@ -13,7 +13,7 @@ live instances), so each file can be read alone. The oldest are removed, so that
 
 **An entry is all or nothing.** One round writes one entry: figures, changes, decisions, and the position in each source
 up to which they go. It has a length and a checksum and is synced to the disk. A process that is killed loses at most
-what it had not written; the next one reads that again from the last position. Data that a source has dropped by then are
+what it had not written; the next one reads that again from the last position. Data that a source has lost by then are
 a *gap*: it is recorded with its times and the reason, counted, and reported by the replay.
 
 **Bounds.** A round keeps the samples since the last one in memory; it ends early when they are many. While the disk is

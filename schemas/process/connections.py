@@ -45,7 +45,7 @@ class CommonSettings:
 
 
 def check_tls_files(settings: CommonSettings, end: str) -> None:
-    """Refuse missing certificate files of one end, and a key without a certificate; raises ValueError."""
+    """Refuse missing certificate files, and a key without a certificate; raises ValueError."""
     files = {name: getattr(settings, f"{end}_tls_{name}_file") for name in ("ca", "cert", "key")}
     for name, path in files.items():
         if path and not Path(path).is_file():

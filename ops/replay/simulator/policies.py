@@ -168,7 +168,7 @@ class BestFitByPeak(Reference):
 
 
 class Oracle(Reference):
-    """Greedy on heat, knowing the future of all that is placed."""
+    """Greedy on the minutes of heat, with the future load of all placed instances known."""
 
     name = "oracle"
 
