@@ -15,14 +15,24 @@ from dataclasses import dataclass
 class Resource:
     """The properties of one resource, from which the rest of the code follows.
 
-    name: in messages, requests, profiles and commands. unit: of its amounts, in words. measured: the source of its
-    readings, in words. decimals: the resolution of amounts; filters and the ledger add up the same whole units of ``10
-    ** -decimals``. whole_units: how many of the peers' whole units make one unit (kube-scheduler counts cpu in
-    millicores: 1000). optional: whether a machine need not report it. A threshold of such a resource passes a machine
-    that does not, unless the request asks for the resource; scores of requested amounts leave it out when the request
-    does not ask for it. covers: whether a window must be covered in it to count as covered. Not for a resource added
-    later: an agent that begins to send it does not make its machine warming. refused: for a share of time, which a
-    request gives from 0 to 1: the error message for a larger amount.
+    name:
+        in messages, requests, profiles and commands.
+    unit:
+        of its amounts, in words.
+    measured:
+        the source of its readings, in words.
+    decimals:
+        the resolution of amounts; filters and the ledger add up the same whole units of ``10 ** -decimals``.
+    whole_units:
+        how many of the peers' whole units make one unit (kube-scheduler counts cpu in millicores: 1000).
+    optional:
+        whether a machine need not report it. A threshold of such a resource passes a machine that does not, unless the
+        request asks for the resource; scores of requested amounts leave it out when the request does not ask for it.
+    covers:
+        whether a window must be covered in it to count as covered. Not for a resource added later: an agent that begins
+        to send it does not make its machine warming.
+    refused:
+        for a share of time, which a request gives from 0 to 1: the error message for a larger amount.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The build backend of `windward`: setuptools, then without the files of the other distributions of this repository.
 
-A published wheel leaves out what `windward-agent` and `windward-client` hold, and requires both. An editable install is
-a checkout, which has every file already: it requires neither, so that ``pip install --editable .`` needs no other
+A published wheel leaves out the files of `windward-agent` and `windward-client`, and requires both. An editable install
+is a checkout, which has every file already: it requires neither, so that ``pip install --editable .`` needs no other
 build; and it can import `windward_client`.
 
 setuptools excludes whole packages only, and reads dependencies from pyproject.toml only. So its wheel is built whole

@@ -170,7 +170,7 @@ def raised(versions: Integers, rows: Bools | Integers) -> Integers:
 def changed_rows(before: Sequence[PartitionWindows], tables: Sequence[PartitionWindows]) -> Bools:
     """Return [rows of all tables]: whether a row changed; the tables have the same machines.
 
-    A table without versions has changed in all rows, unless it is the same one.
+    All rows of a table without versions count as changed, unless it is the same object.
     """
     return np.concatenate([np.zeros(0, np.bool_), *map(_changed, before, tables)])
 

@@ -1,6 +1,6 @@
-"""The messages of a partition, and a batch: samples as columns, the form in which they are folded.
+"""The messages of a partition, and a batch: the columns of samples that `streams.fold.fold.fold` takes.
 
-Rejects carry their reason.
+Each refused message has a reason.
 """
 
 from __future__ import annotations

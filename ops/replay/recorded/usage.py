@@ -7,9 +7,9 @@ comes from the machine on which the ledger has the instance.
 Missing usage is filled in, and counted:
 
 - a minute without a report, between others of the instance: the last one before holds, the first one before that;
-- an instance without any report, or without any of a resource: its share, by what it asks, of what its machine used
-  beyond the measured ones; at most what it asks (an even share where none asks); where the machine was not measured
-  either, what it asks;
+- an instance without any report, or without any of a resource: its share of the machine's usage beyond the measured
+  instances. Shares are in proportion to requests, and at most the request; they are equal where nothing is requested.
+  On a machine that was not measured either, the usage is the request;
 - a machine's minute without a sample: the last one before holds.
 
 The usage of a machine beyond its instances is a load of its own, which stays there under every policy.

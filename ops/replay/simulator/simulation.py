@@ -9,9 +9,9 @@ A placed instance is confirmed at once: its start is the minute of its placement
 and asks again within ``retry_minutes``; its whole life begins anew when it is placed.
 
 In a minute prod and mid ask before batch and free, the earlier before the later. An instance of batch or free is
-refused without a ranking when one of the same class and kind that asks for at most as much was refused in the same
-minute. Nothing has ended since, so it cannot fit either. Otherwise a long queue of batch would cost a ranking for each
-of its instances. Where instances have labels, rules or an expected use of their own, each is ranked.
+refused without a ranking after one of the same class and kind, which asked for no more, was refused in the same minute.
+Nothing has ended since, so it cannot fit either. Otherwise a long queue of batch would cost a ranking for each of its
+instances. Where instances have labels, rules or an expected use of their own, each is ranked.
 """
 
 from __future__ import annotations

@@ -45,15 +45,21 @@ class Fits(Plugin):
     With a ratio, allocated + request may go up to ``allocatable * ratio``. Usage + request may go up to allocatable, or
     to ``allocatable * ratio`` where that is more.
 
-    ratio: by resource; 1 where none is given. The operator's ratio of a machine wins. ratio_where: a list of a
-    ``selector`` of labels and the ``ratio`` of the machines that it matches; later ones win. basis: ``taken`` is the
-    larger of allocated and usage with credits; ``requests``: only what is allocated, as kube-scheduler does it
-    (NodeResourcesFit). default_cpu, default_memory: the cores and bytes assumed for an instance that requests none,
-    whether new or placed. kube-scheduler scores with 0.1 and 200 Mi, and filters with 0.
+    ratio:
+        by resource; 1 where none is given. The operator's ratio of a machine wins.
+    ratio_where:
+        a list of a ``selector`` of labels and the ``ratio`` of the machines that it matches; later ones win.
+    basis:
+        ``taken`` is the larger of allocated and usage with credits; ``requests``: only the allocated amounts,
+        as kube-scheduler does it (NodeResourcesFit).
+    default_cpu, default_memory:
+        the cores and bytes assumed for an instance that requests none, whether new or placed.
+        kube-scheduler scores with 0.1 and 200 Mi, and filters with 0.
 
-    classes: if given, each priority class has a sum of its own (`scorer.classes.by_class`): prod's is compared with
-    allocatable * ratio, mid's and batch's with the part that higher classes leave. The settings are those of
-    `scorer.classes.strategy`; ``{}`` has Koordinator's defaults. Without it all classes are one sum.
+    classes:
+        if given, each priority class has a sum of its own (`scorer.classes.by_class`): prod's is compared with
+        allocatable * ratio, mid's and batch's with the part that higher classes leave. The settings are those of
+        `scorer.classes.strategy`; ``{}`` has Koordinator's defaults. Without it all classes are one sum.
 
     A requested resource of unknown capacity does not fit; nor does, with basis ``taken``, one of unknown usage.
     """

@@ -22,11 +22,17 @@ INTEGER_UNITS = np.array([[resource.whole_units] for resource in ALL])
 class Allocation(Plugin):
     """Settings shared by the scores that compare amounts.
 
-    weights: by resource; a resource without a weight is ignored. basis: ``requests``: the sum of the requests, as in
-    the peer; ``used``: the mean usage with credits, and the requested instance's expected usage (the study's way);
-    ``taken``: the larger of both. default_cpu, default_memory: the cores and bytes assumed for an instance without a
-    request (the peer: 0.1 and 200 Mi for each container). extended: resources that are left out when the requested
-    instance requests none of them. rounding: the peer's integers: every division truncates.
+    weights:
+        by resource; a resource without a weight is ignored.
+    basis:
+        ``requests``: the sum of the requests, as in the peer; ``used``: the mean usage with credits, and the
+        requested instance's expected usage (the study's way); ``taken``: the larger of both.
+    default_cpu, default_memory:
+        the cores and bytes assumed for an instance without a request (the peer: 0.1 and 200 Mi for each container).
+    extended:
+        resources that are left out when the requested instance requests none of them.
+    rounding:
+        the peer's integers: every division truncates.
     """
 
     struct = struct(

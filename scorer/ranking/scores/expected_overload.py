@@ -40,14 +40,22 @@ class ExpectedOverload(ByWeight):
     over the feasible machines with ``normalise = "min-max"``. A resource that a machine does not report counts as no
     growth; a machine without any data scores 0.
 
-    weights: by resource. limit: share of allocatable above which load counts as overload. std_factor, floor: the
-    calibrated spread: of the load in the next minutes, from the std inside the window. 0.05 of the capacity is the
-    least error of a one-hour mean. variation, variation_of: standard deviation of the usage of an instance that is not
-    measured yet, as a share of its ``expected`` usage or of what it ``requests``. A learned factor predicts a single
-    instance badly: an instance that asks for much may use much, however little the fleet uses in the mean. For an
-    explicit ``expected`` it is always the share. ``learned``: of what it requests, but where instances like it are
-    measured. learned_variation: with ``learned``, what the measured deviation is multiplied by. evenness: weight of the
-    growth of the fleet's variance.
+    weights:
+        by resource.
+    limit:
+        share of allocatable above which load counts as overload.
+    std_factor, floor:
+        the calibrated spread: of the load in the next minutes, from the std inside the window. 0.05 of the capacity is
+        the least error of a one-hour mean.
+    variation, variation_of:
+        standard deviation of the usage of an instance that is not measured yet, as a share of its ``expected`` usage
+        or of what it ``requests``. A learned factor predicts one instance badly: an instance that asks for much may
+        use much, however little the fleet uses in the mean. For an explicit ``expected`` it is always the share.
+        ``learned``: of what it requests, but where instances like it are measured.
+    learned_variation:
+        with ``learned``, the factor of the measured deviation.
+    evenness:
+        weight of the growth of the fleet's variance.
 
     Reference: E[max(0, X - L)] of a normal X, the expected shortfall of the newsvendor problem.
     """

@@ -25,13 +25,20 @@ class LoadAware(Plugin):
     without one, scores 0. So does a machine without data or with data as old as ``expiration_s`` (0: of any age). The
     peer's numbers come with its estimate and credits ``koordinator-pending``, which the profile ``koordinator`` sets.
 
-    weights, dominant_weight: by resource, cpu and memory 1 each where neither is given; the dominant weight applies to
-    the resource with the lowest value (cpu and memory are always compared). statistic: ``mean`` or a percentile or the
-    maximum, of the window that the profile chooses. prod_usage: for a request of class prod, use the mean usage of
-    class prod. prod_with_system: add the usage of the machine's system (the peer's prodUsageIncludeSys). missing: how a
-    machine without the statistic is scored. ``estimates``: by those of the instances placed, as the peer does for a
-    window of a given length. ``mean``: by the mean, as the peer does without one. ``zero``: it scores 0. rounding: the
-    peer's integers: every division truncates.
+    weights, dominant_weight:
+        by resource, cpu and memory 1 each where neither is given; the dominant weight is that of the resource
+        with the lowest value (cpu and memory are always compared).
+    statistic:
+        ``mean`` or a percentile or the maximum, of the window that the profile chooses.
+    prod_usage:
+        for a request of class prod, use the mean usage of class prod.
+    prod_with_system:
+        add the usage of the machine's system (the peer's prodUsageIncludeSys).
+    missing:
+        how a machine without the statistic is scored. ``estimates``: by those of placed instances, as the peer does
+        for a window of a given length. ``mean``: by the mean, as the peer does without one. ``zero``: it scores 0.
+    rounding:
+        the peer's integers: every division truncates.
 
     Reference: Koordinator, pkg/scheduler/plugins/loadaware/load_aware.go.
     """

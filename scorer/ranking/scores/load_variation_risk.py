@@ -22,10 +22,16 @@ class LoadVariationRisk(Plugin):
     own standard deviation counts as 0. A resource without data is left out. A machine without any data scores 0, and so
     does one whose allocatable amount of a measured resource is 0.
 
-    resources: the resources compared; the peer has cpu and memory. margin, sensitivity: as above; a higher sensitivity
-    makes small deviations count more. form: ``trimaran``; ``reduced``: ``risk = min(mu + sigma, 1)``, which loses all
-    order among busy machines. newcomer: ``expected``: its expected usage; ``request``, as the peer. rounding: round the
-    result half away from zero, as the peer does.
+    resources:
+        the resources compared; the peer has cpu and memory.
+    margin, sensitivity:
+        as above; a higher sensitivity makes small deviations count more.
+    form:
+        ``trimaran``; ``reduced``: ``risk = min(mu + sigma, 1)``, which loses all order among busy machines.
+    newcomer:
+        ``expected``: its expected usage; ``request``, as the peer.
+    rounding:
+        round the result half away from zero, as the peer does.
 
     Reference: Trimaran, pkg/trimaran/loadvariationriskbalancing/analysis.go.
     """
