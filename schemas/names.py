@@ -134,7 +134,9 @@ class Names:
     """Hash: machine id (or ``*`` for all) to the JSON of `schemas.messages.operator.OperatorFacts`."""
 
     nodes = _Key("nodes")
-    """Hash: machine id to the JSON of what a Kubernetes cluster says of its node: as the above, and below it.
+    """Hash: by machine id the JSON of a Kubernetes cluster's facts of its node; operators' rules override them.
+
+    Written by ``windward pods``.
 
     Written by ``windward pods``.
     """
@@ -163,7 +165,7 @@ class Names:
     """List: queries of `queries` that scorers left to the planners, waiting; only scorers may push."""
 
     planner_operator_queries = _Key("queries", "planners", "operators")
-    """List: the same of `operator_queries`: who asked keeps the rights of the list that the query came from."""
+    """List: like `operator_queries`, for planners: a query keeps the rights of the list that it came from."""
 
     planners = _Key("planners")
     """Sorted set: planner name to the time of its last heartbeat."""

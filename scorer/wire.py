@@ -26,10 +26,10 @@ ANSWER_S = 5.0
 """How long to wait for an answer, beyond a blocking command's own time."""
 
 LOOK_S = 0.5
-"""After so long without an answer the sentinels, if any, are asked whether the server is still the primary."""
+"""After so long without an answer the sentinels, if any, are asked for the present primary."""
 
 IDLE_S = 0.5
-"""A connection that was not used for so long is looked at first: the server, or a proxy, may have closed it."""
+"""A connection that was idle for so long is checked first: the server, or a proxy, may have closed it."""
 
 AWAY = (redis.ConnectionError, redis.TimeoutError, redis.BusyLoadingError, OSError)
 """The errors of a server that cannot be reached: wait and try again."""

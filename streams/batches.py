@@ -28,7 +28,7 @@ log = logging.getLogger("windward.kafka")
 UNPACKED_MAX = 64 << 20
 """The most that a batch is unpacked to, bytes; a broker's limit of a packed one is 1 MB by default."""
 RECORDS_MAX = 1_000_000
-"""The most records that a batch may say it has, where its checksum is wrong."""
+"""The maximum number of records that a batch with a wrong checksum may state."""
 LOG_S = 10.0
 """Shortest time between two log lines of one partition."""
 _XERIAL = b"\x82SNAPPY\x00"

@@ -27,7 +27,7 @@ NAMES = {
     "instances": "windward instances -o name --limit 10000 --timeout 1s 2>/dev/null",
     "profiles": "windward profiles -o name 2>/dev/null",
 }
-"""The command that a shell asks for names as a word is completed; the environment says which server and user."""
+"""The command that a shell runs to complete names; the environment names server and user."""
 VALUES = {
     "machine": "machines", "explain": "machines", "profile": "profiles", "baseline": "profiles",
     "evict_profile": "profiles", "swap_role_with": "instances", "after": "instances",
@@ -41,7 +41,7 @@ SUBJECTS = {
 
 
 _FILES = ("FILE", "PATH", "TRACE|WORKLOAD|RECORDING")
-"""Metavars of what is a file."""
+"""Metavars of files."""
 
 
 def whole() -> Parser:

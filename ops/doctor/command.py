@@ -175,7 +175,7 @@ class Inspection:
         self.health: dict[str, HealthResult] = {}
         """The answers of the scorers, by name."""
         self.redis_info: dict[str, Any] = {}
-        """By area, what each server says of itself."""
+        """By area, the server's INFO."""
         self._scorer_error: WindwardError | None = None
         self._scorer_lost = False
         """Whether the heartbeats name a scorer that does not run, and none that does."""

@@ -29,7 +29,7 @@ SANITIZED = (
 )  # fmt: skip
 """Flags for a library that stops at the first access beside its arrays, and at undefined behaviour: for tests."""
 ZIG = "ziglang>=0.14,<0.18"
-"""What builds the library where there is no ``cc``: 411 MB, for the time of the build."""
+"""The requirement that builds the library where there is no ``cc``: 411 MB, for the time of the build."""
 
 
 def sources(root: Path) -> list[Path]:

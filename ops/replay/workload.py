@@ -111,7 +111,7 @@ class Workload:
     """[R, M] NaN where unknown."""
     instances: Sequence[str]
     asked: Floats
-    """[R, K] 0 where nothing is asked."""
+    """[R, K] 0 where nothing is requested."""
     given: tuple[int, ...] = ()
     """Resources of which every instance gives an amount: a 0 of these is in its request."""
     start: Integers

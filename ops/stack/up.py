@@ -126,11 +126,11 @@ def announce(stack: Stack, settings: UpSettings, unfit: str) -> None:
 
 
 PATIENCE_S = 60.0
-"""How long nothing may come nearer."""
+"""How long the start may go without progress."""
 _POLL_S = 0.25
 _SAY_S = 5.0
 _UNFIT_S = 5.0
-"""How long a full fleet may take no instance before that is the answer."""
+"""How long a full fleet may take no instance before that is reported."""
 _OLD = ("stale", "without data")
 
 

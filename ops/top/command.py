@@ -31,7 +31,7 @@ from scorer.wire import AWAY
 
 DECISIONS = 50
 _NEEDED = ("stream", "planner", "scorer")
-"""The processes without which what is shown grows old."""
+"""The processes without which the shown data grow old."""
 
 
 SETTINGS = TopSettings

@@ -84,7 +84,7 @@ class Spread:
     machines: int
     """Different machines it went to."""
     most: int
-    """The most of them on one machine."""
+    """The largest number of them on one machine."""
     highest: float
     """The highest CPU utilization on any machine that got one, when they all run."""
     std: float

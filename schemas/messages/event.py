@@ -52,9 +52,9 @@ class Event(Result, kw_only=True):
     event: str
     """One of `placed`, `confirmed`, `updated`, `moving`, `moved`, `stayed`, `renamed`, `released`, `expired`, `gap`."""
     at: float
-    """When, by the clock of the ledger's server, epoch s; of a gap when it was found."""
+    """Time of the event by the clock of the ledger's server, epoch s; for a gap the time when it was found."""
     position: str
-    """Where it is in the log; events after it are those that follow."""
+    """The position in the log; reading after it continues with the next events."""
     id: str = ""
     machine: str = ""
     """The machine that it is on, or was on when it ended."""
@@ -68,7 +68,7 @@ class Event(Result, kw_only=True):
     """Which move, while it is moving."""
     state: str = ""
     expires_at: float = 0.0
-    """When the reservation or the move ends by itself; 0: never."""
+    """When the reservation or the move expires; 0: never."""
     why: str = ""
     priority_class: str = ""
     cluster: str = ""

@@ -18,9 +18,9 @@ BEATS_MISSED = 4
 SILENT_S = BEATS_MISSED * BEAT_S
 """A process without a heartbeat for so long does not run, or does nothing."""
 REMEMBERED_S = 3600.0
-"""How long a process that said no goodbye is known."""
+"""How long a process that ended without saying so is remembered."""
 CLOCK_OFF_S = 1.0
-"""A clock that is further from that of the server, or of the broker, is said to be off."""
+"""A clock that differs by more from the server's, or the broker's, counts as wrong."""
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,11 +37,11 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """Address of its metrics and health pages; "" when it has none."""
     ready: bool = True
     details: dict[str, Any] = {}
-    """As its page ``/ready`` has them."""
+    """The details of its page ``/ready``."""
     user: str = ""
     """Its user at Redis."""
     beat_s: float = 5.0
-    """How often it writes heartbeats; the default is that of processes that do not say it."""
+    """The interval of its heartbeats; the default applies to processes that do not state one."""
 
     @property
     def silent_s(self) -> float:
@@ -139,7 +139,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True):
     """By machine whose name two live hosts use: the key of the refused one, and the record time of its last message."""
 
     clocks_off: dict[str, float] = {}
-    """How far the clock of a machine is ahead of the broker's, s, where it is more than is corrected."""
+    """How far the clock of a machine is ahead of the broker's, s, where that is too much to correct."""
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)

@@ -28,7 +28,7 @@ OF_PROCESSES = frozenset({
     "apply", "backfill_s", "classes", "cores", "dry_run", "every", "interval_s", "labels", "machine", "machines",
     "machines_max", "once",
 })  # fmt: skip
-"""Names that mean something of a process in a variable, and something else of one call."""
+"""Names that mean one thing in a process's variable, and another for a single call."""
 
 
 class UsageError(ValueError):

@@ -37,7 +37,7 @@ TIMEOUT_S = 10
 UNSENT_BYTES_MAX = 64 * 2**20
 THREADS = 2
 PEER = "windward.peer"
-"""In the environment of a request: the certificate of its client (``getpeercert``), where one was asked for."""
+"""In the environment of a request: the client's certificate (``getpeercert``), if one was requested."""
 _REQUEST_BYTES_MAX = 16_384
 _OWN_DESCRIPTORS = 2
 """The listening socket and the trigger, which waitress counts as connections."""

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 PORT = 6379
 SLOTS = 16_384
 LOOK_S = 0.2
-"""Shortest time between two looks for which node has what."""
+"""Shortest time between two reads of the slot map."""
 RETRY_S = 1.0
 """Shortest time between two tries of a node that is away: each may keep the others waiting."""
 PROBE_S = 0.5
@@ -99,7 +99,7 @@ class Topology:
 
     def __init__(self, nodes: Nodes) -> None:
         self._hosts: list[Address] = list(nodes.hosts)
-        """The nodes that can be asked, in the order in which they are."""
+        """The nodes that commands can be sent to, in the order of the slot map."""
         self._given = list(nodes.hosts)
         self._starts: list[int] = []
         self._ranges: list[tuple[int, Address]] = []

@@ -16,10 +16,10 @@ from urllib.parse import unquote, urlsplit
 from schemas.values.secret_file import rereading
 
 SENTINEL_S = 0.5
-"""How long to wait for one sentinel; then the next is asked."""
+"""The timeout for one sentinel, after which the next is tried."""
 SENTINEL_PORT = 26379
 _CLIENT = re.compile(r"<redis\.\S*client\.Redis\(.*?\bhost=([^,)]+),port=(\d+).*?\)>\)>\)>")
-"""How redis-py shows a sentinel, with all its arguments."""
+"""The text by which redis-py shows a sentinel, with all its arguments."""
 
 
 class Sentinels(NamedTuple):

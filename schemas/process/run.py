@@ -29,7 +29,7 @@ class Process:
     work: Callable[[Stop], object]
     """Runs until the event is set."""
     closing: ExitStack = field(default_factory=ExitStack)
-    """Closes what was built, in reverse."""
+    """Closes the parts that were built, in reverse order."""
     registry: CollectorRegistry | None = None
     """The metrics of its pages; None: it serves pages of its own, at ``page``."""
     page: str = ""
@@ -41,7 +41,7 @@ class Process:
     read_again: Callable[[], object] | None = None
     """Reads the profiles anew, at SIGHUP."""
     tell_clock: Callable[[float], None] | None = None
-    """Is told how far this host's clock is ahead of the server's."""
+    """Called with how far this host's clock is ahead of the server's."""
 
 
 Build = Callable[[Any, Mapping[str, str]], Process]

@@ -10,7 +10,7 @@ from math import inf
 from types import FrameType
 
 LOOK_S = 1.0
-"""How long `Stop.wait` sleeps at most, until it looks again."""
+"""The longest sleep of `Stop.wait` between two checks."""
 
 
 class Stop(threading.Event):

@@ -68,7 +68,7 @@ class Column:
     priority: int = 0
     left: bool = False
     of: str | Callable[[Any], str] = ""
-    """A field of the row, "-" where it is empty; or what makes the cell of a row."""
+    """A field of the row, "-" where it is empty; or a function that makes the cell of a row."""
 
     def cell(self, row: Any) -> str:
         """Return the column's cell for a row, which is a Struct or a mapping."""

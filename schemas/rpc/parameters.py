@@ -37,10 +37,10 @@ ROWS_MAX = 10_000
 Id = Annotated[str, Meta(min_length=1, max_length=ID_LENGTH_MAX)]
 AnyId = Annotated[str, Meta(max_length=ID_LENGTH_MAX)]
 Generation = Annotated[int, Meta(ge=0)] | None
-"""The generation that the caller means, from an earlier answer; None: the live one, whichever it is."""
+"""The generation that the caller refers to, from an earlier answer; None: the live one."""
 Limit = Annotated[int, Meta(ge=1, le=ROWS_MAX)]
 PROFILE_LENGTH_MAX = 65_536
-"""Characters of a profile's file that goes with a query."""
+"""Maximum length of a profile's file that is sent with a query."""
 ProfileText = Annotated[str, Meta(max_length=PROFILE_LENGTH_MAX)]
 """The text of a profile's file, used in place of a profile of the planner's own; `profile` is its name then."""
 
@@ -146,11 +146,11 @@ class Cordon(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """The parameters of ``cordon`` and ``uncordon``."""
 
     machines: Annotated[tuple[Name, ...], Meta(max_length=ROWS_MAX)] = ()
-    """Names or globs; ``*`` alone is every machine, those to come, too."""
+    """Names or globs; ``*`` alone is every machine, including future ones."""
     selector: Selector = ""
-    """The machines whose labels this selects, besides."""
+    """In addition, the machines whose labels this selects."""
     ahead: bool = False
-    """Accept an unknown name: the machine is to come."""
+    """Accept an unknown name, of a future machine."""
     dry_run: bool = False
     drain: Draining | None = None
     """For ``cordon`` alone: moves of the instances there are planned every 30 s, until the machines are uncordoned."""
@@ -162,7 +162,7 @@ class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     machines: Annotated[tuple[Name, ...], Meta(max_length=ROWS_MAX)] = ()
     """Names or globs."""
     selector: Selector = ""
-    """The machines whose labels this selects, besides."""
+    """In addition, the machines whose labels this selects."""
     consolidate: Annotated[int, Meta(ge=0, le=ROWS_MAX)] = 0
     """Instead of these so many machines: the cheapest to empty."""
     profile: Name = ""
@@ -173,11 +173,11 @@ class Drain(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     force: bool = False
     """Also move instances with the label movable=false."""
     lost: bool = False
-    """The machines are dead: what they held starts anew elsewhere, the highest class first."""
+    """The machines are dead: their instances start anew elsewhere, the highest class first."""
     apply: bool = False
     """Cordon the machines, and reserve the target of each move until it is confirmed there."""
     ttl_s: Annotated[float, Meta(gt=0, le=86_400)] = 3_600.0
-    """How long each move may take; then it ends by itself."""
+    """How long each move may take before it expires."""
     again: bool = False
     """With ``apply``: of these machines only those that are being drained already."""
 

@@ -65,7 +65,7 @@ class RankResult(Result, kw_only=True):
     request: dict[str, float] = {}
     expected: dict[str, float] = {}
     expected_from: dict[str, str] = {}
-    """Where each expected usage comes from, in words."""
+    """The source of each expected usage, in words."""
     learned: dict[str, Any] | None = None
     """Version and factors of the learned use, if the profile uses it."""
     candidates: list[Candidate] = []
@@ -223,7 +223,7 @@ class InstanceUsage(Result, kw_only=True):
     recent: dict[str, float]
     """Exponential mean of about the last 30 minutes, by resource."""
     daily: dict[str, float]
-    """The same of about 24 hours."""
+    """The means over about 24 hours."""
     variance: dict[str, float]
     """Variance of the reports' means around `daily`: cpu and memory."""
     day_peak: dict[str, float]
@@ -276,7 +276,7 @@ class DrainLine(Result, kw_only=True):
     amounts: dict[str, float]
     """The requested amounts, by resource."""
     target: str | None = None
-    """Where it goes; null: it stays."""
+    """The machine that it moves to; null: it stays."""
     reason: str = ""
     """Why it stays."""
     until: float | None = None
@@ -301,7 +301,7 @@ class Emptying(Result, kw_only=True):
     tried: int
     """Machines that were tried."""
     left: dict[str, int]
-    """How many machines were not tried, by why."""
+    """How many machines were not tried, by reason."""
     machines: list[Emptied]
     """The cheapest first."""
 
@@ -314,7 +314,7 @@ class DrainResult(Result, kw_only=True):
     """Whether the machines were cordoned."""
     profile: str
     moves: list[DrainLine]
-    """In the order in which they are made; each is planned with those before it."""
+    """In the order of execution; each is planned after those before it."""
     moving: list[DrainLine]
     """Instances that were leaving already."""
     blocked: list[DrainLine]
@@ -324,7 +324,7 @@ class DrainResult(Result, kw_only=True):
     instances: int = 0
     """Instances of that fleet."""
     emptying: Emptying | None = None
-    """With ``consolidate`` what was chosen; else null."""
+    """With ``consolidate`` the chosen machines; else null."""
 
 
 class PlanStep(Result, kw_only=True):
@@ -354,7 +354,7 @@ class PlanResult(Result, kw_only=True):
     others: int
     """Instances that are not named and are left alone."""
     steps: list[PlanStep]
-    """In the order in which they are to be carried out: each sees those before it."""
+    """In the order of execution; each is planned after those before it."""
     machines: int = 0
     """Machines of the fleet that it was planned on."""
     instances: int = 0
@@ -379,7 +379,7 @@ class RebalanceMove(Result, kw_only=True):
     overload: dict[str, list[float]] = {}
     """By ``source`` and ``target``: the expected overload before and after the move."""
     utilization: dict[str, dict[str, list[float | None]]] = {}
-    """The same of the utilization, by resource; null where it is not known."""
+    """The utilization of both before and after the move, by resource; null where it is unknown."""
 
 
 class RebalanceResult(Result, kw_only=True):
@@ -400,13 +400,13 @@ class RebalanceResult(Result, kw_only=True):
     moved_in_hour: int
     hour_max: int | None
     moves: list[RebalanceMove]
-    """In the order in which they are to be made; each is planned with those before it."""
+    """In the order of execution; each is planned after those before it."""
     totals: dict[str, list[float]]
     """The fleet's figures, before and after the moves."""
     std: dict[str, list[float]]
     """Standard deviation of utilization by resource, before and after."""
     rounds: str = ""
-    """With `every_s`: what to send with the next round."""
+    """With `every_s`: the state to send with the next round."""
 
 
 class MachineRow(Result, kw_only=True):
@@ -423,7 +423,7 @@ class MachineRow(Result, kw_only=True):
     taints: list[dict[str, Any]]
     instances: int
     failed_starts: float = 0.0
-    """How many starts failed there, as ``release`` said: each counts half after ten minutes."""
+    """The number of starts that failed there, as ``release`` reported; each counts half after ten minutes."""
     maxmemory: float | None
     resources: dict[str, dict[str, float | None]]
     windows: dict[str, dict[str, dict[str, float | None]]] = {}

@@ -78,9 +78,12 @@ class Learned(msgspec.Struct, kw_only=True):
     """By kind and resource: the standard deviation of a new instance's use, as a share of its request; other
     kinds under ``""``."""
     instances: dict[str, dict[str, float]] = {}
-    """By kind and resource, how many measured instances say so; of the fleet under ``""``."""
+    """By kind and resource, the number of measured instances behind the factor; the fleet's under ``""``."""
     uses: dict[str, dict[str, Use]] = {}
-    """By kind and resource what is measured; of all instances under ``""``. The next scorer that learns goes on."""
+    """By kind and resource the sums of the measurements; all instances under ``""``.
+
+    The next scorer that learns continues them.
+    """
     chances: Chances | None = None
     """Absent until stated chances have been watched for half an hour."""
 

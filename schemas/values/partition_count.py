@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PARTITIONS_MAX = 100_000
-"""More than any broker gives a topic; one table of each is asked for."""
+"""More partitions than any broker gives a topic; a reader requests one table for each."""
 
 
 def partition_count(stored: object) -> int | None:

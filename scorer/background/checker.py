@@ -109,7 +109,7 @@ class Checker(BackgroundThread):
         self._every_s = settings.ledger_check_s
         self._renewed_s = 0.0
         self.found: dict[str, int] | None = None
-        """What the last check by any scorer found; None while nothing is known."""
+        """The result of the last check by any scorer; None while unknown."""
 
     def run(self) -> None:
         """Check now, and then at each interval, until `stop`."""

@@ -37,7 +37,7 @@ from scorer.wire import AWAY, Wire
 
 log = logging.getLogger("windward.scorer")
 LOOK_S, WRITE_S = 60.0, 300.0
-"""How often reports are looked at, at least, and how often what was learned of them is written."""
+"""The longest time between two readings of the reports, and between two writes of the learned figures."""
 
 
 class Predictor:

@@ -26,9 +26,9 @@ class ClassUsage:
     used: Floats
     """[C, R, M] Mean of about the last half hour, or other figures; NaN where no report of the machine is current."""
     unmeasured: Floats
-    """[C, R, M] Sum of what is asked by the instances whose usage of the resource is not measured."""
+    """[C, R, M] Sum of the requests of instances whose usage of the resource is not measured."""
     system: Floats
-    """[R, M] What the machine uses besides its instances; NaN where that is not known."""
+    """[R, M] The machine's usage beyond its instances; NaN where unknown."""
     measured: int
     """Number of instances of which any resource is measured."""
 

@@ -33,7 +33,7 @@ class MachinesSeen(Protocol):
 
 
 GROUPS = {"prod": ("prod",), "mid": ("mid",), "batch": ("batch",), "free": ("batch", "free")}
-"""The classes whose amounts are one sum with those of a class: free has what batch leaves."""
+"""The classes whose amounts are added up with those of a class: free may use the rest of batch."""
 
 
 def highest(snapshot: Snapshot) -> Floats:

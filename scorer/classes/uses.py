@@ -18,20 +18,20 @@ class Uses:
     """Sums [R, n] over the instances of each machine."""
 
     requested: Floats
-    """What prod and mid ask for."""
+    """The requests of prod and mid."""
     used: Floats
-    """What prod and mid use; their requests where the usage is not measured."""
+    """The usage of prod and mid; their requests where the usage is not measured."""
     larger: Floats
     """The larger of request and usage of each instance of prod and mid; the request where usage is not measured.
 
     Koordinator omits unmeasured ones for a whole machine, but counts them for a NUMA zone; none of its tests shows it.
     """
     prod_requested: Floats
-    """What prod asks for."""
+    """The requests of prod."""
     measured: Floats
     """Measured usage of all classes."""
     unmeasured: Floats
-    """What prod and mid ask for where their usage is not measured."""
+    """The requests of prod and mid whose usage is not measured."""
     below_prod: Floats
     """Measured usage of mid, batch and free."""
 

@@ -23,12 +23,12 @@ _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 _IDS_SINCE = 1_735_689_600
 """The second from which ids count: 2025."""
 OPERATORS = frozenset({"cordon", "drain", "plan", "rebalance", "uncordon"})
-"""The methods for operators, which wait on a list of their own: Redis says who may push there."""
+"""The methods for operators, which have a list of their own: Redis decides who may push to it."""
 _DENIED = (
     ("PERMISSION_DENIED", re.compile("(?i)no permissions|NOPERM")),
     ("UNAUTHENTICATED", re.compile("(?i)WRONGPASS|NOAUTH|invalid username-password|authentication ?(required|error)")),
 )
-"""What the server says of a user without a right, and of one without the right password."""
+"""The server's errors for a user without a right, and for a wrong password."""
 _QUERY_ID = re.compile(r"[A-Za-z0-9._:@+-]{1,128}")
 
 
@@ -174,7 +174,7 @@ def _for_now(refusal: WindwardError, before: WindwardError | None) -> WindwardEr
 
 
 Steps = Generator[Step, list[Any], Kind]
-"""What `drive` takes: each step is sent the answers to its commands, or thrown its error."""
+"""A call in the form that `drive` runs: each step is sent the answers to its commands, or thrown its error."""
 
 
 class Call:

@@ -28,7 +28,7 @@ class Events:
         self._log, self._do = log, do
         self._found = deque(drive(log.start(), do))
         self.position = log.position
-        """That of the last event, or where it began: another iterator can go on ``after`` it."""
+        """The position of the last event, or of the start: another iterator can continue ``after`` it."""
 
     def __iter__(self) -> Events:
         return self
@@ -50,7 +50,7 @@ class AsyncEvents:
         self._log, self._take = log, take
         self._found: deque[Event] | None = None
         self.position = ""
-        """That of the last event, or where it began; "" before it has."""
+        """The position of the last event, or of the start; "" before that."""
 
     def __aiter__(self) -> AsyncEvents:
         return self

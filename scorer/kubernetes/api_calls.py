@@ -35,7 +35,7 @@ class Answer(NamedTuple):
     status: int
     body: bytes
     retry_after_s: float = 0.0
-    """When it wants to be asked again; 0: it does not say."""
+    """When the server wants the call repeated; 0: not stated."""
 
     @property
     def said(self) -> str:

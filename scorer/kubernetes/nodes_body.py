@@ -17,7 +17,7 @@ from scorer.ledger.record.marks import CLUSTER, PODS
 
 _EFFECTS: Mapping[str, str] = {"NoSchedule": "refuse", "NoExecute": "refuse", "PreferNoSchedule": "avoid"}
 _CORDONED = "node.kubernetes.io/unschedulable"
-"""The taint that Kubernetes gives a cordoned node; it says no more than the cordon."""
+"""The taint that Kubernetes gives a cordoned node; it adds nothing to the cordon."""
 NO_EXECUTE = ":NoExecute"
 """Ends the key of a taint of this effect, so that a toleration of NoSchedule does not tolerate it."""
 _COUNTED = (RESOURCES[CPU], RESOURCES[MEMORY])

@@ -24,7 +24,7 @@ Amounts = dict[str, str | float]
 CONFIG_HASH = "kubernetes.io/config.hash"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
 NIC = "windward.io/nic"
-"""The extended resource that says what a pod asks of the network."""
+"""The extended resource by which a pod requests network bandwidth."""
 _COUNTED = ("cpu", "memory", NIC)
 
 

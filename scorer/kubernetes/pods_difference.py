@@ -58,7 +58,7 @@ class Listing:
         self.gone = {one.id for one in before if one.state == "confirmed" and _is_ours(one, how)}
         """The ids to release when the last page has been seen."""
         self.before = len(self.gone)
-        """How many were of the cluster."""
+        """The number of records that belonged to the cluster."""
 
     def page(self, pods: Iterable[Pod], records: Mapping[str, Instance]) -> Changes:
         """Return the changes from a page; ``records``: the ledger's records with the ids of its pods."""

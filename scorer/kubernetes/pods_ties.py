@@ -28,13 +28,13 @@ from scorer.ledger.record.marks import CLUSTER, DAEMON, MOVABLE, PODS
 from scorer.ranking.formulas.selectors import parse_selector
 
 OURS = "windward.io/"
-"""Begins the annotations that say what Kubernetes has no field for: class, nic, expected-cpu ..."""
+"""Prefix of the annotations for which Kubernetes has no field: class, nic, expected-cpu ..."""
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _OF_ITS_NODE = ("DaemonSet", "Node")
 _SYSTEM = "kube-system"
 _HOSTNAME = "kubernetes.io/hostname"
 _OF_HEALTH = "node.kubernetes.io/"
-"""Begins the keys of taints that say how a node is: not-ready, unreachable, unschedulable."""
+"""Prefix of the taints for a node's condition: not-ready, unreachable, unschedulable."""
 _PORTS_MAX = 64
 _NATIVE = ("cpu", "memory", "ephemeral-storage", NIC)
 _OURS = ("machine", CLUSTER, PODS)

@@ -94,7 +94,7 @@ class MovesQueue:
 
 LEASE = "rebalance"
 _KNOWN = (*AWAY, UnknownFormat, PluginError, redis.ResponseError)
-"""Failures that their words say enough of."""
+"""Failures whose text is enough, without a traceback."""
 
 
 class Proposer:

@@ -99,4 +99,4 @@ class PlannerService(AnsweringService):
         "machines": AnsweringService._machines,
         "instances": AnsweringService._instances,
     }
-    """What answers each method."""
+    """The function that answers each method."""

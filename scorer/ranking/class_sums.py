@@ -21,7 +21,7 @@ class ClassSums:
     """C classes in the order of `PRIORITY_CLASSES`, R resources, M machines."""
 
     promised: Floats
-    """[C, R, M] What the instances of each class ask for."""
+    """[C, R, M] The requests of each class's instances."""
     counted: Floats
     """[C, R, M] What is compared with ``most``: the class's sum; for free with batch's."""
     most: Floats

@@ -36,7 +36,7 @@ class Plugin:
 
     name: ClassVar[str]
     reason: ClassVar[str]
-    """For a filter alone: why it refuses, where it has one reason."""
+    """For a filter with a single reason: that reason."""
     momentary: ClassVar[bool] = False
     looks_at: ClassVar[Sequence[str]] = ()
     """The fields of a request that nothing else in a profile upholds (`scorer.ranking.profiles.looked_at`)."""

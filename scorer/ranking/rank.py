@@ -81,7 +81,7 @@ class Decision:
         self.verdicts: list[Verdict] = []
         self.terms: list[ScoreTerm] = []
         self.far = False
-        """Whether one more instance changes what is read of other machines, so that each is ranked by itself."""
+        """Whether one more instance changes other machines' figures, so that each is ranked by itself."""
         for position, placed in enumerate(self.profile.filters, 1):
             machines, of, code = self.seen.machines(placed.load_model), placed.compiled, position * CODE
             if (of is None or of.asks) and not plugins.wanted(placed.filter, request, machines):

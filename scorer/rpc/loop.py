@@ -51,7 +51,7 @@ NO_PLANNER = "no planner runs (windward planner)"
 OPERATORS_S = 0.05
 """Shortest time between two looks at the operators' list while it is empty."""
 _REFUSED_S = 60.0
-"""The same where the server refuses it: this scorer's Redis user has an older file."""
+"""The refusal where the server denies it: this scorer's Redis user has an older file."""
 STOP_S = 2.0
 """How long a terminating scorer goes on with batches."""
 _FIRST_TAKEN_S = 86_400
@@ -80,7 +80,7 @@ class Rpc:
         self._pause_s = 0.0
         self._clock = clock
         self._asked_at = 0.0
-        """The server's time when the queries under way were asked for: none of them was taken before."""
+        """The server's time before the current queries were taken: none of them was taken earlier."""
         self._bounded: dict[str, float] = {}
         """By id of a query that got its deadline here: how long its mark outlives its answer."""
         (taken, queries), (taken_of_operators, of_operators) = self._lists.pairs(self._name)
@@ -93,7 +93,7 @@ class Rpc:
         self._length: Command = ("LLEN", queries)
         self._take_of_operators: Command = ("LMOVE", of_operators, taken_of_operators, "RIGHT", "LEFT")
         self._look_at = 0.0
-        """When the operators' list is looked at again, on the clock of `time.monotonic`."""
+        """When the operators' list is read again, on the clock of `time.monotonic`."""
 
     def run(self, stop: threading.Event) -> None:
         """Answer queries until ``stop``; while the server is away, wait for it."""

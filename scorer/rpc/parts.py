@@ -32,7 +32,7 @@ FACTS_S = 1.0
 
 
 class Parts:
-    """The parts of such a process; nothing connects before it runs.
+    """The parts of a process that answers queries; nothing connects before it runs.
 
     Each thread has connections of its own. The loop and its ledger share one where both are on one server.
     """

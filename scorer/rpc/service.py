@@ -79,7 +79,7 @@ class AnsweringService:
     ROWS_MAX: ClassVar[float] = math.inf
     """The most rows of an answer; more are left to a planner."""
     DESCRIBED_MAX: ClassVar[float] = math.inf
-    """The same of machines with the terms of a ranking."""
+    """The limit for machines with the terms of a ranking."""
 
     def __init__(self, settings: AnsweringSettings, current: Current, ledger: Ledger, rules: OperatorRules) -> None:
         self.current = current

@@ -49,7 +49,7 @@ class Snapshot:
         """[M] Raised when anything of a machine changed: its windows, facts or rules (`scorer.snapshot.builder`)."""
         self.sources = sources
         self.learned: Learned | None = None
-        """The learned use: the part of what is asked that instances use; None while nothing is learned."""
+        """The learned use: the share of their requests that instances use; None while nothing is learned."""
         self.usages = Usages()
         """Usage by instance, as agents report it; look up only instances that the ledger has on that machine."""
         self.predicted: bytes | None = None

@@ -33,7 +33,7 @@ class Future(Protocol):
     is_done: bool
     exception: BaseException | None
     value: Any
-    """The metadata of an acknowledged record; ``timestamp`` is the one it has in the topic, epoch ms."""
+    """The metadata of an acknowledged record; ``timestamp``: its time stamp in the topic, epoch ms."""
 
     def get(self, timeout: float | None = None) -> object:
         """Wait for the result."""

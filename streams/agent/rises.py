@@ -19,7 +19,7 @@ from __future__ import annotations
 COUNTED_LATE_S = 1.0
 """Some drivers count once a second, so an interval may hold so much more."""
 TIMING = 1.1
-"""Two collections may be as much further apart than their times say."""
+"""How much further apart two collections may be than their times state."""
 BITS_32 = 2.0**32
 LINK_MAX = 1e11
 """Bytes/s of the fastest Ethernet: the most of a link whose speed is not known."""

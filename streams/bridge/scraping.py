@@ -30,13 +30,13 @@ log = logging.getLogger("windward.bridge")
 
 THREADS_MAX, THREADS_OF_FAILING = 32, 8
 PAUSES_MAX = 6
-"""A target that fails is asked each interval, then each second one, and at last after so many."""
+"""A failing target is tried each interval, then each second one, and finally after so many."""
 PAGE_MAX = 16 << 20
 """The largest page that is read, bytes."""
 ANSWER_MAX = 256 << 20
 """The largest answer of Prometheus, bytes: 4 kB a machine with a few disks and interfaces."""
 Found = tuple[list[Value], list[Point]]
-"""What one scrape has: its values, and the points made of them."""
+"""The content of one scrape: its values, and the points made from them."""
 _AWAY = (OSError, http.client.HTTPException)
 
 
@@ -54,7 +54,7 @@ class Target:
 
     url: str
     name: str = ""
-    """The machine's; "": the one that it gives itself."""
+    """The machine's name; "": the host's own."""
 
     @classmethod
     def read(cls, text: str) -> Target:

@@ -46,7 +46,7 @@ REASONS = (
     "boot", "empty", "excess", "future", "impossible", "interval", "key", "machine-id", "machines", "malformed",
     "name-taken", "no-resource", "readings", "record-time", "too-long", "version",
 )  # fmt: skip
-"""Every reason for which a message is refused: those of `schemas.messages.sample.decode`, of this module."""
+"""Every reason for refusing a message: those of `schemas.messages.sample.decode`, and those of this module."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class Batch:
     recorded_at: NDArray[np.float64]
     """When the broker took the message, epoch s."""
     host: NDArray[np.uint64]
-    """Key of the host that sent it (`schemas.values.hosts.host_key`), 0 where it says none."""
+    """Key of the sending host (`schemas.values.hosts.host_key`); 0 where the message names none."""
     n: NDArray[np.float64]
     """[K, R]; 0 where the resource is left out, as for the four below."""
     mean: NDArray[np.float64]

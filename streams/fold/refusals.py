@@ -22,7 +22,7 @@ from streams.fold.ring import Ring
 
 MEAN_MOST = np.array([1.21 if one.unit.endswith("/s") else 1.01 for one in ALL])
 MAX_MOST = np.array([2.2 if one.unit.endswith("/s") else 1.01 for one in ALL])
-"""The most of its capacity that a sample may say; drivers count bytes late, by up to a second."""
+"""The largest usage that a sample may state, as a share of capacity; drivers count bytes up to a second late."""
 
 
 def refuse_readings(

@@ -29,7 +29,7 @@ class _Off(NamedTuple):
     since: float
     """Record time of the first message that was so far off."""
     at: float
-    """Record time of the last one."""
+    """Record time of the last message."""
 
 
 class Clocks:

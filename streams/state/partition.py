@@ -76,9 +76,9 @@ class Base:
     position: Position
     at_s: float
     bytes: int
-    """Those of the values that every base has: the window table and the vitals."""
+    """The checksums of the values that every base has: the window table and the vitals."""
     number: int
-    """That of the write."""
+    """The time of the write."""
     changes_bytes: int = 0
     """Bytes of all writes of changes since."""
 
@@ -100,7 +100,7 @@ class Partition:
         self.pending: list[Arrived] = []
         """Messages taken and not folded yet."""
         self.written: Written | None = None
-        """What Redis held when this worker last read or wrote it; None: nothing."""
+        """The write that Redis held when this worker last read or wrote it; None: none."""
         self.write_number = 0
         """Number of the last write that was prepared."""
         self.base: Base | None = None
@@ -120,7 +120,7 @@ class Partition:
         self.lost_positions = np.zeros(S, np.bool_)
         """Positions whose stored value was lost, while they are rebuilt."""
         self.lost_hours: LostHours | None = None
-        """The same for hours of the peaks."""
+        """The lost hours of the peaks."""
         self.lost: Counter[str] = Counter()
         """By kind of `streams.state.resume.KINDS`, how many stored values were lost when this was loaded."""
         self.rebuilt_at: int | None = None

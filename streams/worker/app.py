@@ -86,10 +86,10 @@ CATCHING_UP_MESSAGES = 5_000
 """Further behind than this, the share of time spent writing is limited: throughput before freshness."""
 
 UP_TO_DATE_MESSAGES = 50
-"""A worker that is further behind has not read all there is: it says so while no machine's data is fresh."""
+"""A worker that is further behind counts as not up to date, which matters while no machine's data is fresh."""
 
 HUNG_S = 5.0
-"""A worker that has not looked at itself for so long is not up to date, whatever it found last."""
+"""A worker that has not checked itself for so long counts as not up to date."""
 
 FLUSH_WAIT_S_MAX = 5.0
 """Longest pause between two writes while catching up, however long they take."""
@@ -125,7 +125,7 @@ class StreamApp:
         self.clock = ClockWatch()
         self.clock_ahead_s = 0.0
         self._late_at = self._measured_at = time.monotonic()
-        """When the worker was not ready, or had more to read, last; and when it last looked."""
+        """When the worker was last not ready, or behind; and when it last checked."""
         self._clocks_off: set[str] = set()
         """Machines whose clock is known to be off."""
         self.reading = ReadingPlace(self.app, names.samples_topic, self.metrics)

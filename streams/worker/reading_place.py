@@ -55,7 +55,7 @@ class ReadingPlace:
         self._seeks: dict[int, tuple[int, int, float]] = {}
         """By partition: the offset read in place of the next one, how often in a row, and the time of the last seek."""
         self._still: dict[int, tuple[int, float]] = {}
-        """By partition: the next offset, and since when it is that."""
+        """By partition: the next offset, and since when it has not changed."""
         self._committed: dict[TP, int] = {}
 
     def reassigned(self) -> None:

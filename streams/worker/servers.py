@@ -28,7 +28,7 @@ from schemas.process.redis_cluster import PROBE_S, Address, Nodes, NoNode, Topol
 
 _Done = TypeVar("_Done")
 Work = Callable[[Any], Awaitable[_Done]]
-"""What is done with a ``redis.asyncio.Redis``, whose stubs mix sync and async."""
+"""A function of a ``redis.asyncio.Redis``, whose stubs mix sync and async."""
 
 
 class Servers(Protocol):

@@ -75,7 +75,7 @@ REJECTS_RETENTION_MS = 7 * 86_400_000
 LEADERS_DEADLINE_S = 30
 
 BOOTSTRAP_MS = 3_000
-"""A broker that does not answer by then is asked again, so that a process that is to stop waits no longer."""
+"""The timeout of one request to the broker; it is repeated, so that a process can stop in between."""
 
 
 @dataclass(frozen=True, kw_only=True)

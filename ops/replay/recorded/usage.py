@@ -116,7 +116,7 @@ class Filled:
     held: int
     """Minutes of instances that have the value of another minute."""
     shared: int
-    """Instances whose usage is a share of what their machine used."""
+    """Instances whose usage is a share of their machine's."""
     asked: int
     """Instances without any report whose usage is their request, in some minutes at least."""
     unmeasured: int

@@ -28,9 +28,9 @@ from schemas.values.read_json import read_as
 RATIOS = ("std", "hot80", "hot90", "hot100", "lost", "on_hot")
 """Figures (`ops.replay.report.measures`) that are compared as ratios; the others are shown as they are."""
 MEMORY_RATIOS, NIC_RATIOS = ("mem_std", "mem90", "mem100"), ("nic_std", "nic90", "nic100")
-"""Those of worlds with memory, with a network."""
+"""Further ratios in worlds with memory, with a network."""
 CLASS_RATIOS = ("hosted", "hosted_batch", "kept_batch", "hot90_prod", "on_hot_prod", "lost_prod")
-"""Those of worlds with batch."""
+"""Further ratios in worlds with batch."""
 RESOLUTION = 1e-6
 """The resolution of a result that states none."""
 

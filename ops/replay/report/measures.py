@@ -196,7 +196,7 @@ class _Room:
         self.workload = workload = fleet.workload
         self.minute = minute
         self.free: Floats = np.nan_to_num(workload.capacity, nan=np.inf)
-        """[R, M] less what is asked."""
+        """[R, M] The capacity less the requests."""
         self.load: Floats = fleet.load[fleet.cpu][:, minute].copy()
         self.open: Bools = np.ones(len(workload.machines), np.bool_)
         self.on: dict[int, list[int]] = {}

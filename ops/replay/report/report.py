@@ -23,11 +23,11 @@ class Shown(NamedTuple):
 
     formats: Mapping[str, str]
     headings: Mapping[str, str]
-    """A figure without one has its name."""
+    """Headings; a figure without one has its name."""
     compared: tuple[str, ...]
-    """Those that are shown as ratios."""
+    """The figures that are shown as ratios."""
     beside: str
-    """The one that stands beside the ratios as it is."""
+    """The figure that is shown beside the ratios, not as a ratio."""
     note: str = ""
     """After the title of the ratios."""
 

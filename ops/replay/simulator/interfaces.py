@@ -52,7 +52,7 @@ class Policy(Protocol):
     reference: bool
     """Whether it is shown as a reference, since it uses data that no real policy has."""
     refusals: Counter[str]
-    """The reasons of refusals, for each instance that of its first one."""
+    """The reasons of refusals: for each instance the reason of its first one."""
     learns: bool
     """Whether it uses learned factors of expected use."""
     counts_by_class: bool

@@ -259,9 +259,9 @@ def runs(
     """Return the profiles, with and without moves of their instances; the baseline's are not moved, unless it is alone.
 
     Profiles that count by class also take part with evictions.
-    In a world with batch the references are the first profile without batch, and the first one that counts by class
-    with known batch: with one sum for all classes, known batch would take prod's room. The recorded placement of a
-    recorded world is a reference, too.
+    In a world with batch there are two references. One is the first profile, which places no batch. The other is the
+    first profile that counts by class, with batch placed by its true demand. A profile with one sum for all classes is
+    not used there, since batch would take prod's room. A recorded world has its recorded placement as a reference, too.
     """
     found = [Run(ProfilePolicy(profile)) for profile in profiles]
     for profile in [one for one in profiles if one.name != baseline] or profiles:

@@ -48,9 +48,9 @@ class Outcome:
     policy: str
     fleet: Fleet
     tries: Integers
-    """[K] how often each asked."""
+    """[K] the number of tries of each."""
     decision_s: Floats
-    """[decisions] time that each took: one number a try, of a batch the mean of its instances."""
+    """[decisions] the time of each try; for a batch the mean over its instances."""
     refusals: dict[str, int] = field(default_factory=dict)
     """The reasons of first refusals with their counts, most frequent first."""
     moves: list[tuple[int, Move]] = field(default_factory=list)

@@ -20,7 +20,7 @@ class Table(NamedTuple):
     """A table of lines that are all as long as its header."""
 
     name: str
-    """What it is called in messages."""
+    """The table's name in messages."""
     header: list[str]
     lines: list[list[str]]
 

@@ -24,7 +24,7 @@ ARRAYS = {
 }  # fmt: skip
 """The arrays of an ``.npz`` with their axes; other arrays are ignored."""
 TEXTS = {"machine", "machine_labels", "instance", "kind", "labels", "priority_class"}
-"""Those that hold text; the others hold numbers."""
+"""The columns of text; the others are numbers."""
 TABLES = {
     "machines": ("machine", "cores"),
     "instances": ("instance", "asked_cores", "start_s", "end_s"),

@@ -80,10 +80,10 @@ class Shape:
     requests: float = 0.8
     per_machine: int = 15
     memory: bool = False
-    """Whether memory is asked for and measured, where the trace has it."""
+    """Whether memory is requested and measured, if the trace has it."""
     memory_load: float = MEMORY_LOAD
     nic: bool = False
-    """Whether the network is asked for and measured; a trace without any rate is an error."""
+    """Whether the network is requested and measured; a trace without any rate is an error."""
     nic_load: float = NIC_LOAD
     asks: Asks = "sizes"
     unlike: bool = False
@@ -183,7 +183,7 @@ class _Arrivals(NamedTuple):
     row: Integers
     """The row of the life, in the file of lives."""
     start: Integers
-    """The minute it first asks."""
+    """The minute of its first request."""
     life: Integers
 
     def ends(self, minutes: int) -> Integers:

@@ -28,7 +28,7 @@ _MEASURED = {"cpu": ("mean", "std", "allocatable"), "memory": ("mean", "allocata
 """Resources whose amounts are in the table, and which amounts."""
 _IN_WINDOW = ("mean", "std", "p50", "p90", "p95", "p99", "max")
 _SHARES = ("mean", "p95", "max")
-"""What is shown as a share of allocatable, too: profiles compare such."""
+"""Figures that are also shown as a share of allocatable, like the thresholds of profiles."""
 _HEADINGS = {"mean": "mean", "std": "std", "allocatable": "of"}
 
 

@@ -22,7 +22,7 @@ _TITLES = {"age_s_max": "at most", "available_min": "at least", "coverage_min": 
 """Names of JSON that people read as other words."""
 _SHARES = ("available", "available_min", "coverage", "coverage_min", "fleet_mean")
 _AMOUNTS_BY = ("request", "today", "yesterday", "limit", "maxmemory")
-"""What is shown in the unit of its resource."""
+"""Figures that are shown in the unit of their resource."""
 _RANKED = (
     Column("machine", of="machine"), Column("score", of=lambda one: number(one.score)),
     Column("risk", 1, of=lambda one: number(one.risk)),

@@ -75,7 +75,7 @@ class Outcome:
     moving: Moving | None = None
     """The move that was begun; None also where the instance is on its target already."""
     error: WindwardError | None = None
-    """The refusal; of a step that was not tried the one that ended it."""
+    """The refusal; for a step that was not tried the one that ended the run."""
     cause: Step | None = None
     """The step on which a dropped step depends."""
     begun: bool = False
@@ -150,13 +150,13 @@ class Calls:
 
     scorer: Client
     profile: str = ""
-    """By which targets are checked; "": the scorer's own."""
+    """The profile by which targets are checked; "": the scorer's own."""
     ttl_s: float | None = None
     """How long new instances and the targets of moves are held; None: the request's, or the scorer's default."""
     all_or_nothing: bool = False
     """The new instances of one call are reserved all or none."""
     tries: int = 1
-    """How often a call is made that fails because other callers changed the same machine; no call acts twice."""
+    """The number of attempts of a call that conflicts with other callers; no call acts twice."""
 
     def make(self, group: Sequence[Outcome]) -> Iterator[Outcome]:
         """Yield the outcomes of one or several new instances, or of one other step."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 CHANGES, UNKNOWN = 1, 255
 """Exit codes: there is something to change; the plan could not be made."""
 TRIES = 5
-"""How often a step is tried that fails because other callers changed the same machine."""
+"""The number of attempts of a step that conflicts with other callers."""
 
 
 @dataclass(frozen=True, kw_only=True)

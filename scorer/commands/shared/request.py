@@ -23,7 +23,7 @@ from scorer.settings import ClientSettings
 _EXAMPLES = {"cores": "cores, such as 2 or 500m", "bytes": "bytes, such as 10G or 10Gi"}
 
 BYTES_MEANT = 1_000_000
-"""A number of bytes below this, without a unit, is taken for one of another unit."""
+"""A number of bytes below this, without a unit, was probably meant in another unit."""
 
 if TYPE_CHECKING:
     AmountSettings = ClientSettings

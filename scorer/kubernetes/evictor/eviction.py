@@ -16,7 +16,7 @@ from scorer.kubernetes.pods_body import UNREADABLE
 BUDGET_STATUS = (http.client.TOO_MANY_REQUESTS, http.client.INTERNAL_SERVER_ERROR)
 """A budget allows none now; two budgets match the pod."""
 GONE_STATUS = (http.client.NOT_FOUND, http.client.CONFLICT)
-"""There is no such pod; there is another one of this name."""
+"""There is no such pod; or another one has this name."""
 
 
 class CannotAsk(Exception):

@@ -89,7 +89,7 @@ class Evictor:
         self._rates, self._how, self._metrics, self._clock = rates, how, metrics, clock
         self._open: list[_Open] = []
         self._others: dict[str, None] = {}
-        """Proposals of what is no pod of this cluster, and without --apply those that were told."""
+        """Proposals for instances that are no pods of this cluster, and without --apply the reported ones."""
         self.trouble = ""
         """Why the last turn failed; "" where it did not."""
 

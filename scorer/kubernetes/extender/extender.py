@@ -22,7 +22,7 @@ from scorer.ranking.ranking import Ranking
 
 Mode = Literal["score", "filter", "bind"]
 LEFT_TO_KUBERNETES = ("machine_name", "taints", "selector", "fits", "ports", "affinity", "anti_affinity")
-"""The filters of what kube-scheduler decides by the pod's own rules."""
+"""The filters for rules of the pod itself, which kube-scheduler checks."""
 RESERVED_S = 60.0
 """How long a reservation waits for its pod to be seen bound."""
 _ANY_VERSION = -1

@@ -222,7 +222,7 @@ class Verbs:
 UNKNOWN = -1
 """The row of a node that the fleet does not know."""
 EVICTABLE = ("fits", "masters", "maxmemory")
-"""The filters that compare what is promised: the eviction of other pods may help."""
+"""The filters that compare promised amounts: the eviction of other pods may help."""
 
 
 class Scored(NamedTuple):

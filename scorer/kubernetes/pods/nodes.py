@@ -43,7 +43,7 @@ class NodeFacts:
         self._wire, self._names, self._cluster, self._metrics = wire, names, cluster, metrics
         self._wanted: dict[str, bytes] = {}
         self._stored: dict[str, bytes] | None = None
-        """As Redis has them; None: not known."""
+        """The entries in Redis; None: unknown."""
         self._again_s = 0.0
         self._refused: set[str] = set()
         self.doubted = False

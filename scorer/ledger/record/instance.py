@@ -68,7 +68,7 @@ class Moving(msgspec.Struct, frozen=True, gc=False):
     to: str
     since: float
     until: float
-    """When it ends by itself, epoch seconds: the instance then stays where it is."""
+    """When the move expires, epoch seconds: the instance then stays where it is."""
     number: int = 0
     """The ledger's change that began it: which move it is."""
     new: Arrival | None = None
@@ -108,7 +108,7 @@ class Instance(_Kept, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     priority_class: str = "prod"
     reserved_at: float = 0.0
     started_at: float = 0.0
-    """When it was confirmed to run; 0 before: its credit is full until then."""
+    """When it was confirmed to run; 0 before that, while its credit is full."""
     expires_at: float = 0.0
     ended_at: float = 0.0
     request: str = ""

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 MOVABLE = "movable"
 """An instance whose label of this name is ``false`` is never moved."""
 DAEMON = "daemon"
-"""An instance whose label of this name is ``true`` is of its machine: it ends with it. An empty one may have some."""
+"""An instance whose label of this name is ``true`` belongs to its machine and ends with it.
+
+A machine with no other instances counts as empty.
+"""
 CLUSTER = "kubernetes"
 """The label with the Kubernetes cluster of an instance or machine. No query may set it."""
 PODS = "kubernetes-pods"

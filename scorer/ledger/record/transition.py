@@ -54,7 +54,7 @@ class Held(NamedTuple):
 
     name: str
     number: int
-    """A newer one fences it off."""
+    """The fencing number of the lease; a newer one makes it invalid."""
 
 
 class Candidate(NamedTuple):
@@ -64,7 +64,7 @@ class Candidate(NamedTuple):
     version: int
     """The machine's version; -1: not compared."""
     limits: Sequence[Limit] = ()
-    """The most that its sums and counts may be, one number each."""
+    """The limits of its sums and counts, one number each."""
 
 
 class Call(NamedTuple):
@@ -128,7 +128,7 @@ class Difference:
     members: int = 0
     """For a cluster: how many instances it has."""
     counts: tuple[tuple[str, bytes, int], ...] = ()
-    """For each wrong count: what it counts, the count as it was read, the true one."""
+    """For each wrong count: its name, the count as it was read, the true one."""
     instance: Instance | None = None
     """One of the instances there; of an instance, itself."""
 

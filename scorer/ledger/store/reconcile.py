@@ -34,7 +34,7 @@ class Difference:
 
     added: list[Instance]
     changed: list[tuple[Instance, Instance, str]]
-    """The ledger's record, the inventory's, and what differs, in words."""
+    """The ledger's record, the inventory's, and the difference in words."""
     gone: list[Instance]
     same: int
 

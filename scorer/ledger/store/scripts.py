@@ -61,7 +61,7 @@ ENDED_MAX = 1_000_000
 _ACKNOWLEDGED = ("reserve", "confirm", "release", "update")
 """The scripts that act for a query."""
 WAIT_S = 0.5
-"""How long to wait for replicas. For as long after a wait in vain none is waited for: other queries need answers."""
+"""The timeout for replicas. After a timeout no query waits for them for as long, since other queries need answers."""
 
 _UNREADABLE = (msgspec.DecodeError, ValueError, TypeError, RecursionError)
 """The errors of `read_record` for bytes that are no record."""
@@ -101,7 +101,7 @@ class Ledger:
         self.head, self.instances, self.expiry, self.machines, self.counts, self.clusters = self._keys[:6]
         self.log, self.ended, self.queries, self._leases, self._leavers, self.moving = self._keys[6:]
         self.checked = names.ledger("checked")
-        """String: what the last check found, JSON (`scorer.background.checker.LastCheck`)."""
+        """String: the result of the last check, JSON (`scorer.background.checker.LastCheck`)."""
         self._waited = names.ledger("waited")
         """String: written before each WAIT; its value has no meaning."""
         self._common = (log_length, max(1, round(remember_s)))

@@ -133,7 +133,7 @@ class Parts:
     def __init__(self, kinds: Iterable[Sequence[int]]) -> None:
         self._kinds = deque(kinds)
         self.alike = 0
-        """How many like the last part come next."""
+        """How many equal to the last part follow."""
 
     def __bool__(self) -> bool:
         return bool(self._kinds)

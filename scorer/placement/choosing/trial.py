@@ -48,7 +48,7 @@ class Trial:
         self._open = inputs.snapshot
         self.overlay = Overlay(inputs.ledger) if inputs.overlay is None else inputs.overlay
         self.inputs = inputs.on(self.overlay)
-        """What its rankings are made from."""
+        """The inputs of its rankings."""
 
     @property
     def snapshot(self) -> Snapshot:

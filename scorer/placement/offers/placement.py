@@ -45,7 +45,7 @@ class Placement:
     digests: Sequence[str] = ()
     """The digest of each request, by position."""
     calls: Sequence[Call] = ()
-    """By position, the query that asks."""
+    """By position, the query behind it."""
     deadline: float = 0.0
     """When the caller no longer waits, epoch s; 0: never."""
     ranking: Ranking | None = None
@@ -61,7 +61,7 @@ class Placement:
     late: bool = False
     """The reserve script ran after the query's deadline and reserved no more."""
     replanned: bool = False
-    """What was refused has been planned again, since something ended meanwhile."""
+    """Whether refused instances were planned again, because something expired meanwhile."""
     lost: Counter[int] = field(default_factory=Counter)
     """Candidates that were lost to another scorer, by position."""
 

@@ -51,9 +51,9 @@ class Term:
     ack_s: float
     """How long a taken proposal may stay without acknowledgement, s."""
     taken_since: dict[str, float] = field(default_factory=dict)
-    """By the proposal's id: when it was first seen on the list of those taken."""
+    """By the proposal's id: when it was first seen on the list of taken ones."""
     opened: dict[str, MoveProposal] = field(default_factory=dict)
-    """By the proposal's id: what was open after the last round."""
+    """By the proposal's id: the proposals open after the last round."""
     resting: dict[str, float] = field(default_factory=dict)
     """By the instance's id: until when it is not proposed again, epoch s."""
 

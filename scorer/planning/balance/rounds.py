@@ -21,7 +21,7 @@ from scorer.snapshot.arrays import Bools
 def condition_of(settings: Rebalancing, every_s: float) -> Condition:
     """Return when a machine counts as abnormal, with rounds ``every_s`` apart.
 
-    The count of a machine that was not overloaded for five minutes, or for two longer rounds, begins anew.
+    The count begins anew after five minutes without overload, or after two rounds if these take longer.
     """
     return Condition(settings.rounds_over, settings.rounds_under, settings.over_s, max(FORGOTTEN_S, 2.5 * every_s))
 

@@ -60,7 +60,7 @@ class Consolidated:
     tried: int
     """Machines that were tried."""
     left: Mapping[str, int]
-    """How many machines were not tried, by why."""
+    """How many machines were not tried, by reason."""
 
 
 @quiet

@@ -102,7 +102,7 @@ class Apart:
     trial: Trial
     same: Collection[str] = ()
     together: Collection[str] = ()
-    """Ids of those that share their machine with another of their cluster."""
+    """Ids of instances that share their machine with another of their cluster."""
 
     def concerns(self, instance: Instance) -> bool:
         """Return whether the instance has a cluster, or ``same`` names labels."""

@@ -34,7 +34,7 @@ class Detector:
     normal: int = 0
     until: float = 0.0
     over_at: float = 0.0
-    """When it was last found to be over."""
+    """When it was last overloaded."""
 
     def state(self, now_s: float) -> bool:
         """Return whether the machine counts as abnormal now."""

@@ -24,7 +24,7 @@ class Step:
     target: str | None = None
     """Its machine after the step; None when it is released or refused."""
     why: str = ""
-    """What changes, or why it is refused."""
+    """The changes, or the reason of a refusal."""
     generation: int = 0
     changes: Mapping[str, Any] = field(default_factory=dict)
     """The parameters of an update, in base units."""

@@ -49,7 +49,7 @@ class Estimate:
                     raise ValueError(f"{name}.{resource}: expected a number of zero or more, got {value}")
 
     by_reports: ClassVar[bool] = False
-    """Whether the credit of an instance goes by what its agent reports, where it does."""
+    """Whether an instance's credit is computed from its agent's reports, where there are any."""
 
     @property
     def chances(self) -> Chances | None:

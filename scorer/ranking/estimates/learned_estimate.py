@@ -45,11 +45,11 @@ class LearnedEstimate(Estimate):
     version: int = 0
     factors: tuple[tuple[str, float], ...] = ()
     kinds: Groups = ()
-    """By group and resource, what is learned of its own."""
+    """By group and resource, the group's own learned factor."""
     deviations: Groups = ()
-    """By group and resource, the standard deviation of a new instance's usage as a share of what it asks."""
+    """By group and resource, the standard deviation of a new instance's usage as a share of its request."""
     instances: Groups = ()
-    """By group and resource, how many measured instances say so."""
+    """By group and resource, the number of measured instances behind the factor."""
     watched: Chances | None = None
 
     @property

@@ -176,9 +176,9 @@ class MeasuredInstances:
     rows: Integers
     """[K] row of its machine."""
     use: Floats
-    """[R, K] NaN where it asks for nothing, or nothing is measured."""
+    """[R, K] NaN where nothing is requested, or nothing is measured."""
     noise: Floats
-    """[R, K] Variance of the reports around the instance's mean, in squares of what it asks."""
+    """[R, K] Variance of the reports around the instance's mean, in squares of its request."""
     measured_s: Floats
     """[K] For how long it has been measured."""
 
@@ -326,7 +326,7 @@ class Expected:
     variance: float
     """Variance of its usage over the next minutes: between instances, and between minutes."""
     instances: float
-    """How many instances of its group say so."""
+    """The number of its group's instances behind it."""
 
     @property
     def deviation(self) -> float:

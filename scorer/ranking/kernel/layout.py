@@ -19,7 +19,7 @@ POINTS_MAX = 32
 CODE = 256
 """A refusal is the filter's place in the profile, from 1, times this, plus its reason."""
 SAID_MAX = 64
-"""The most numbers that a plugin says of one machine."""
+"""The maximum of numbers that a plugin returns for one machine."""
 FOREIGN = -1
 """The number of a score of another package, whose values are there already."""
 SCORES_MAX = 32

@@ -83,7 +83,7 @@ _MADE: Mapping[str, Callable[[Any], Any]] = {
     "shortest_mean": lambda m: m.pick(m.snapshot.window("mean", 0)),  # over the shortest window there is
 }
 COLUMNS = frozenset([*_OF_ROWS, *_MADE])
-"""What is read by name."""
+"""The columns that are read by name."""
 
 _GONE = {
     "derived": "compute the column at each call", "constant": "compute the column at each call",

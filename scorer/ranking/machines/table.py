@@ -39,7 +39,7 @@ FEW_PART = 4
 """Rows are made one by one where at most one machine in so many has changed."""
 
 Needs = frozenset[str]
-"""What a table has besides, for the plugins that ask for it: ``statistics``, ``prod``, ``classes``."""
+"""Optional parts of a table, for the plugins that need them: ``statistics``, ``prod``, ``classes``."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class LoadModel:
     """Whether the load of leavers is subtracted from the windows (``kernel/making.h``)."""
     estimate: Estimate = field(default_factory=Estimate)
     learned: bool = False
-    """Whether the learned part of what is asked is the estimate, for resources without a factor in the profile."""
+    """Whether the learned share of the request is the estimate, for resources without a factor in the profile."""
 
     def estimate_with(self, learned: Learned | None) -> Estimate:
         """Return the estimate in force, given the learned use (None: there is none)."""

@@ -18,7 +18,7 @@ Objective = Literal["overload", "variance"]
 Percents = Mapping[str, float]
 
 INSTANCES = "instances"
-"""What a threshold names for the number of instances on a machine."""
+"""The name that stands for the number of instances on a machine, in thresholds."""
 HOUR_MIN = 10
 """So many moves an hour are allowed in a fleet of any size."""
 COUNT_MAX = 10_000

@@ -19,7 +19,7 @@ class Counts:
     impossible: Counter[str] = field(default_factory=Counter)
     """Readings left out since a counter rose by more than the elapsed time allows, by resource."""
     lacks: dict[str, str] = field(default_factory=dict)
-    """By resource without a reading now: why."""
+    """By resource without a present reading: the reason."""
     delivered: int = 0
     """Records the broker acknowledged."""
     dropped: int = 0

@@ -31,7 +31,7 @@ class Sampler:
     schedule: Schedule
     collectors: Sequence[Collector]
     capacities: Mapping[str, float] = field(default_factory=dict)
-    """In place of what is measured, by resource."""
+    """Amounts by resource that replace measured ones."""
     labels: Mapping[str, str] = field(default_factory=dict)
     agent_version: str = ""
     host_id: str = ""

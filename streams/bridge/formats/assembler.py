@@ -77,7 +77,7 @@ class Assembler:
     """Points by result: used, excluded, late, refused, name-taken, too-many, no-value, impossible; and forgotten:
     values that were replaced."""
     lacking: list[tuple[str, str, str]] = field(default_factory=list)
-    """Machine, resource and reason of what is left out and was not told before."""
+    """Machine, resource and reason of omissions that were not reported before."""
     taken: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By machine: the source that owns the name, and one that was rejected."""
 

@@ -50,7 +50,7 @@ NEEDED: dict[str, tuple[str, ...]] = {
 }
 """By resource the metrics without which it is left out."""
 IDLE_S, CORES, SCRAPED_AT = "idle_s", "cores", "scraped_at"
-"""What a query computes beside the metrics: idle time and number of the cores, and the time of a scrape, epoch s."""
+"""Values that a query computes in addition: idle time and number of the cores, and the time of a scrape, epoch s."""
 
 LINE_MAX = 65_536
 """The longest labels of a line that is read, bytes."""

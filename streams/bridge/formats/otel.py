@@ -45,7 +45,7 @@ NAMES = {
     "device": ("device", "system.device", "network.interface.name"),
     "direction": ("direction", "network.io.direction", "system.network.io.direction"),
 }
-"""By what is meant: the attribute's names, the receiver's first, then those of the semantic conventions."""
+"""By meaning: the attribute's names, the receiver's first, then those of the semantic conventions."""
 
 
 class Value(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -201,7 +201,7 @@ _PROTOBUF: dict[type, dict[int, tuple[str, Callable[[Any], Any]]]] = {
     Attribute: {1: ("key", bytes.decode), 2: ("value", partial(_message, Value))},
     Value: {1: ("string_value", bytes.decode), 3: ("int_value", int)},
 }
-"""By type the fields that are read: number, name with [] where it is repeated, and what reads it."""
+"""By type the fields to read: number, name with [] where it is repeated, and the function that reads it."""
 
 
 def _of_machine(group: ResourceMetrics, machine_key: str) -> Iterator[Point]:

@@ -39,7 +39,7 @@ class Point(NamedTuple):
     delta: bool = False
     """For a counter: the value is its rise since ``started``, else since its last point."""
     source: str = ""
-    """What was scraped, where that is known: two of them may give themselves one machine's name."""
+    """The target that was scraped, if known: two targets may give one machine's name."""
 
 
 class UnreadableError(ValueError):

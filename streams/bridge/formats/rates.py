@@ -27,7 +27,7 @@ INTERVAL_S_MAX = 3600.0
 """The longest time over which a counter's rise is a rate, and the longest interval of a sample."""
 
 ROUNDING = 1e-6
-"""By how much the rise of the busy time may seem above that of the total: both are differences of large sums."""
+"""How much the rise of the busy time may exceed that of the total: both are differences of large sums."""
 
 Key = tuple[Quantity, str]
 
@@ -46,7 +46,7 @@ LACKS: Mapping[str, str] = {
     "nic": "no traffic of an interface that counts and has a known speed (give --nic-speed)",
     "disk": "no busy time of a disk that counts",
 }
-"""By resource, why a machine lacks it when nothing else is known."""
+"""By resource, the reason why a machine lacks it when no other is known."""
 
 
 @dataclass
@@ -70,23 +70,23 @@ class Machine:
     readings: dict[str, Readings] = field(default_factory=dict)
     capacity: dict[str, float] = field(default_factory=dict)
     since: float | None = None
-    """When the current interval began: the end of the last sample."""
+    """The start of the current interval: the end of the last sample."""
     seq: int = 0
     facts_at: float = float("-inf")
     source: str = ""
-    """What its points come from, where that is known."""
+    """The source of its points, if known."""
     doubted: set[Key] = field(default_factory=set)
     """Counters whose last rise was impossible."""
     why: dict[str, str] = field(default_factory=dict)
     """By resource, why readings of the current interval are left out."""
     lacks: dict[str, str] = field(default_factory=dict)
-    """The same of the last interval, and of resources without any reading."""
+    """The reasons of the last interval, including resources without any reading."""
     counted: dict[str, str] = field(default_factory=dict)
-    """By interface that counts: what decided."""
+    """By interface that counts: the rule that decided."""
     told: set[tuple[str, bool]] = field(default_factory=set)
-    """Which of them were told: the resource, and whether it has an own reason."""
+    """The reasons that were reported: the resource, and whether it has its own reason."""
     heard_s: float = float("-inf")
-    """When the newest of them came."""
+    """The arrival of the newest point."""
 
 
 def rise(machine: Machine, key: Key, point: Point, most: float, wraps_at: float = 0.0) -> tuple[float, float] | None:

@@ -33,7 +33,7 @@ class Running:
     machine: str
     started_at: float
     amounts: Mapping[str, float]
-    """What it asked for, by resource."""
+    """Its request, by resource."""
 
 
 class Instances:
