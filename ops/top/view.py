@@ -24,7 +24,7 @@ REST = RESOURCES[NIC:]
 
 @dataclass(frozen=True)
 class Row:
-    """One machine. Utilization by window, shortest first, of `REST` in that one; None where unknown."""
+    """One machine: utilization by window, shortest first; for `REST` in the shortest alone. None where unknown."""
 
     machine: str
     cpu: tuple[float | None, ...]

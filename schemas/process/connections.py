@@ -55,7 +55,7 @@ def check_tls_files(settings: CommonSettings, end: str) -> None:
 
 
 def tls_context(end: str, ca_file: str | None, cert_file: str | None, key_file: str | None) -> ssl.SSLContext:
-    """Return the TLS context of one end; raises SettingsError naming a file that holds no certificate or key."""
+    """Return the TLS context for ``end``, such as ``redis``. Raises SettingsError naming an unusable file."""
     import ssl
 
     try:

@@ -74,9 +74,9 @@ class OncePerMinute(logging.Filter):
 
 
 def quieten(library: str, *, hush: bool = False) -> None:
-    """Filter the library's lines on the handler of `configure_logs`; ``hush``: only its errors are shown.
+    """Filter the library's lines on the handler of `configure_logs`; ``hush``: no line below critical.
 
-    Its selector reports any wait for Python's lock as a blocked loop, so only its errors are shown.
+    Its selector reports any wait for Python's lock as a blocked loop, so only the selector's errors are shown.
     """
     logging.getLogger(f"{library}.net.selector").setLevel(logging.ERROR)
     if hush:

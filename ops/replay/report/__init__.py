@@ -1,1 +1,1 @@
-"""What a replay says: figures, ratios with intervals, tables."""
+"""The results of a replay: figures, ratios with intervals, tables."""

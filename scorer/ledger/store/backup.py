@@ -4,8 +4,8 @@
     {"id": "a", "machine": "m1", "cpu": 2.0, ..., "record": {"state": "confirmed", "generation": 9, ...}}
 
 The file is consistent: every instance is as it was after the change that ``position`` names, an event's position. So
-`windward events --after` goes on from there, while the ledger is the same. ``record`` has the fields of no request;
-an import of an inventory ignores it, and the first line.
+`windward events --after` goes on from there, while the ledger is the same. ``record`` has the fields
+that are not part of a request; an import of an inventory ignores it, and the first line.
 
 Restored instances keep generation, start and the digest of their request: a repeated ``place`` or a ``release`` with a
 generation finds them. A reservation is made again for what is left of its time, as a new generation. A moving instance

@@ -74,7 +74,7 @@ class Draft:
         return after, fits
 
     def copy_seconds(self, instance: int, targets: Integers) -> Floats:
-        """Return [n]: how long the copy of an instance's memory to each of some machines takes, s."""
+        """Return [n]: the seconds that it takes to copy an instance's memory to each of these machines."""
         rate, source = self.hosts.copy_rate, int(self.movable.machine[instance])
         return copy_seconds(float(self.movable.memory[instance]), float(rate[source]), rate[targets])
 

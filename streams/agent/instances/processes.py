@@ -82,7 +82,7 @@ def counters_of(processes: Iterable[Process]) -> Counters:
 def groups_of(root: Path, pids: Collection[int]) -> set[str]:
     """Return the control groups (version 2) that hold these processes, as paths below their root.
 
-    Seen from a name space of control groups, a path may lead up first (``/../``).
+    In a name space of control groups, a path may begin with parent folders (``/../``).
     """
     found: set[str] = set()
     for pid in pids:
