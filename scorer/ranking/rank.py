@@ -206,7 +206,7 @@ class Decision:
         )  # fmt: skip
 
     def room(self, most: int) -> Integers:
-        """Return [M]: how many copies each machine takes, ``most`` at most; ``refused`` then has what refuses more.
+        """Return [M]: how many copies each machine takes, at most ``most``; ``refused``: why not one more.
 
         After `evaluate`, and only where `far` is False.
         """
