@@ -104,6 +104,10 @@ class Avoiders:
             if not several:
                 del self._found[_key(facet)]
 
+    def limits_any(self) -> bool:
+        """Return whether a rule allows some others, but not more than so many."""
+        return any(rule.others for several in self._found.values() for rule in several)
+
     def of(self, facets: frozenset[Facet]) -> list[Avoids]:
         """Return the rules that keep an instance with these facets away."""
         return [one for facet in (*facets, ()) for one in self._found.get(facet, ()) if one.facets <= facets]

@@ -18,9 +18,7 @@ import msgspec
 import numpy as np
 
 from schemas.rpc.request import ID_DIGITS, InvalidRequest, Request
-from scorer.ledger.record.facets import Avoids, Facet, facets, facets_of
-from scorer.ledger.view.overlay import Overlay
-from scorer.ledger.view.view import LedgerView
+from scorer.ledger.record.facets import Avoiders, Avoids, Facet, facets, facets_of
 from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.choosing.trial import Trial, best_in
 from scorer.ranking.inputs import RankingInputs
@@ -271,7 +269,8 @@ class _Batch:
         if changes is None:
             return [position for position, machine in enumerate(self.found) if machine is not None]
         changed_at = {machine: start + number for number, (machine, _, _) in enumerate(changes, 1)}
-        limits = [_limits(one, ledger) for one in self._requests]
+        limited = [rules for rules in ledger.avoiders if rules.limits_any()]
+        limits = [_limits(one, limited) for one in self._requests]
         ruled = any(limits) or any(one.affinity or one.anti_affinity for one in self._requests)
         came_at = {
             came: start + number
@@ -292,11 +291,10 @@ class _Batch:
         ]
 
 
-def _limits(request: Request, ledger: LedgerView | Overlay) -> list[Avoids]:
+def _limits(request: Request, rules: Sequence[Avoiders]) -> list[Avoids]:
     """Return the rules of placed instances by which no more than so many like the requested one may be near them."""
-    indexes = [each for each in ledger.avoiders if each]
-    of = facets_of(request) if indexes else frozenset()
-    return [rule for each in indexes for rule in each.of(of) if rule.others]
+    of = facets_of(request) if rules else frozenset()
+    return [rule for each in rules for rule in each.of(of) if rule.others]
 
 
 def _minds(request: Request, limits: Sequence[Avoids], came: frozenset[Facet]) -> bool:
