@@ -35,7 +35,7 @@ def batch(strategy: Reclaim, capacity: Floats, reserved: Floats, system: Floats,
 def batch_takings(
     strategy: Reclaim, capacity: Floats, reserved: Floats, system: Floats, uses: Uses
 ) -> dict[str, Floats]:
-    """Return the terms subtracted from capacity for batch, [R, n] each: ``margin``, ``system``, ``higher``."""
+    """Return the terms taken off capacity for batch, [R, n] each: ``margin``, ``system``, ``higher`` (prod and mid)."""
     by = {"usage": uses.used, "request": uses.requested, "max-usage-request": uses.larger}
     busy, higher = np.maximum(system, reserved), np.zeros_like(capacity)
     for row in strategy.rows:
@@ -108,7 +108,7 @@ def _in_units(values: Floats) -> Floats:
 
 
 def _as_percent(share: Floats | float) -> Floats:
-    """Return the share computed from a whole percentage, as the peer does."""
+    """Return the share as a hundredth of a percentage, by which the peer multiplies."""
     found: Floats = np.round(np.asarray(share, np.float64) * 100.0, 9) / 100.0
     return found
 

@@ -100,5 +100,5 @@ def reported(snapshot: Snapshot) -> Bools:
 
 
 def _systems(snapshot: Snapshot) -> Integers:
-    """Return [M]: whether the report on the usage of each machine's system is current."""
+    """Return [M]: the row of each machine's system in ``snapshot.usages.columns``; -1 without a current report."""
     return snapshot.usages.columns.rows(snapshot.roster.systems, snapshot.column("at"))

@@ -94,14 +94,14 @@ class LiveFleet:
 
 
 def refuse_modes(settings: LedgerSettings) -> None:
-    """Refuse a server that is a sentinel, or a node of a Cluster."""
+    """Refuse a sentinel itself, or one node of a Cluster, in the URL of any server."""
     refuse_mode("redis_url", settings.redis_arguments())
     refuse_mode("windows_url", settings.windows_arguments())
     refuse_mode("ledger_url", settings.ledger_arguments())
 
 
 def refuse_mode(name: str, arguments: dict[str, Any]) -> None:
-    """Refuse a sentinel or a node of a Cluster; a server that is away, or does not report its mode, is accepted.
+    """Refuse a sentinel itself or one node of a Cluster; one that is away, or does not report its mode, is accepted.
 
     Raises SettingsError naming the setting.
     """

@@ -64,7 +64,7 @@ class HeadWatch:
         self._heads: dict[int, bytes] = {}
 
     def changed(self, ask: Ask, partitions: int) -> list[int]:
-        """Return the partitions whose value has another head than the recorded one, or no longer exists."""
+        """Return the partitions whose value has another head than the recorded one, and those that no longer exist."""
         heads = (
             ask([("GETRANGE", self.key(each), 0, HEAD_BYTES - 1) for each in range(partitions)]) if partitions else []
         )
@@ -81,7 +81,7 @@ class HeadWatch:
 
 
 class WindowsReader:
-    """Keeps the windows of the last read. `problems` has the faults of that read, by partition.
+    """Keeps the windows of the last read.
 
     `problems` has what could not be read at the last look, by partition.
     """
@@ -129,7 +129,7 @@ class WindowsReader:
         return True
 
     def _asked(self, commands: Sequence[Command]) -> list[Any]:
-        """Return the answers. The first read must be complete: a part of the fleet must not pass for all of it."""
+        """Return the answers. The first read fails as a whole: a part of the fleet must not pass for all of it."""
         answers = self._ask(commands) if commands else []
         for answer in answers:
             if isinstance(answer, NotNow) and not self._is_whole:

@@ -70,7 +70,7 @@ def read_drain(params: dict[str, Any]) -> Drain:
 
 
 def planned_drain(asked: Drain, inputs: RankingInputs, rules: OperatorRules | None = None) -> DrainResult:
-    """Return the plan for the machines; ``rules``: only for those that are being drained by these settings."""
+    """Return the plan for the machines; with ``rules`` only for those that operators' rules drain now."""
     if asked.consolidate:
         chosen = consolidate(asked.consolidate, inputs, same=asked.same, force=asked.force)
         return consolidate_result(chosen, asked.consolidate, inputs)
@@ -149,7 +149,7 @@ def _begun(planned: DrainLine, asked: Drain, query: Query, update: Update) -> Dr
 
 
 def _moving(planned: DrainLine, answer: UpdateResult) -> DrainLine:
-    """Return the line of a move that was begun, or of one that another program began meanwhile."""
+    """Return the line of a move that was begun; for an instance that does not move there, one that says so."""
     moving = answer.moving
     if moving is None or moving.to != planned.target:
         return _staying(planned, f"{planned.id} is on {answer.machine} and does not move to {planned.target}")

@@ -53,7 +53,7 @@ class PlannerService(AnsweringService):
     def between(self) -> None:
         """Do a turn of the rounds, and run the drains that are due.
 
-        All answers are sent before: a round survives a lost connection, after which the loop would not return a query.
+        Answers have arrived by then: a round survives a lost connection, and the loop would not give back a query.
         """
         now = time.monotonic()
         if not self.current.ready or now < min(self._round_at, self._drain_at):

@@ -1,6 +1,4 @@
-"""Places instances anew on other machines, each after those before it, with a reason where no machine is feasible.
-
-Pure.
+"""Places instances anew, each with those before it on their targets; a reason where no machine is feasible. Pure.
 
 The largest come first, by cpu and then by memory, since they are the hardest to place. Equal requests are placed
 together where they change no other machine's figures (`scorer.placement.choosing.trial`).

@@ -64,7 +64,7 @@ def takes_pod(trial: Trial, instance: Instance) -> Bools:
 
 
 def followers(instance: Instance, inputs: RankingInputs) -> list[str]:
-    """Return the ids of instances that follow an instance from its cordoned machine, because they must be near it."""
+    """Return the ids of instances that follow an instance from its cordoned machine, because it must be near them."""
     row = inputs.snapshot.roster.index.get(instance.machine)
     if instance.rules is None or row is None or not inputs.snapshot.rules.cordon[row]:
         return []

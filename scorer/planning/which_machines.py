@@ -27,7 +27,7 @@ def meant(
     ahead: bool = False,
     hint: Callable[[str], str] = lambda _: "",
 ) -> list[str]:
-    """Return the machines that names, globs and a selector choose; ``*`` alone is the entry of all machines.
+    """Return the machines that names, globs and a selector choose, each once; ``*`` is the entry of all machines.
 
     >>> meant(["sim-*"], "rack=a", {"sim-1": {}, "sim-2": {}, "web": {"rack": "a"}})
     ['sim-1', 'sim-2', 'web']

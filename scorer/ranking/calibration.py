@@ -156,7 +156,7 @@ def with_cases(before: Chances | None, cases: Cases, now_s: float) -> Chances:
 def calibrated(bins: Sequence[ChanceBin], chance: float) -> float:
     """Return the observed frequency for a stated chance, interpolated between the bins' means.
 
-    A bin without cases stands for itself: its middle is right.
+    It is the stated chance where nothing was observed yet. A bin without cases stands for itself: its middle is right.
 
     >>> calm = [ChanceBin(cases=1e9, stated=of * 1e9, observed=0.2e9 * of) for of in (0.005, 0.03, 0.07, 0.15)]
     >>> bins = calm + [ChanceBin()] * 8

@@ -57,7 +57,7 @@ def allowed(request: Request, inputs: RankingInputs) -> Bools:
 
 @quiet
 def refusal_of(request: Request, inputs: RankingInputs, row: int) -> str:
-    """Return the reason of the first filter that refuses one machine; "" where none does."""
+    """Return the reason of the first filter that refuses one machine, "" without one; no other machine is checked."""
     decision = Decision(request, inputs, scores=False)
     decision.refused[:] = -1
     decision.refused[row] = 0
@@ -206,7 +206,7 @@ class Decision:
         )  # fmt: skip
 
     def room(self, most: int) -> Integers:
-        """Return [M]: how many copies each machine takes, at most ``most``; ``refused``: why not one more.
+        """Return [M]: how many copies each machine takes, at most ``most``; ``refused`` then has why not one more.
 
         After `evaluate`, and only where `far` is False.
         """

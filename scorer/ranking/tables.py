@@ -42,7 +42,7 @@ class Tables:
         """Learned factors, the estimate that they were put into, and the result."""
 
     def residents(self, snapshot: Snapshot, ledger: LedgerView) -> Residents:
-        """Return the instances of a ledger by the rows of a snapshot; the tables are then those of this snapshot."""
+        """Return the instances of a ledger by the rows of a snapshot; drop the tables of another ledger or roster."""
         found = self._residents
         if found is None or found.ledger is not ledger or found.roster is not snapshot.roster:
             prepared = [one for one in self._prepared.values() if one.residents.ledger is ledger]

@@ -138,7 +138,7 @@ class Snapshot:
     def seen_at(self) -> Floats:
         """[M] Event time of the newest sample, by the broker's clock; -inf without data.
 
-        A machine's age is now less this.
+        The age of a machine's data is now less this.
         """
         seen_at = self.column("at") - self.column("skew")
         if not np.isfinite(seen_at.sum()):

@@ -131,7 +131,7 @@ class Parts:
     def __init__(self, kinds: Iterable[Sequence[int]]) -> None:
         self._kinds = deque(kinds)
         self.alike = 0
-        """How many equal to the last part follow."""
+        """How many requests equal to those of the last part come next."""
 
     def __bool__(self) -> bool:
         return bool(self._kinds)
@@ -175,7 +175,7 @@ class _Batch:
         self._next = list(range(len(requests)))
 
     def steps(self) -> Steps[None]:
-        """Choose a machine for each; again where a machine has changed, or a new instance is near by a rule."""
+        """Choose a machine for each; again where that has changed since, or a new instance is near it by a rule."""
         while self._next:
             few = len(self._next) <= _TOGETHER_MAX
             for position in self._next:
@@ -234,7 +234,7 @@ class _Batch:
             self._waiting.append(position)
 
     def _bound(self, left: int) -> tuple[Bools, str] | tuple[()]:
-        """Return in words which machines a bound on the number of machines leaves."""
+        """Return [M] the machines that a bound on their number leaves, and these in words; () where it leaves all."""
         wanted, used = self._requests[0], self._used
         if wanted.machines_max and len(used) >= wanted.machines_max:
             return self._among_used(), f"among the {wanted.machines_max} machines of the batch"

@@ -109,7 +109,7 @@ class Trial:
         self.overlay.propose(instance_of(request, machine, self.inputs.now_s, instance_id))
 
     def leave(self, instance_id: str) -> None:
-        """Remove an instance from its machine; without effect if it was removed before."""
+        """Remove an instance from its machine; without effect if it is not there."""
         if instance_id in self.overlay:
             self.overlay.leave(instance_id)
 
@@ -118,7 +118,7 @@ class Trial:
         self.put(moved_to(instance, machine, self.inputs.now_s))
 
     def put(self, instance: Instance) -> None:
-        """Put an instance back on the machine in its record."""
+        """Put an instance on the machine in its record, wherever it is now."""
         self.leave(instance.id)
         self.overlay.propose(instance)
 

@@ -45,7 +45,7 @@ class Placement:
     digests: Sequence[str] = ()
     """The digest of each request, by position."""
     calls: Sequence[Call] = ()
-    """By position, the query behind it."""
+    """By position, the query that asks for the instance."""
     deadline: float = 0.0
     """When the caller no longer waits, epoch s; 0: never."""
     ranking: Ranking | None = None
@@ -89,7 +89,7 @@ GONE = "this query reserved it before, and that has ended"
 
 
 def settle(placement: Placement, position: int, outcome: Outcome) -> bool:
-    """Record the outcome; return whether the instance is reserved. Raises IdTaken for an id of another request."""
+    """Return whether the instance is reserved, and record it then. Raises IdTaken for an id of another request."""
     if outcome.kind == "other" and outcome.instance is not None:
         raise IdTaken(outcome.instance)
     if outcome.kind not in ("placed", "known"):
@@ -104,7 +104,7 @@ def settle(placement: Placement, position: int, outcome: Outcome) -> bool:
 
 
 def hopeless(placement: Placement, position: int, outcome: Outcome, current: bool) -> bool:
-    """Record a refusal; return whether it is final. Else it is a conflict, which is counted."""
+    """Return whether another try would not help, and record why; a lost candidate counts as a conflict."""
     if outcome.kind in ("gone", "late"):
         refused(placement, position, outcome)
         return True
@@ -136,7 +136,7 @@ def replanned(placement: Placement) -> list[int]:
 
 
 def refused(placement: Placement, position: int, outcome: Outcome) -> None:
-    """Record why the script can never reserve these instances."""
+    """Record why the script reserved nothing for this instance and never will."""
     if outcome.kind == "gone":
         placement.gone.add(position)
         placement.missing[position] = GONE

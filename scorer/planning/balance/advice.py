@@ -119,7 +119,7 @@ def advice(
 
 
 def told(plan: Plan, inputs: RankingInputs, rounds: Rounds | None = None) -> RebalanceResult:
-    """Return the plan in the form of an answer; instances without a target come last.
+    """Return a plan, made from these inputs, in the form of an answer; instances without a target come last.
 
     ``rounds``: the state after the plan, if it is one of several rounds.
     """

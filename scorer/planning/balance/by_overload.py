@@ -172,7 +172,7 @@ def hosts_of(scene: Scene, rounds: Rounds | None, nic_unknown: float) -> tuple[H
 
 
 def _worth(scene: Scene, settings: Rebalancing) -> Bools:
-    """Return [M]: whether a machine may give: its overload is worth a move or, by variance, is above the mean."""
+    """Return [M]: whether the overload is worth a move; by variance, whether any utilization is above the mean."""
     if settings.objective == "overload":
         return np.asarray(scene.loads.now() >= max(settings.gain_min, 1e-12))
     return np.asarray((scene.loads.utilization > scene.loads.means()).any(axis=0))

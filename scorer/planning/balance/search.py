@@ -32,7 +32,7 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 
 
 class Objective(Protocol):
-    """An objective of the search; higher values are worse, except for the bound."""
+    """An objective of the search; a higher level or rise is worse."""
 
     def levels(self, loads: Loads, overload: Floats) -> Floats:
         """Return [M]: the level of each machine; the next source is the machine with the highest."""

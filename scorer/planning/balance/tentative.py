@@ -119,7 +119,7 @@ class Draft:
             self.overload[machine] = self.loads.of_one(machine)
 
     def see_leaving(self, instance: int, target: int | None) -> None:
-        """Remove an instance from its machine if its target is reserved: the reservation already has its load there."""
+        """Remove an instance from its machine, since its target is reserved and has its load already."""
         movable, source = self.movable, int(self.movable.machine[instance])
         self.loads.leave(source, movable.usage[:, instance])
         self.overload[source] = self.loads.of_one(source)

@@ -70,7 +70,7 @@ def restoring(old: Instance, parameters: Iterable[str]) -> dict[str, Any]:
 
 
 def fixed(old: Instance, request: Request) -> list[str]:
-    """Return in words the differences that no update can make."""
+    """Return in words the changes that no update can make."""
     pairs = ((name, getattr(old, name), getattr(request, name)) for name in FIXED)
     return [f"{name} {before!r} is to be {after!r}" for name, before, after in pairs if before != after]
 

@@ -5,10 +5,10 @@ names another machine, when a filter refuses it on its machine, or when it grows
 that are declared `momentary` (a cordon, old data, high load) do not make it move. Amounts that it holds already are not
 checked again, as in an update.
 
-Each step is planned after the steps before it, in the order of execution: releases, instances that shrink, instances
-that grow on their machine, moves, new instances in the order of the file. A move holds both machines until it is
-confirmed, so the room that it leaves is for a later plan. Rules of others do not see it at its source any more: of two
-that avoid each other on one machine, one moves.
+Each step is planned as if the steps before it were done, in the order of execution: releases, instances that shrink,
+instances that grow on their machine, moves, new instances in the order of the file. A move holds both machines until
+it is confirmed, so the room that it leaves is for a later plan. Rules of others do not see it at its source any more:
+of two that avoid each other on one machine, one moves.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def compare(
     prune_labels: Mapping[str, str] | None = None,
     release_last: bool = False,
 ) -> Wanted:
-    """Return the steps that make the ledger's instances equal to these requests, each of which has its own id.
+    """Return the steps that give the ledger the instances of these requests, each of which has its own id.
 
     ``prune``: confirmed instances that no request names are released, those with ``prune_labels`` only.
     ``release_last``: releases come after all other steps, which then do not have the room of the released ones.
@@ -77,7 +77,7 @@ def compare(
 def undoable(
     requests: Sequence[Request], inputs: RankingInputs, *, prune: bool, prune_labels: Mapping[str, str] | None = None
 ) -> Wanted:
-    """Return the result of `compare` with releases last, unless more is refused then."""
+    """Return the result of `compare`, with releases last unless more is refused then: so none has to be undone."""
     found = compare(requests, inputs, prune=prune, prune_labels=prune_labels)
     if not found.count("release"):
         return found

@@ -236,7 +236,8 @@ def believed(use: Floats, known: Bools, of: Integers, machines: Integers) -> Boo
     A machine has two distances: the sum over its instances of (use - median of the kind), and the sum of its absolute
     values. In the second, an excess of one kind does not offset a deficit of another. Each is divided by the sum's
     spread by chance: the root of the sum of the squared spreads of their kinds. A spread is the median of the distances
-    from the median. The usual size of the distances is their median over all machines.
+    from the median. The usual size of a distance is the median, over all machines, of its difference from the median
+    distance.
     """
     found = np.ones(use.size, np.bool_)
     at = np.flatnonzero(known)
@@ -371,7 +372,7 @@ def instances_of(use: Use) -> float:
 
 
 def _shrinkage(mean: Floats, between: Floats, seen: Floats) -> float:
-    """Return the number of instances at which a group weighs as much as the coarser one; ``mean``: the difference."""
+    """Return k: with k instances a group weighs as much as the coarser one; ``mean`` [n]: less the coarser's."""
     many = seen >= 3
     if many.sum() < 3:
         return SHRINK_MAX
@@ -381,7 +382,7 @@ def _shrinkage(mean: Floats, between: Floats, seen: Floats) -> float:
 
 
 def _error(mean: Floats, time: Floats, fleet: Use) -> float:
-    """Return the standard error of the fleet's mean; each kind is one observation, as is each instance without one."""
+    """Return the standard error of the fleet's mean; each kind is one observation, all without a kind are one."""
     other = max(fleet.time - float(time.sum()), 0.0)
     rest = (fleet.mean * fleet.time - float(mean @ time)) / other if other > 1e-6 * fleet.time else fleet.mean
     means, times = np.append(mean, rest), np.append(time, other)

@@ -69,7 +69,7 @@ def warnings(ranking: Ranking, row: int | None) -> list[str]:
 
 
 def _unknown(ranking: Ranking) -> set[str]:
-    """Return the labels that the request's rules, or the profile's scores, refer to and that no machine has."""
+    """Return the labels that the request's rules, or the profile's scores, group machines by and no machine has."""
     asked, rules = ranking.request, ranking.machines.snapshot.rules
     by = {term.topology for term in (*asked.affinity, *asked.anti_affinity)}
     by |= {each.weighted.score.topology for each in ranking.terms if isinstance(each.weighted.score, Spread)}

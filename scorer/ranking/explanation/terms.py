@@ -104,7 +104,7 @@ def verdicts(ranking: Ranking, rows: Sequence[int]) -> list[list[dict[str, Any]]
 
 
 def _number(ranking: Ranking, each: Verdict, row: int) -> int:
-    """Return the number of a reason by which a filter of another package refuses a machine."""
+    """Return the number of the reason for which a filter of another package refuses a machine."""
     code = int(ranking.refused[row])
     return code % CODE if code // CODE * CODE == each.code else len(each.reasons)
 

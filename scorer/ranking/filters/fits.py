@@ -141,7 +141,7 @@ class Fits(Plugin):
         )
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Return by class the rest, the limit and the usage; without classes the ratios by selector."""
+        """Return by class what is left, the limit and the usage; without classes the ratios by selector."""
         if (by_class := self.by_class(machines)) is not None:
             return (*by_class.left, *by_class.most, *by_class.used, by_class.old.astype(np.float64))
         return tuple(self._ratio(machines)) if self.ratio_where else ()

@@ -244,7 +244,7 @@ def fleet_means(
 
 
 def compare(refused: NDArray[np.int32], scores: Uses) -> None:
-    """Replace the raw values of scores that compare machines by their place among the feasible ones."""
+    """Scale the raw values of scores that compare machines to 0-100 among the feasible ones, in place."""
     _library.compare(refused.size, address(refused), scores.at, scores.size)
 
 
@@ -275,7 +275,7 @@ def best_among(
 
 
 class Models:
-    """Load models of a batch: for each the inputs of making rows, the rows with their optional parts, the query."""
+    """Load models of a batch: for each the making of rows, rows and optional parts, those of a what-if, the query."""
 
     def __init__(self) -> None:
         self._packed: list[tuple[int, ...]] = []
@@ -313,7 +313,7 @@ def place_copies(
 
 
 def room(filters: Uses, models: Models, patched: Integers, refused: NDArray[np.int32], most: int) -> Integers:
-    """Return [M]: the number of copies that each machine takes, at most ``most``; ``refused``: why not one more."""
+    """Return [M]: how many copies each machine takes, at most ``most``; writes into ``refused`` why not one more."""
     copies, place_of = np.empty(refused.size, np.int64), _place_of(patched, refused.size)
     _library.room(
         refused.size, filters.at, filters.size, address(models.array), models.size, address(place_of),

@@ -57,7 +57,7 @@ class Model:
 
 
 class Table:
-    """The rows of one load model for one ledger; `steps` computes them."""
+    """The rows of one `Model` for one ledger; `steps` computes them."""
 
     def __init__(
         self, model: Model, snapshot: Snapshot, residents: Residents, estimate: Estimate, days: Floats, needs: Needs
@@ -162,7 +162,7 @@ class Table:
         return True
 
     def may_follow(self, snapshot: Snapshot, estimate: Estimate, days: Floats, needs: Needs) -> bool:
-        """Return whether the settings that all rows depend on are unchanged."""
+        """Return whether everything that all rows depend on is unchanged."""
         before = self.snapshot
         return bool(
             needs <= self.needs

@@ -87,7 +87,7 @@ class WhatIf:
         return found
 
     def copy(self) -> WhatIf:
-        """Return the patches of a table; a batch adds those of its copies while it is chosen."""
+        """Return a copy of the patches, to which a batch adds its own copies while it is chosen."""
         found = WhatIf(self.overlay)
         found.count, found.index, found.place = self.count, self.index.copy(), self.place.copy()
         for table, rows in self._rows.items():
@@ -152,7 +152,7 @@ class _Nothing(WhatIf):
     """No change is proposed: there are no patches."""
 
     def rows(self, table: Table) -> _Rows:
-        """Return the table's own rows, without any patches."""
+        """Return the table's own rows in place of patches; none of them is read as a patch."""
         return table.records
 
 

@@ -4,7 +4,7 @@ Each filter names the fields of a request that it upholds, in ``looks_at``. Fiel
 go (`DEMANDS`) are upheld or refused. Fields that describe an instance, such as ``maxmemory`` and ``cluster_masters``,
 may be given to any profile; so may preferences. `windward profiles check` tells all that one does not look at.
 
-A query is refused before anything else is done. A plan for instances of the ledger refuses nothing: one whose rules the
+A query is refused before it is ranked. A plan for instances of the ledger refuses nothing: one whose rules the
 profile does not look at gets no other machine, and is told with this reason (`scorer.placement.choosing.trial`). Pods
 that kube-scheduler places are ranked by any profile: it upholds their rules itself (`scorer.kubernetes.extender`).
 """

@@ -62,7 +62,7 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def guarded(plugin: type[Any], kind: str) -> type[Any]:
-    """Return the plugin's class (``kind``: ``filter`` or ``score``) with all its methods guarded.
+    """Return the plugin's class (``kind``: ``filter`` or ``score``) with each method that the scorer calls guarded.
 
     Any exception except InvalidRequest becomes PluginError; so does an invalid result.
     """

@@ -12,7 +12,7 @@ from scorer.ranking.plugin import Floats, Machines, Plugin, Request
 
 @dataclass(frozen=True)
 class DataLocality(Plugin):
-    """Prefer machines that hold the data that the request's ``data_labels`` name: 100 times the share that it holds.
+    """Prefer machines that hold the data that the request's ``data_labels`` name: 100 times the share that is there.
 
     A machine holds ``NAME`` when it has a label of that key with any value but ``false``; with ``NAME=VALUE`` it must
     have that value.

@@ -96,5 +96,5 @@ class LoadAware(Plugin):
         )
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the rest by resource."""
+        """Show what is left by resource."""
         return {"left_percent": by_resource(said, 0, self._used())}
