@@ -1,7 +1,7 @@
 """Shell: the windows on a Redis Cluster, with a wire to each node; many commands take one round trip.
 
 All nodes are written to before the first is read from. The answers from a node that is away are `NotNow`, and the
-reader keeps its old values of these keys.
+reader keeps its old values of these keys. The first argument of each command is its key.
 """
 
 from __future__ import annotations

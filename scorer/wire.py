@@ -106,7 +106,10 @@ class Wire:
             raise
 
     def hold(self, commands: Sequence[Command]) -> None:
-        """Keep the commands and send them in front of those of the next `ask` or `post`; post them if it is closed."""
+        """Keep the commands and send them in front of those of the next `ask` or `post`; their answers are dropped.
+
+        `close` drops the commands that are not sent yet.
+        """
         self._held += _pack(commands)
         self._unread += len(commands)
 

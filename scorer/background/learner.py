@@ -37,7 +37,7 @@ from scorer.wire import AWAY, Wire
 
 log = logging.getLogger("windward.scorer")
 LOOK_S, WRITE_S = 60.0, 300.0
-"""The longest time between two readings of the reports, and between two writes of the learned figures."""
+"""The longest time between two readings of the reports, and the shortest one between two writes of the histograms."""
 
 
 class Predictor:
@@ -61,7 +61,8 @@ class Predictor:
     def look(self, snapshot: Snapshot, ledger: LedgerView, now_s: float) -> None:
         """Add the last report of each machine to the histograms, if usage by instance is known.
 
-        They are written every `WRITE_S`, so the samples since then are lost with a scorer. Raises what the wire raises.
+        They are written every `WRITE_S`: when a scorer ends, the samples since the last write are lost. Raises what the
+        wire raises.
         """
         if not snapshot.usages:
             return
@@ -84,7 +85,7 @@ class Predictor:
 
 
 class Learner(BackgroundThread):
-    """Observes every ``learn_s``, and every minute for the predictor; its lease lasts for three times ``learn_s``."""
+    """Observes every ``learn_s``, and for the predictor every minute; the lease lasts for three times ``learn_s``."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Shell: expires reservations and moves at times without queries."""
+"""Shell: expires reservations and moves, also while no query does."""
 
 from __future__ import annotations
 

@@ -90,7 +90,8 @@ class Client(Here):
     def place(self, *, timeout_s: float | None = None, **request: Unpack[PlaceFields]) -> Placement:
         """Choose a machine and reserve it; the keywords are the request's fields (`schemas.rpc.request.Request`).
 
-        Different requests are placed by ``place(instances=[{...}, {...}])``, equal ones next to each other.
+        Different requests are placed by ``place(instances=[{...}, {...}])``, the equal ones among them one after
+        the other.
         """
         answer = self._take(self._ask(Placement, "place", request, timeout_s))
         answer._of(self)

@@ -106,7 +106,7 @@ class Log:
         self._epoch, self._last = epoch, int(change or 0)
         """The epoch of the ledger, and the number of the last change that was read."""
         self._is_next = True
-        """Whether a skipped number is a gap; not just after a gap that was found in another way and is reported."""
+        """Whether a skipped number is a gap; False just after a gap that was found in another way and is reported."""
         self._kept: Any = None
         """The entry with the last change, as it was read."""
         self._unsure = False

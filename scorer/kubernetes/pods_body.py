@@ -246,7 +246,7 @@ def requests_of(pod: Pod) -> dict[str, float]:
     """Return a pod's total requests of cores, memory and network, as kube-scheduler counts; only those that are named.
 
     It is the larger of two sums, plus the overhead: containers and sidecars, which run together; or any other init
-    container with the sidecars started before it. requests of the whole pod replace those of its containers. A resized
+    container with the sidecars started before it. Requests of the whole pod replace those of its containers. A resized
     container counts with the larger of current resources and requests; with the current ones, if its node can never
     give more.
     """

@@ -2,7 +2,7 @@
 
 A pod that is bound and has not ended is a confirmed instance on its node, whatever the limits; also while it is being
 deleted. Its id is the uid. A static pod's is the hash of its configuration, as in its control group; where another
-instance has that hash, the uid. Where a deployer's instance has the uid, it is an id that no deployer may use
+instance has that hash, the uid. Where a deployer's instance has the uid, the pod's id is one that no deployer may use
 (`own_id`). Only records with the label ``kubernetes=CLUSTER`` are compared: no other is ever released or written over.
 A reservation that no pod of a list has is left to expire, since its binding may be under way.
 

@@ -51,7 +51,7 @@ NO_PLANNER = "no planner runs (windward planner)"
 OPERATORS_S = 0.05
 """Shortest time between two looks at the operators' list while it is empty."""
 _REFUSED_S = 60.0
-"""The refusal where the server denies it: this scorer's Redis user has an older file."""
+"""The same while the server refuses the look: this scorer's Redis user has an older file."""
 STOP_S = 2.0
 """How long a terminating scorer goes on with batches."""
 _FIRST_TAKEN_S = 86_400

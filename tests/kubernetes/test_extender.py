@@ -38,7 +38,7 @@ pytestmark = test_trimaran.pytestmark
 
 Extenders = list[tuple[LocalProcess, str]]
 ROOM = 5
-"""So many pods of three cores has a node of 16."""
+"""The number of pods of three cores that a node of 16 takes."""
 
 
 @contextmanager

@@ -80,7 +80,7 @@ def _why_machine(settings: WhySettings, machine: str) -> int:
 
 
 def _now(settings: WhySettings, instance_id: str) -> dict[str, Any]:
-    """Return an instance's present state, machine and end in words; "" without an answer from a scorer."""
+    """Return an instance's present state, machine and time of its end; empty without an answer from a scorer."""
     try:
         answer = ask.read(settings, InstancesResult, "instances", {"id": instance_id})
     except WindwardError:

@@ -9,7 +9,7 @@
 A step depends on another one that was to leave its target, where it would have made room. It also depends on a failed
 move to its own source, where that move would have added load. Without an answer a step may have been carried out; then
 no other is tried, except under GO_ON. The outcomes are yielded one by one: a caller stops iterating to cancel the rest,
-as the command ``drain`` does there.
+as the command ``drain`` does after a step without an answer.
 
 | action | calls |
 |---|---|

@@ -47,7 +47,7 @@ class DrainSettings(FleetSettings):
     sees the ones before it. One that finds no machine stays, and the reason is printed. An instance with the label
     movable=false stays unless --force. With --apply each instance holds both machines, and its move is on the list from
     which a mover takes it, until `windward confirm ID --machine TARGET`, or until --ttl-s is over. After a move that
-    the scorer refuses it goes on with the others. Scorers plan again every 30 s what stays: what found no machine, was
+    the scorer refuses it goes on with the others. Planners plan again every 30 s what stays: what found no machine, was
     refused, or whose move ended. --undo, and `windward machines uncordon`, end that; --undo cancels the moves, too.
     --lost says that the machines are dead: what they held starts anew elsewhere, high classes first, and in each class
     masters first. It implies --force, and refuses a machine that sends data.

@@ -91,7 +91,7 @@ def amount_of(name: str, decimals: int = 2) -> Callable[[Any], str]:
 
 
 def basis(fleet: FleetState, profile: Profile) -> dict[str, Any]:
-    """Return the data behind an answer, for JSON: its age and its source."""
+    """Return what an answer was computed on, for JSON: the profile, the numbers of machines and of instances."""
     return {"profile": profile.name, "machines": len(fleet.snapshot), "instances": len(fleet.ledger)}
 
 

@@ -45,10 +45,7 @@ read_evicted_pod = msgspec.json.Decoder(EvictedPod).decode
 
 
 def why_not(pod: EvictedPod | None, uid: str, source: str, namespaces: Collection[str]) -> str:
-    """Return why a pod is not evicted, one of `DECLINED`; "" where it may be. ``namespaces``: pods in these stay.
-
-    ``namespaces``: those that are left alone.
-    """
+    """Return why a pod is not evicted, one of `DECLINED`; "" where it may be. ``namespaces``: pods in these stay."""
     if pod is None:
         return "gone"
     about = pod.metadata

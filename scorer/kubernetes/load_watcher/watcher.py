@@ -87,7 +87,7 @@ class LoadWatcher:
             return self._answer, self._encoded
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Return whether it can answer, and the reason or the age of its data."""
+        """Return whether it can answer, and why not, or the numbers of nodes that it lists and leaves out."""
         answer, _ = self.answer()
         details: dict[str, Any] = {"error": self.trouble} if self.trouble else {}
         if answer is None:

@@ -12,7 +12,11 @@ Named = tuple[str, ...]
 
 
 class Avoids(NamedTuple):
-    """A further property of a facet: the maximum number of others that share a machine, or a label's value."""
+    """A rule of anti-affinity, as a facet of the instances that have it.
+
+    At most ``others`` instances with all these ``facets`` may share the machine with one that has the rule, or the
+    value of the machines' label ``topology``.
+    """
 
     topology: str
     facets: frozenset[Named]
@@ -33,7 +37,7 @@ def facets(term: Affinity) -> frozenset[Named]:
 
 
 def avoids(instance: Instance | Request) -> frozenset[Avoids]:
-    """Return the facets of the instances that an instance keeps away by its anti-affinity."""
+    """Return the rules of anti-affinity of an instance: the facets of the instances that it keeps away."""
     of = instance if isinstance(instance, Request) else instance.rules
     return frozenset([Avoids(one.topology, facets(one), one.others) for one in of.anti_affinity]) if of else frozenset()
 

@@ -63,7 +63,7 @@ class Arrival(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=
 
 
 class Moving(msgspec.Struct, frozen=True, gc=False):
-    """A move of a confirmed instance, which also holds the machine ``to`` until the move is confirmed or expires."""
+    """A move of a confirmed instance, which also holds the machine ``to`` until the move is confirmed or ends."""
 
     to: str
     since: float

@@ -46,7 +46,7 @@ class NotAcknowledged(Exception):
 
 
 class Overtaken(Exception):
-    """The caller has lost the lease to another process: it was frozen, or cut off."""
+    """The caller was frozen, or cut off, and has lost the lease to another process."""
 
 
 class Held(NamedTuple):

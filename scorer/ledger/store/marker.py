@@ -2,11 +2,11 @@
 
 A ledger on a server of its own may be empty after a restart: it then has another epoch, and the marker says how many
 instances there were. When one server keeps both and is emptied, the marker is lost, too: a scorer that runs writes
-again the marker that it saw. A scorer that starts then checks the agents' reports: instances that ran before the ledger
-began, and still run, stop placing. So does a first start on a fleet whose agents report instances, until an inventory
-is imported or the ledger accepted. A ledger that never had an instance gets no marker but by `windward ledger accept`.
-An unreadable marker is ignored, and written again. It is written at most once a second, so its number may be older than
-a scorer's.
+again the marker that it saw. A scorer that starts then checks the agents' reports. Where they show instances
+that are older than the ledger, it places nothing until an inventory is imported or the ledger accepted. So it is at a
+first start on a fleet whose agents report instances. A ledger that never had an instance gets no marker but by
+`windward ledger accept`. An unreadable marker is ignored, and written again. It is written at most once a second, so
+its number may be older than a scorer's.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ class Ledger:
         ]
 
     def read_log(self, answers: Sequence[Any]) -> tuple[str, int, list[Instance]]:
-        """Return epoch, number of the last change and the records after that of the last call, oldest first.
+        """Return epoch, number of the last change and the records after ``change`` of `log_reads`, oldest first.
 
         They end before a torn record, as if the log had a gap there. Raises UnknownFormat.
         """
@@ -284,7 +284,7 @@ class Ledger:
                 return
 
     def rows(self, machines: Sequence[str], counts: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
-        """Return the stored rows of machines, and of their counts; b"" for a missing one."""
+        """Return the stored rows of machines, and the stored counts; b"" for a missing one."""
         found = self.wire.one("HMGET", self.machines, *machines) if machines else []
         counted = self.wire.one("HMGET", self.counts, *counts) if counts else []
         return [row or b"" for row in found], [count or b"" for count in counted]

@@ -24,7 +24,7 @@ _WITH_A_MOVE = {"id", "machine", "move", "ttl_s", "cancel_move", "profile", "gen
 
 
 def changed(old: Instance, asked: Update) -> Instance:
-    """Return the record with the requested changes, on its present machine. Raises InvalidRequest naming the field.
+    """Return the record with the requested changes, on its present machine.
 
     Raises InvalidRequest naming the field.
     """

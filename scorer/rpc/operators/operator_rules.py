@@ -83,7 +83,7 @@ class OperatorRules:
         return [raw or b"" for raw in found]
 
     def drained(self, machines: Sequence[str]) -> list[str]:
-        """Return the machines that are being drained, with their settings."""
+        """Return those of these machines that are being drained."""
         of_all, *own = self.read([DEFAULT, *machines])
         return [name for name, raw in zip(machines, own, strict=True) if drained(raw, of_all) is not None]
 
