@@ -125,7 +125,7 @@ class Names:
         return self.key("peaks", f"{{{partition}}}", place)
 
     def vitals(self, partition: int) -> str:
-        """String: the machines in row order, and the state of each other than slots and peaks."""
+        """String: the machines in row order, and the state of each machine besides slots and peaks."""
         return self.key("vitals", f"{{{partition}}}")
 
     # ---- operators' rules
@@ -135,8 +135,6 @@ class Names:
 
     nodes = _Key("nodes")
     """Hash: by machine id the JSON of a Kubernetes cluster's facts of its node; operators' rules override them.
-
-    Written by ``windward pods``.
 
     Written by ``windward pods``.
     """

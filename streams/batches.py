@@ -48,7 +48,7 @@ class LostRecord(NamedTuple):
     size_in_bytes: int = 0
 
     def validate_crc(self) -> bool:
-        """Return None: there is no checksum to compare."""
+        """Return True: there is no checksum to compare."""
         return True
 
 

@@ -23,7 +23,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def rst(docstring: str) -> str:
-    r"""Return a docstring as reStructuredText: names become literals, and an indented part without a term a block.
+    r"""Return a docstring as reStructuredText: names become literals; an indented part below no term is one block.
 
     >>> print(rst("Sum of `x`.\n\n    x + 1"))
     Sum of ``x``.

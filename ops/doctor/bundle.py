@@ -10,9 +10,9 @@
     pages/            /metrics and /ready of each process: numbers, and the labels of `_LABELS`
     logs/             the end of each log, of a local stack's folder and of the journal: event names and numbers
 
-All content is allowed by name. Looking for secrets was rejected: it kept those that are percent-coded, in JSON, or
-unknown to this process. Processes are numbered, for their names are texts of others, too. A page is read by http(s)
-from the host of its heartbeat alone: each process's Redis user may write any address into its heartbeat.
+Only data that are allowed by name leave. Looking for secrets was rejected: it kept those that are percent-coded, in
+JSON, or unknown to this process. Processes are numbered, for their names are texts of others, too. A page is read by
+http(s) from the host of its heartbeat alone: each process's Redis user may write any address into its heartbeat.
 """
 
 from __future__ import annotations

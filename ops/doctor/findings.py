@@ -176,9 +176,9 @@ def unready(details: Mapping[str, Any]) -> str:
 def process_findings(
     what: str, processes: Mapping[str, Process], now_s: float, refused: Mapping[str, Attempt] = MappingProxyType({})
 ) -> list[Finding]:
-    """Return the findings on the processes of one kind, from their heartbeats; no finding without any.
+    """Return the findings on the processes of one kind, from their heartbeats; none without heartbeats.
 
-    ``refused``: the refused passwords, by user.
+    ``refused``: the last refused login of each user whose password Redis refuses.
     """
     live, gone = running(processes, now_s), missing(processes, now_s)
     others = f"; {len(live)} more run" if live else ""
@@ -301,7 +301,7 @@ def lack_findings(lacks: Mapping[str, Mapping[str, str]]) -> list[Finding]:
 
 
 def interface_findings(interfaces: Mapping[str, Mapping[str, str]]) -> list[Finding]:
-    """Return the finding on machines whose interfaces are selected by name alone: the largest group comes first."""
+    """Return the finding on machines whose interfaces count by name alone; the choice of most interfaces is first."""
     machines = defaultdict[str, list[str]](list)
     for machine, said in interfaces.items():
         if "names" in said:

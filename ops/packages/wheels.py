@@ -64,7 +64,7 @@ def check_completions(prefix: Path, files: Mapping[str, str]) -> None:
 def for_platforms(wheel: Path, scratch: Path) -> dict[str, Path]:
     """Return by tag the wheel of each platform, compiled by zig, in place of the one that this machine's compiler made.
 
-    Zig builds for the oldest C library of a platform; this machine's compiler would require this machine's version.
+    Zig builds for the C library of each platform's tag; this machine's compiler would require this machine's version.
     """
     zig = Environment(sys.executable, scratch / "zig")
     zig.install(ZIG, scratch)

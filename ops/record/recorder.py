@@ -1,7 +1,7 @@
 """The rounds of the recorder: take messages; when it is time, read the ledger and the state, and write one entry.
 
-A source that is away is read again in the next round; the others are read. While the entry cannot be written it is kept
-in memory, and no message is taken: they wait in Kafka.
+A source that is away is tried again in the next round; the others are read. While the entry cannot be written it is
+kept in memory, and no message is taken: they wait in Kafka.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Stack(StartedByWith):
 
     @property
     def environ(self) -> dict[str, str]:
-        """The environment of the processes: the given one, plus the addresses of this stack's servers."""
+        """The environment of the processes: the given one, plus this stack's servers and how they are reached."""
         shared = {field.name: getattr(self.settings, field.name) for field in fields(PipelineSettings)}
         shared |= {"kafka": self.kafka, "redis_url": self.redis_url, "ledger_url": self.settings.ledger_url}
         return self._given | {f"WINDWARD_{name.upper()}": str(value or "") for name, value in shared.items()}

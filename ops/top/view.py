@@ -176,7 +176,7 @@ def heading(moment: Moment) -> list[str]:
 
 
 def decision_lines(moment: Moment, most: int) -> list[str]:
-    """Return the newest decisions, the newest first; equal refusals in a row are shown once."""
+    """Return the newest decisions, the newest first; the reason of equal refusals in a row is shown once."""
     found, said = [], ""
     for one in moment.decisions[:most]:
         ago = duration(max(0.0, float(round(moment.now_s - one.at_s))))

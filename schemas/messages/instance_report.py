@@ -7,7 +7,7 @@ one a sample. All parts have the same ``at``; no instance is in two of them.
 The means are over the report's interval, by resource in the units of `schemas.resources`. A resource that cannot be
 measured for an instance is left out, never zero. ``system`` is the machine's usage without the listed instances.
 
-A report lists the instances that an agent found on its machine. The ledger decides whether that is an instance: a
+A report has an entry for whatever an agent found on its machine. The ledger decides whether that is an instance: a
 reader counts an entry only if the ledger has that id on that machine.
 """
 

@@ -44,8 +44,8 @@ class PowerModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class OperatorFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """The operators' rules of one machine, or the default of all machines.
 
-    Requests may be allocated up to allocatable * ratio (without one here the profile's, else 1); utilization,
-    thresholds and scores of load use allocatable.
+    allocatable = capacity * share - reserve, never below 0. Requests may be allocated up to allocatable * ratio
+    (without one here the profile's, else 1); utilization, thresholds and scores of load use allocatable.
     """
 
     labels: dict[str, str] = {}
@@ -204,7 +204,7 @@ def joined(lower: OperatorFacts | None, upper: OperatorFacts | None) -> Operator
 def above_nodes(
     nodes: Mapping[str, OperatorFacts], operator: Mapping[str, OperatorFacts]
 ) -> Mapping[str, OperatorFacts]:
-    """Return the entries of machines joined with a cluster's facts of its nodes; both kinds of entries override these.
+    """Return the entries of machines joined with a cluster's facts of its nodes; own and default entries win over them.
 
     >>> node, default = OperatorFacts(labels={"zone": "a", "disk": "hdd"}), OperatorFacts(labels={"disk": "ssd"})
     >>> effective(above_nodes({"m": node}, {"*": default}), "m").labels == {"zone": "a", "disk": "ssd"}

@@ -24,7 +24,10 @@ CLOCK_OFF_S = 1.0
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """The heartbeat of a process: JSON in a field of the hash `schemas.names.Names.processes`, by process name."""
+    """The heartbeat of a process: JSON in a field of the hash `schemas.names.Names.processes`, by process name.
+
+    Times are by the clock of the server.
+    """
 
     host: str
     pid: int

@@ -63,7 +63,7 @@ class MoveProposal(msgspec.Struct, frozen=True, kw_only=True):
 def begun_move(
     instance: str, generation: int, source: str, target: str, until: float, number: int, now_s: float, why: str
 ) -> MoveProposal:
-    """Return the message of a move that a command began. ``until``: its target is reserved; ``number``: the move's."""
+    """Return the message of a move that a command began: ``until`` its target is reserved, ``number`` the move's."""
     return MoveProposal(
         id=f"{instance}/{number}", fence=COMMANDS, at=now_s, expires_at=until, instance=instance, generation=generation,
         source=source, target=target, gain=0.0, reason=why,

@@ -167,7 +167,7 @@ _MACHINE_ID = re.compile(_ID_PATTERN)
 
 
 def interfaces_said(decided: Mapping[str, str]) -> dict[str, str]:
-    """Return `MachineFacts.interfaces`, in printable ASCII and at most so long: the reason why each interface counts.
+    """Return `MachineFacts.interfaces`: by rule the interfaces that count by it, cut and in printable ASCII.
 
     >>> interfaces_said({"eno2": "page", "eno1": "page", "übr0": "names"})
     {'page': 'eno1, eno2', 'names': '?br0'}

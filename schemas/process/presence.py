@@ -36,7 +36,7 @@ _READING_S = 0.25
 
 
 def always_ready() -> tuple[bool, dict[str, Any]]:
-    """Return the details that `Presence` reports for a process without a state of its own."""
+    """Return the state that `Presence` reports for a process without one of its own."""
     return True, {}
 
 
@@ -44,7 +44,7 @@ class Presence(threading.Thread):
     """Writes the heartbeats between ``start`` and `stop`, or inside ``with``.
 
     ``arguments``: those of ``redis.Redis.from_url``. ``tell_clock``: called with how far this host's clock is ahead of
-    the server's; such a process logs a wrong clock itself; without it, `Presence` does.
+    the server's. Without it a wrong clock is not logged here; the scorer logs its own.
     """
 
     def __init__(

@@ -99,7 +99,7 @@ class Topology:
 
     def __init__(self, nodes: Nodes) -> None:
         self._hosts: list[Address] = list(nodes.hosts)
-        """The nodes that commands can be sent to, in the order of the slot map."""
+        """The nodes to read the slot map from, in this order; those that are away come last."""
         self._given = list(nodes.hosts)
         self._starts: list[int] = []
         self._ranges: list[tuple[int, Address]] = []

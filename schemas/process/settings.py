@@ -83,7 +83,7 @@ def gather(
     table: str = "",
     table_fields: Iterable[str] = (),
 ) -> dict[str, tuple[Any, str]]:
-    """Return the given values as text, each with its source in words."""
+    """Return each given value unconverted, with its source in words; settings that are not given are left out."""
     fields = {f.name: f for f in dataclasses.fields(cls)}
     refuse_secrets(fields, argv)
     try:
@@ -125,7 +125,7 @@ def made(cls: type[Settings], raw: Mapping[str, tuple[Any, str]]) -> Settings:
 
 
 def refuse_secrets(fields: Mapping[str, dataclasses.Field[Any]], argv: Sequence[str]) -> None:
-    """Refuse a flag with the name of a secret, before its value is parsed as another flag's."""
+    """Refuse a flag with the name of a secret, before its value is read as something else."""
     given = {word.partition("=")[0].lower().replace("_", "-") for word in argv if word.startswith("--")}
     for name, field in fields.items():
         if field.metadata.get("secret") and flag(name) in given:

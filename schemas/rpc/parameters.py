@@ -40,7 +40,7 @@ Generation = Annotated[int, Meta(ge=0)] | None
 """The generation that the caller refers to, from an earlier answer; None: the live one."""
 Limit = Annotated[int, Meta(ge=1, le=ROWS_MAX)]
 PROFILE_LENGTH_MAX = 65_536
-"""Maximum length of a profile's file that is sent with a query."""
+"""Maximum length of a profile's file that is sent with a query, in characters."""
 ProfileText = Annotated[str, Meta(max_length=PROFILE_LENGTH_MAX)]
 """The text of a profile's file, used in place of a profile of the planner's own; `profile` is its name then."""
 

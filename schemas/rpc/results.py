@@ -223,7 +223,7 @@ class InstanceUsage(Result, kw_only=True):
     recent: dict[str, float]
     """Exponential mean of about the last 30 minutes, by resource."""
     daily: dict[str, float]
-    """The means over about 24 hours."""
+    """Exponential mean of about 24 hours, by resource."""
     variance: dict[str, float]
     """Variance of the reports' means around `daily`: cpu and memory."""
     day_peak: dict[str, float]
@@ -314,7 +314,7 @@ class DrainResult(Result, kw_only=True):
     """Whether the machines were cordoned."""
     profile: str
     moves: list[DrainLine]
-    """In the order of execution; each is planned after those before it."""
+    """In the order of execution; each is planned as if those before it were done."""
     moving: list[DrainLine]
     """Instances that were leaving already."""
     blocked: list[DrainLine]
@@ -354,7 +354,7 @@ class PlanResult(Result, kw_only=True):
     others: int
     """Instances that are not named and are left alone."""
     steps: list[PlanStep]
-    """In the order of execution; each is planned after those before it."""
+    """In the order of execution; each is planned as if those before it were done."""
     machines: int = 0
     """Machines of the fleet that it was planned on."""
     instances: int = 0
@@ -400,7 +400,7 @@ class RebalanceResult(Result, kw_only=True):
     moved_in_hour: int
     hour_max: int | None
     moves: list[RebalanceMove]
-    """In the order of execution; each is planned after those before it."""
+    """In the order of execution; each is planned as if those before it were done."""
     totals: dict[str, list[float]]
     """The fleet's figures, before and after the moves."""
     std: dict[str, list[float]]

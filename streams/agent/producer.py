@@ -98,7 +98,7 @@ def wait(future: Future, timeout_s: float) -> None:
 
 
 def close(producer: Producer) -> None:
-    """Close the producer. Its error for unsent records is only logged, since these are in the backlog again."""
+    """Close the producer. Its error about records without a result is only logged: they are in the backlog again."""
     try:
         producer.close(timeout=0)
     except KafkaError as error:

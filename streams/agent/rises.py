@@ -43,10 +43,10 @@ def allowed_s(elapsed_s: float) -> float:
 
 
 def rise_of(before: float, now: float, most: float, *, wraps_at: float = 0.0, resets: bool = True) -> float | None:
-    """Return the rise of a counter, None where it is impossible. ``most``: the largest that the elapsed time allows.
+    """Return the rise of a counter, None where it is impossible.
 
-    ``most``: what the elapsed time allows. ``wraps_at``: the range of a counter that may wrap, 0 for none. ``resets``:
-    whether it may have been reset meanwhile.
+    ``most``: the largest that the elapsed time allows. ``wraps_at``: the range of a counter that may wrap, 0 for none.
+    ``resets``: whether it may have been reset meanwhile.
 
     >>> rise_of(100.0, 130.0, 50.0), rise_of(100.0, 151.0, 50.0), rise_of(100.0, 99.0, 50.0), rise_of(100.0, 9.0, 50.0)
     (30.0, None, None, 9.0)

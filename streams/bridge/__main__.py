@@ -140,7 +140,7 @@ class Output:
         self._publish(self._assembler.take(points, time.monotonic(), time.time() + FUTURE_TOLERANCE_S))
 
     def turn(self) -> None:
-        """Publish complete samples; log once each resource that a machine lacks, and each name of another live host."""
+        """Publish complete samples; log once each resource that a machine lacks, and each name that is taken."""
         assembler, now_s = self._assembler, time.monotonic()
         self._publish(assembler.flush(now_s))
         for machine, (owner, other) in assembler.taken.items():

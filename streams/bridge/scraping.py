@@ -86,7 +86,7 @@ class Credentials:
 
 @dataclass(frozen=True)
 class How:
-    """The interval of requests, the time limit of an answer, and known facts of the machines."""
+    """The interval of requests, the time limit of an answer, whether a NIC speed is set, and the credentials."""
 
     every_s: float
     timeout_s: float

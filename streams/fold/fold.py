@@ -215,7 +215,7 @@ def _set_classes(
 
 
 def _note_newest(ring: Ring, batch: Batch, order: NDArray[np.intp], rows: NDArray[np.intp]) -> None:
-    """Take capacity, interval and boot from each machine's newest sample; of equal ones by boot and number."""
+    """Take capacity, interval and boot from each machine's newest sample; ties go to the later boot and number."""
     best = _best(rows, batch.at[order], batch.boot[order], batch.seq[order])
     source, row = order[best], rows[best]
     at, boot, seq = batch.at[source], batch.boot[source], batch.seq[source]

@@ -208,7 +208,7 @@ def _running_minute(
 
 
 def _oldest(ring: Ring, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return the first minute of the oldest stored hour."""
+    """Return the first minute of the oldest hour that has a place."""
     return (ring.peak_hour[rows] - HOURS + 1) * 60
 
 

@@ -76,9 +76,9 @@ class Base:
     position: Position
     at_s: float
     bytes: int
-    """The checksums of the values that every base has: the window table and the vitals."""
+    """Bytes of the values that every base has: the window table and the vitals."""
     number: int
-    """The time of the write."""
+    """The number of the write."""
     changes_bytes: int = 0
     """Bytes of all writes of changes since."""
 
@@ -158,7 +158,7 @@ class Partition:
 
     @property
     def resuming(self) -> bool:
-        """Whether the windows in Redis are ahead of this state, because the log is being read again up to theirs."""
+        """Whether the windows in Redis are of a later state of this log, up to which it is read again."""
         return self.position.offset < self.resume_until
 
     @property
@@ -344,6 +344,6 @@ them. A row is copied for it, 30 kB: for 64 partitions at most 60 MB."""
 
 
 def refresh_tables(partitions: Iterable[Partition], now_s: float) -> None:
-    """Refresh the tables of several partitions in one computation, each with a few changed rows."""
+    """Refresh the tables of the partitions with few changed rows, all in one computation."""
     few = [one for one in partitions if one.rows and sum(map(len, one.rows)) < TOGETHER_ROWS]
     update_together([one._next_update(now_s) for one in few])

@@ -150,7 +150,7 @@ def held(partition: Partition) -> int:
 def partition_of(partition: Partition, fields: Sequence[bytes | None], stored: Stored) -> Partition:
     """Fill the empty ``partition`` from the stored values and return it; ``fields`` are its `STATE_FIELDS`.
 
-    Lost values stay empty, and ``rebuilt_at`` is set: the partition must be read from the start of its log.
+    Lost values stay empty; if there are any, ``rebuilt_at`` is set: the partition must be read from its log's start.
     """
     facts_version, written_at, raw_manifest, usage_sum = fields[len(POSITION_FIELDS) :]
     written = written_of(fields[: len(POSITION_FIELDS)])

@@ -51,7 +51,7 @@ RECORDS_MIN = 10.0
 
 
 class ClockWatch:
-    """The share of recent records with a time ahead of this worker's clock: most of them, if the clock is behind."""
+    """The share of recent records whose time is too far ahead of this worker's clock: most, if the clock is behind."""
 
     def __init__(self) -> None:
         self._records = self._ahead = 0.0

@@ -63,8 +63,8 @@ class Store:
     async def load(self, number: int, make_table: Callable[[], Table]) -> Partition:
         """Return the partition stored in Redis; an empty one, from offset 0, when there is none.
 
-        Lost or changed values stay empty, and ``rebuilt_at`` is set: the partition must be read from the start of its
-        log.
+        Lost or changed values stay empty; if there are any, ``rebuilt_at`` is set: the partition must be read from the
+        start of its log.
         """
         try:
             return await self._at(number, lambda redis: self._load(redis, number, make_table))

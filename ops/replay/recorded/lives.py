@@ -62,7 +62,7 @@ class Lives:
             self._live.discard(key)
 
     def between(self, since_s: float, until_s: float) -> list[Life]:
-        """Return the reservations that existed at a moment, in the order in which they began."""
+        """Return the reservations that existed between two moments, in the order in which they began."""
         found = [life for life in self._of.values() if life.begin_s < until_s and life.end_s > since_s]
         return sorted(found, key=lambda life: (life.begin_s, life.record.id))
 

@@ -80,7 +80,7 @@ class Rebalancer:
 
 
 def copy_minutes(workload: Workload, gbit: float) -> Floats:
-    """Return [K]: the minutes to copy the memory of each instance at the workload's rate; 0 without a rate."""
+    """Return [K]: the minutes to copy each instance's memory at this rate, at most the workload's; 0 at no rate."""
     if not gbit:
         return np.zeros(len(workload.instances))
     memory = memory_of(workload.asked[MEMORY], workload.asked[CPU])

@@ -168,7 +168,7 @@ class BestFitByPeak(Reference):
 
 
 class Oracle(Reference):
-    """Greedy on the minutes of heat, with the future load of all placed instances known."""
+    """Greedy on heat, with the future load of all placed instances known."""
 
     name = "oracle"
 
@@ -195,7 +195,7 @@ REFERENCES = (RandomFeasible, BestFitByPeak, Oracle)
 
 
 def loads(rows: Integers, instance: int, moment: Moment) -> tuple[Floats, Floats, Floats]:
-    """Return three arrays over the minutes t of an instance's life."""
+    """Return [rows, t] CPU demand without the instance, [t] the instance's, [rows, 1] cores; t: minutes of its life."""
     fleet, first = moment.fleet, moment.minute
     last = min(first + int(fleet.workload.life[instance]), fleet.workload.minutes)
     at = fleet.cpu
@@ -203,7 +203,7 @@ def loads(rows: Integers, instance: int, moment: Moment) -> tuple[Floats, Floats
 
 
 def peaks(rows: Integers, instance: int, moment: Moment) -> Floats | None:
-    """Return [rows] the highest future load of each machine with the instance; None when its life is outside."""
+    """Return [rows] each machine's highest future load with the instance; None if it has no minute in the workload."""
     now, added, capacity = loads(rows, instance, moment)
     return ((now + added) / capacity).max(axis=1) if added.size else None
 
@@ -227,7 +227,7 @@ class ProdAlone(ProfilePolicy):
 
 
 class KnowingBatch(ProdAlone):
-    """A profile that places prod and mid; a reference that knows the true demand places batch."""
+    """A profile for prod and mid; batch is placed by the true demand of all instances."""
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(profile)
@@ -259,8 +259,8 @@ def runs(
     """Return the profiles, with and without moves of their instances; the baseline's are not moved, unless it is alone.
 
     Profiles that count by class also take part with evictions.
-    In a world with batch there are two references. One is the first profile, which places no batch. The other is the
-    first profile that counts by class, with batch placed by its true demand. A profile with one sum for all classes is
+    In a world with batch there are two references. One is the first profile, with all batch refused. The other is the
+    first profile that counts by class, with batch placed by the true demand. A profile with one sum for all classes is
     not used there, since batch would take prod's room. A recorded world has its recorded placement as a reference, too.
     """
     found = [Run(ProfilePolicy(profile)) for profile in profiles]

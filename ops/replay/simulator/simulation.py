@@ -1,9 +1,9 @@
 """The loop: instances arrive, are placed or refused, run and end, in simulated time.
 
 In each minute in which an instance asks, the readings of all minutes before are known and instances whose life is over
-have ended. These are placed one after the other, each after those before it; a run of requests that are equal but for
-their ids is one batch. A refused instance asks again every ``retry_minutes`` until it is placed. Its life begins when
-it is placed, so every policy gets the same load, some of it later.
+have ended. The instances that ask are placed one after the other, each seeing the ones before; a run of requests that
+are equal but for their ids is one batch. A refused instance asks again every ``retry_minutes`` until it is placed. Its
+life begins when it is placed, so every policy gets the same load, some of it later.
 
 A placed instance is confirmed at once: its start is the minute of its placement. An evicted one goes back to the queue
 and asks again within ``retry_minutes``; its whole life begins anew when it is placed.
@@ -272,7 +272,7 @@ class Queue:
             others[:] = [one for one in others if not _covers(one, amounts)] + [amounts]
 
     def cannot_fit(self, instance: int) -> bool:
-        """Return whether an instance asks for at least as much as one that was refused in this minute."""
+        """Return whether an instance asks for at least as much as one of its kind refused in this minute."""
         if not (self._refused and self._lower[instance]):
             return False
         kind, amounts = self._asks(instance)

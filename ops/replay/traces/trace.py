@@ -88,7 +88,7 @@ def of_days(
 
 
 def checked(trace: Trace, source: str) -> Trace:
-    """Return the trace with loads above 1 cut to 1; raises WorkloadError for a negative load or NaN."""
+    """Return the trace with loads above 1 cut to 1; raises WorkloadError for one below 0 or not finite."""
     for name, loads in (("cpu", trace.cpu), ("memory", trace.memory)):
         if loads is None:
             continue

@@ -204,7 +204,7 @@ def _expected(arrays: Mapping[str, NDArray[Any]]) -> Floats:
 
 
 def read_folder(path: Path) -> tuple[dict[str, NDArray[Any]], Where]:
-    """Return the arrays of the equivalent ``.npz``, and for each value its place in the tables. Raises WorkloadError.
+    """Return the arrays of the equivalent ``.npz``, and for each value its place in the tables.
 
     Raises WorkloadError.
     """

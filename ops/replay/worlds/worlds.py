@@ -187,7 +187,7 @@ class _Arrivals(NamedTuple):
     life: Integers
 
     def ends(self, minutes: int) -> Integers:
-        """Return the minute in which each instance ends if it is placed at its first request."""
+        """Return the minute in which each instance ends if it is placed at its first request, at most ``minutes``."""
         found: Integers = np.minimum(self.start + self.life, minutes)
         return found
 

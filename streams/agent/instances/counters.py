@@ -80,7 +80,7 @@ class BusiestDisk:
 
 
 def busiest_disk(before: Mapping[str, DiskLine], now: Mapping[str, DiskLine], elapsed_s: float) -> BusiestDisk | None:
-    """Return the busiest of the disks that were read both times; None without one, or when its counter fell."""
+    """Return the busiest of the disks that were read both times; None without one, or when any counter fell."""
     seen = [
         BusiestDisk(
             device,

@@ -1,4 +1,4 @@
-"""The backlog: the records that wait for the broker. It is bounded, and drops the oldest."""
+"""The records that wait for the broker: bounded, the oldest are dropped. Pure; the publisher holds a lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Record(NamedTuple):
 
 
 class Backlog:
-    """At most ``limit`` records in the order in which they were added; a further one replaces the oldest.
+    """At most ``limit`` records in the order in which they were added; a further one drops the oldest.
 
     >>> backlog = Backlog(limit=2)
     >>> backlog.push(Record(b"m", value) for value in (b"1", b"2", b"3"))

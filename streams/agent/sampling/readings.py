@@ -30,7 +30,7 @@ class Readings:
         self.capacity = 0.0
 
     def add(self, usage: float, capacity: float) -> None:
-        """Add one reading. Earlier ones above the new capacity are dropped: the machine has shrunk."""
+        """Add one reading. Of a machine that has shrunk, all earlier ones are dropped if one exceeds its capacity."""
         if self.max > capacity and capacity < self.capacity:
             self.__init__()  # type: ignore[misc]
         self.n += 1

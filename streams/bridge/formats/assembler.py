@@ -89,7 +89,7 @@ class Assembler:
     def take(self, points: Iterable[Point], arrived_s: float, latest: float = EPOCH_MAX_S) -> list[Message]:
         """Take points that arrived at ``arrived_s`` (any monotonic clock); return the messages that they complete.
 
-        A point later than ``latest``, epoch s, is refused: later points of its machine up to then would be late.
+        A point later than ``latest``, epoch s, is refused: all further points of its machine would be late until then.
         """
         done: list[Message] = []
         for point in points:
@@ -164,7 +164,7 @@ class Assembler:
 
     @staticmethod
     def _seen(point: Point, machine: Machine) -> bool:
-        """Return whether a point is at or before the last one used."""
+        """Return whether a point is at or before the last one used, or none was used."""
         before = machine.before.get((point.quantity, point.part))
         return before is None or point.at <= before.at
 

@@ -1,6 +1,6 @@
 """Which interfaces of a scraped page count: no traffic twice. Pure.
 
-A page has no /sys of its host, but some of the kernel's facts in it. That decides first, a rule of names last:
+A page has no /sys of its host, but some of the facts from there. They decide first, a rule of names last:
 
     operstate         an interface that is down has nothing to say
     flags             loopback; a tunnel from point to point; a part of a bond, or a function below a cloud's interface

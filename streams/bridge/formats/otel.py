@@ -94,7 +94,7 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
 
 
 class Resource(msgspec.Struct, frozen=True, gc=False):
-    """The attributes of the machine that sent the metrics."""
+    """The attributes of the machine that the metrics describe."""
 
     attributes: list[Attribute] = []
 

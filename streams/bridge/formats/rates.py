@@ -90,7 +90,7 @@ class Machine:
 
 
 def rise(machine: Machine, key: Key, point: Point, most: float, wraps_at: float = 0.0) -> tuple[float, float] | None:
-    """Return the increase of a counter and its seconds; None without an earlier value. ``most``: the most per second.
+    """Return the increase of a counter and its seconds; None without an earlier value.
 
     ``most``: the most that it can rise by in a second. Raises ImpossibleRiseError.
     """
