@@ -121,7 +121,7 @@ def test_a_resource_goes_all_the_way(name: str) -> None:
     first = ranked(snapshot, ledger, name, 0.4 * whole)
     answer = answer_of(first)
     assert answer.machine == "calm", answer
-    assert "too full" in answer.summary
+    assert f"too much {name} used" in answer.summary
     best = answer.candidates[0].resources[name]
     assert (best["mean"], best["request"]) == (pytest.approx(0.2 * whole), pytest.approx(0.4 * whole))
 

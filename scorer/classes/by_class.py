@@ -87,9 +87,9 @@ class ByClass:
             name = RESOURCES[row]
             if row in self._sold:
                 what = f"{name} of {' and '.join(self.counted)}"
-                yield Limit(total(name, *self.counted), self.most[row], f"{what} too full")
+                yield Limit(total(name, *self.counted), self.most[row], f"too much {what} promised")
             else:
-                yield Limit(total(name), self.most[row], f"{name} too full")
+                yield Limit(total(name), self.most[row], f"too much {name} promised")
 
     def detail(self, position: int) -> Mapping[str, Any]:
         """Return for people which sum was compared, of which classes, with which limit, and the limit's terms."""

@@ -102,7 +102,7 @@ def test_twenty_places_are_twenty(tmp_path: Path, valkey: Valkey, names: Names, 
                 if number == 10:
                     both[0][0].kill()
             eventually(lambda: len(cluster.running()) == 20)
-            eventually(lambda: sum("cpu too full" in said for said in cluster.waiting().values()) == 10)
+            eventually(lambda: sum("too much cpu promised" in said for said in cluster.waiting().values()) == 10)
             assert len(cluster.running()) == 20
             held = {one.id: one.machine for one in ledger.all_instances().values()}
             assert held == {uid: node for uid, (node, _) in cluster.running().items()}

@@ -1,7 +1,7 @@
 """Limits: the most that a sum or a count on a machine may be, compared by the reserve and update scripts.
 
-    Limit(total("memory"), 64e9, "memory too full")             all instances of the machine
-    Limit(total("cpu", "batch", "free"), 8.0, "batch too full") only those of two priority classes
+    Limit(total("memory"), 64e9, "too much memory promised")    all instances of the machine
+    Limit(total("cpu", "batch", "free"), 8.0, "too much cpu of batch promised")  only those of two priority classes
     Limit(total("instances"), 50, "50 instances")               how many there are
     Limit(on_port(6379), 1, "port 6379 taken")                  those with this port
     Limit(in_role("shop", "master"), 1, "too many masters")     those of a cluster with a role
@@ -29,7 +29,7 @@ class Limit(NamedTuple):
     most: float | Floats
     """In base units, the instance included; NaN: no limit. A filter gives one number, or [n] for all machines."""
     reason: str
-    """Why an instance is refused that exceeds it: ``cpu too full``."""
+    """Why an instance is refused that exceeds it: ``too much cpu promised``."""
 
 
 def total(name: str, *classes: str) -> Measure:

@@ -69,7 +69,7 @@ class DailyPeak(Plugin):
 
     @property
     def reasons(self) -> Sequence[str]:
-        return [f"{day}'s peak over threshold" for day in self.days]
+        return [f"{day}'s peak of use over threshold" for day in self.days]
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the peaks with the requested instance, and the limit."""

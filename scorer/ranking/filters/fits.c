@@ -6,14 +6,24 @@ typedef struct {
     int32_t by_class, ratio_columns, plain;
 } Fits;
 
-#define FITS_WHYS 8 /* reasons a resource, at most */
+#define FITS_WHYS 9 /* reasons a resource, at most */
 
-enum { FITS_CAPACITY = 1, FITS_USAGE, FITS_LARGER, FITS_FULL, FITS_OLD, FITS_NOTHING, FITS_ABOVE, FITS_PROD };
+enum {
+    FITS_CAPACITY = 1,
+    FITS_USAGE,
+    FITS_LARGER,
+    FITS_FULL,
+    FITS_OLD,
+    FITS_NOTHING,
+    FITS_ABOVE,
+    FITS_PROD,
+    FITS_USED
+};
 
-/* Return why a resource is short, 0 where it is not. */
-static inline int64_t short_of(int r, double amount, double left, double most, double used, const Fits *p) {
+/* Return why a resource is short, 0 where it is not; room: what is left of what may be promised, without what is used. */
+static inline int64_t short_of(int r, double amount, double left, double room, double most, double used) {
     if (amount <= 0 || left >= amount) return 0;
-    int64_t why = FITS_FULL;
+    int64_t why = room >= amount ? FITS_USED : FITS_FULL;
     if (isnan(most))
         why = FITS_CAPACITY;
     else if (isnan(left) || isnan(used))
@@ -46,7 +56,7 @@ static inline int64_t fits(const Row *m, const More *c, const Query *q, const Fi
         if (m->own_ratio && isfinite(c->ratio[r])) ratio = c->ratio[r];
         double most = m->allocatable[r] * ratio;
         double allocated = m->allocated[r] + (p->missing[r] > 0 ? p->missing[r] * c->missing[r] : 0.0);
-        double left = most * (1 + ROUNDING) - allocated;
+        double room = most * (1 + ROUNDING) - allocated, left = room;
         if (!p->promised_alone) left = least(left, largest(most, m->allocatable[r]) * (1 + ROUNDING) - m->mean[r]);
         if (said) {
             said[r] = p->promised_alone ? allocated : largest(allocated, m->mean[r]);
@@ -57,13 +67,13 @@ static inline int64_t fits(const Row *m, const More *c, const Query *q, const Fi
         }
         if (found) continue;
         if (!p->by_class) {
-            found = short_of(r, amount, left, most, 0.0, p);
+            found = short_of(r, amount, left, room, most, 0.0);
             continue;
         }
         left = x[r];
         int reclaims = q->priority_class != PROD && p->sold[r];
         double used = reclaims || !p->promised_alone ? x[2 * R + r] : 0.0;
-        found = short_of(r, amount, left, most, used, p);
+        found = short_of(r, amount, left, p->sold[r] ? left : room, most, used);
         if (found != FITS_WHYS * r + FITS_FULL || !p->sold[r]) continue;
         if (!reclaims)
             found = FITS_WHYS * r + FITS_PROD;

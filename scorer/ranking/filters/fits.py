@@ -24,9 +24,9 @@ from scorer.snapshot.rules import MachineRules
 
 RATIO_MAX = 100.0
 _WHYS = (
-    "{name} capacity unknown", "{name} usage unknown", "{name} larger than the machine", "{name} too full",
+    "{name} capacity unknown", "{name} usage unknown", "{name} larger than the machine", "too much {name} promised",
     "nothing to reclaim for CLASS: data too old", "no {name} to reclaim for CLASS",
-    "{name} of CLASSES above what is reclaimable", "{name} of prod too full",
+    "{name} of CLASSES above what is reclaimable", "too much {name} of prod", "too much {name} used",
 )  # fmt: skip
 
 
@@ -158,7 +158,7 @@ class Fits(Plugin):
         most = self._most(machines)
         for name, amount, of in zip(RESOURCES, machines.amounts.tolist(), most, strict=True):
             if amount:
-                yield Limit(total(name), of, f"{name} too full")
+                yield Limit(total(name), of, f"too much {name} promised")
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show both sides of the comparison."""

@@ -118,7 +118,7 @@ class UsageThreshold(Plugin):
     @property
     def reasons(self) -> Sequence[str]:
         """Name the first resource that is over its threshold; the last reason is for old data."""
-        whys = ("usage by prod unknown", "usage unknown", "used by prod over threshold", "over threshold")
+        whys = ("usage by prod unknown", "usage unknown", "used by prod over threshold", "used over threshold")
         return [*(f"{name} {why}" for name in RESOURCES for why in whys), "stale"]
 
     def needs(self, rules: MachineRules) -> frozenset[str]:

@@ -107,7 +107,7 @@ def test_by_mode_filter_what_is_hot_stale_or_cordoned_is_refused(valkey: Valkey,
     with extender(valkey.url, names, "--mode", "filter") as (_, port, page):
         eventually(lambda: is_ready(page))
         found = ask(port, "filter", {"Pod": pod("u"), "NodeNames": ["hot", "n1", "x"]})[1]
-        assert found == {"NodeNames": ["n1", "x"], "FailedAndUnresolvableNodes": {"hot": "cpu over threshold"}}
+        assert found == {"NodeNames": ["n1", "x"], "FailedAndUnresolvableNodes": {"hot": "cpu used over threshold"}}
         assert ask(port, "filter", {"Pod": pod("u"), "NodeNames": ["hot"]})[1] == {"NodeNames": ["hot"]}
 
 
@@ -183,7 +183,7 @@ def test_a_pod_is_reserved_then_bound(binding: Binding) -> None:
         binding.api.put(uid, "", phase="Pending")
     assert binding.bind("a", "n0") == ""
     assert binding.bind("a", "n0") == ""
-    assert "cpu too full" in binding.bind("b", "n0")
+    assert "too much cpu promised" in binding.bind("b", "n0")
     assert binding.bind("b", "n1") == ""
     assert "is bound to n1" in binding.bind("b", "n2")
     assert binding.bind("c", "x") == ""

@@ -71,7 +71,7 @@ def amounts_of(cpu: float = 0.0, memory: float = 0.0, nic: float = 0.0) -> tuple
 def limits_on(machine: str) -> list[Limit]:
     """Return every kind of limit there is."""
     sums = [
-        Limit(total(name), most, f"{name} too full")
+        Limit(total(name), most, f"too much {name} promised")
         for name, most in zip(("cpu", "memory", "nic"), LIMITS[machine], strict=True)
     ]
     return [
@@ -606,14 +606,14 @@ def tiny(count: int, ttl_s: float = 1.0) -> list[Wanted]:
 NOWHERE = Wanted(
     Instance(id="nowhere", machine="", state="reserved", amounts=amounts_of(1000.0), request="q"),
     60.0,
-    [Candidate("m1", -1, [Limit(total("cpu"), 4.0, "cpu too full")])],
+    [Candidate("m1", -1, [Limit(total("cpu"), 4.0, "too much cpu promised")])],
 )
 
 
 def give_up_a_batch(ledger: Ledger, held: list[Wanted]) -> None:
     """Ask for the same ids, with one that fits nowhere, all or none."""
     transition = ledger.reserve([*held, NOWHERE], all_or_nothing=True)
-    assert transition.outcomes[-1].reasons == ("cpu too full",)
+    assert transition.outcomes[-1].reasons == ("too much cpu promised",)
 
 
 def try_a_batch(ledger: Ledger, held: list[Wanted]) -> None:
@@ -938,7 +938,7 @@ def test_an_exact_fit_fits(wire: Wire, names: Names) -> None:
     for number in range(40):
         record = Instance(id=f"g{number}", machine="", state="reserved", amounts=amounts_of(0.1), request="q")
         moved = ledger.reserve(
-            [Wanted(record, 60.0, [Candidate("m1", -1, [Limit(total("cpu"), 3.9, "cpu too full")])])]
+            [Wanted(record, 60.0, [Candidate("m1", -1, [Limit(total("cpu"), 3.9, "too much cpu promised")])])]
         )
         kinds.append(moved.outcomes[0].kind)
     assert kinds == ["placed"] * 39 + ["conflict"]

@@ -211,7 +211,7 @@ def test_what_cannot_be_put_back_is_named(
     fleet.file.write_text("\n".join(map(json.dumps, [WANTED[0], WANTED[2], WANTED[4]])))
     assert fleet.plan("--apply", "--all-or-nothing", "--json") == 1
     told = capsys.readouterr()
-    assert "1 cannot be: 'shrinks' (change): 'shrinks' cannot be updated: cpu too full" in told.err
+    assert "1 cannot be: 'shrinks' (change): 'shrinks' cannot be updated: too much cpu promised" in told.err
     answer = json.loads(told.out)
     assert answer["undone"] is False
     assert [(one["id"], one.get("undone", False), "left" in one) for one in answer["steps"][:2]] == [
@@ -329,7 +329,7 @@ def test_a_drain_whose_target_fills_up_goes_on_with_the_others(
     answer = json.loads(capsys.readouterr().out)
     assert len(answer["moves"]) + len(answer["blocked"]) == 3
     assert {one["reason"] for one in answer["blocked"]} and all(
-        "cpu too full" in one["reason"] for one in answer["blocked"]
+        "too much cpu promised" in one["reason"] for one in answer["blocked"]
     )
     assert max(fleet.promised()) <= 16
     for machine in ("m1", "m2"):

@@ -42,7 +42,7 @@ from scorer.wire import Wire
 
 url, prefix = json.loads(sys.stdin.read())
 ledger = Ledger(Wire({"url": url}), Names(prefix))
-limits = [Limit(total("tape"), 4.0, "tape too full")]
+limits = [Limit(total("tape"), 4.0, "too much tape promised")]
 kinds = []
 for name, tape in (("a", "1500m"), ("b", 2.5), ("c", 0.001)):
     asked = request.read_request({"id": name, "cpu": 1, "tape": tape})
@@ -63,7 +63,7 @@ def test_a_resource_more_is_summed_and_limited_by_its_name(wire: Wire, names: Na
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     kinds, summed, again, update = json.loads(done.stdout)
-    assert kinds == [["placed", []], ["placed", []], ["conflict", ["tape too full"]]]
+    assert kinds == [["placed", []], ["placed", []], ["conflict", ["too much tape promised"]]]
     assert (summed, again, update) == ([4.0], 1.5, 7)
     ledger = Ledger(wire, names)  # knows no tape
     assert sums_in(wire.one("HGET", ledger.machines, "m1"))["prod", "tape"] == 4000

@@ -113,14 +113,14 @@ def test_mid_goes_by_the_predicted_peaks() -> None:
         ({"priority_class": "batch", "cpu": 1}, [one("p", 8)], HALF, ["no cpu to reclaim for batch"]),
         ({"cpu": 2}, [one("p", 8, 3)], HALF, []),
         ({"cpu": 2}, [one("p", 8, 3), one("b", 9, 0, "batch")], HALF, []),
-        ({"cpu": 3}, [one("p", 8, 3)], HALF, ["cpu of prod too full"]),
+        ({"cpu": 3}, [one("p", 8, 3)], HALF, ["too much cpu of prod"]),
         ({"cpu": 3}, [one("p", 8, 3)], Fits(classes=HALF.classes, ratio={"cpu": 1.5}), []),
         ({"cpu": 8}, [one("b", 1, 1, "batch")], HALF, []),
-        ({"cpu": 9}, [one("b", 1, 1, "batch")], HALF, ["cpu of prod too full"]),
+        ({"cpu": 9}, [one("b", 1, 1, "batch")], HALF, ["too much cpu of prod"]),
         ({"cpu": 9}, [], Fits(classes=HALF.classes, basis="requests"), []),
-        ({"priority_class": "batch", "memory": 60}, [one("p", 0, memory=50)], HALF, ["memory too full"]),
+        ({"priority_class": "batch", "memory": 60}, [one("p", 0, memory=50)], HALF, ["too much memory promised"]),
         ({"priority_class": "batch", "cpu": 1, "nic": 1}, [], HALF, ["nic capacity unknown"]),
-        ({"cpu": 3}, [one("b", 8, 0, "batch")], Fits(), ["cpu too full"]),
+        ({"cpu": 3}, [one("b", 8, 0, "batch")], Fits(), ["too much cpu promised"]),
     ],
 )  # fmt: skip
 def test_who_is_refused_by_which_sum(
@@ -137,8 +137,8 @@ def test_what_lower_classes_use_is_taken_off_each_resource() -> None:
     batch = {**one("b", 9, of="batch"), "memory": 50, "usage": {"cpu": 6, "memory": 50}}
     both = Fits(classes=Reclaim(share={"cpu": 0.5, "memory": 0.5}))
     assert why(both, busy, instances=[batch], cpu=7, memory=90) == []
-    assert why(both, busy, instances=[batch], cpu=8, memory=90) == ["cpu of prod too full"]
-    assert why(both, busy, instances=[batch], cpu=7, memory=91) == ["memory of prod too full"]
+    assert why(both, busy, instances=[batch], cpu=8, memory=90) == ["too much cpu of prod"]
+    assert why(both, busy, instances=[batch], cpu=7, memory=91) == ["too much memory of prod"]
 
 
 def test_old_data_is_named() -> None:

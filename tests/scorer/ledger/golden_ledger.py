@@ -53,7 +53,7 @@ def clock(seconds: int) -> str:
 def wanted(instance_id: str, machine: str, ttl_s: float = 60.0, query: str = "", **changes: Any) -> Wanted:
     """Return an instance that may go to one machine."""
     record = instance_of(read_request({**REQUEST, "id": instance_id, **changes}), "", 0.0)
-    limits = [Limit(total("cpu"), 4.0, "cpu too full"), *one_to_a_port(record.ports)]
+    limits = [Limit(total("cpu"), 4.0, "too much cpu promised"), *one_to_a_port(record.ports)]
     record = msgspec.structs.replace(record, request="digest")
     return Wanted(record, ttl_s, [Candidate(machine, -1, limits)], Call(query, NOW_S + 30.0 if query else 0.0))
 

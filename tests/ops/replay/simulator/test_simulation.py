@@ -72,7 +72,7 @@ def test_a_refused_instance_asks_again_after_four_minutes() -> None:
     assert outcome.tries.tolist() == [1, 1, 4]
     assert outcome.fleet.end[2] == 20
     assert measure(outcome)["steady"]["refused_first"] == pytest.approx(1 / 3)
-    assert outcome.refusals == {"0/2 feasible: 2 cpu too full": 1}
+    assert outcome.refusals == {"0/2 feasible: 2 too much cpu promised": 1}
 
 
 def test_each_try_is_one_decision() -> None:

@@ -81,9 +81,9 @@ def test_what_cannot_be_undone_is_told() -> None:
     words = undone_words({"steps": steps}, "RESOURCE_EXHAUSTED")
     assert words == "2 steps before it are undone: nothing has changed"
     steps = [dict(one) for one in told]
-    assert undone(steps, {0: "cpu too full"}) == {"undone": False}
+    assert undone(steps, {0: "too much cpu promised"}) == {"undone": False}
     words = undone_words({"steps": steps}, "RESOURCE_EXHAUSTED")
-    assert words == "the step before it is undone, 1 cannot be: 'i' (change): cpu too full"
+    assert words == "the step before it is undone, 1 cannot be: 'i' (change): too much cpu promised"
 
 
 def test_an_unknown_outcome_is_not_called_unchanged() -> None:

@@ -84,10 +84,10 @@ def test_a_refused_machine_says_why_and_has_no_place(files: dict[str, str], caps
     assert run(rank_command, "--fleet-file", files["machines"], "--cpu", "30", "--explain", "--all") == 0
     text = capsys.readouterr().out
     assert "a: refused" in text
-    assert "filter fits                 refused, cpu too full; cpu promised " in text
+    assert "filter fits                 refused, too much cpu used; cpu promised " in text
     assert "score  expected_overload    raw " in text
     assert "yesterday unknown; limit {memory 256.0G, nic" not in text
-    assert "1/2 feasible: 1 cpu too full" in text
+    assert "1/2 feasible: 1 too much cpu used" in text
 
 
 def test_rank_says_when_no_machine_fits(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -183,7 +183,7 @@ class Try(threading.Thread):
         if request is None:
             return
         record = instance_of(request, "", self.world.now_s, digest=request_digest(request))
-        room = [Limit(total("cpu"), float(CORES), "cpu too full")]
+        room = [Limit(total("cpu"), float(CORES), "too much cpu promised")]
         binder.bind(args, Wanted(record, RESERVED_S, [Candidate(self.node, -1, room)]))
 
     # ---- the calls: as the API server, and as the ledger

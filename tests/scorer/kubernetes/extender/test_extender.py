@@ -109,10 +109,11 @@ FILTERED: list[tuple[str, list[str], RankingInputs, list[str], dict[str, str], d
     ("a cordoned one", ["n0", "n1"], inputs(cordoned=("n0",)), ["n1"], {}, {"n0": "cordoned"}),
     ("a stale one", ["n1", "n0"], inputs({"n0": 500}), ["n1"], {}, {"n0": "stale"}),
     ("all of them", ["n0"], inputs(cordoned=("n0",)), [], {}, {"n0": "cordoned"}),
-    ("a hot one", ["a", "b"], inputs(load={"a": 0.97, "b": 0.5}), ["b"], {}, {"a": "cpu over threshold"}),
+    ("a hot one", ["a", "b"], inputs(load={"a": 0.97, "b": 0.5}), ["b"], {}, {"a": "cpu used over threshold"}),
     ("a full one, in mode filter", ["n0", "n1"], inputs(placed=(FULL,)),
      ["n0", "n1"], {}, {}),
-    ("a full one, in mode bind", ["n0", "n1"], inputs(mode="bind", placed=(FULL,)), ["n1"], {"n0": "cpu too full"}, {}),
+    ("a full one, in mode bind", ["n0", "n1"], inputs(mode="bind", placed=(FULL,)), ["n1"],
+     {"n0": "too much cpu promised"}, {}),
 ]  # fmt: skip
 
 

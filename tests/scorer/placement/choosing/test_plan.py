@@ -167,7 +167,7 @@ def test_a_partial_answer_says_what_is_missing_and_why() -> None:
     found = plan([request(cpu=3)] * 6, offline.inputs(PROFILES.choose()))
     assert sorted(filter(None, found.machines)) == ["m0", "m1", "m2", "m3"]
     assert found.machines[4:] == (None, None)
-    assert found.reasons == {4: "0/4 feasible: 4 cpu too full", 5: "0/4 feasible: 4 cpu too full"}
+    assert found.reasons == {4: "0/4 feasible: 4 too much cpu promised", 5: "0/4 feasible: 4 too much cpu promised"}
 
 
 def test_all_or_nothing_places_nothing_when_one_is_missing() -> None:

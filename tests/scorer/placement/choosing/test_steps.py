@@ -217,7 +217,7 @@ def test_a_machine_that_the_ledger_refuses_is_passed_over(monkeypatch: pytest.Mo
     def limits(ranking: Ranking, rows: list[int], asked: Any) -> list[Any]:
         names = ranking.machines.roster.names
         known = everything(ranking, rows, asked)
-        tight = (Limit(total("cpu"), 8.0, "cpu too full"),)
+        tight = (Limit(total("cpu"), 8.0, "too much cpu promised"),)
         return [tight if names[row] == "idle" else of for row, of in zip(rows, known, strict=True)]
 
     monkeypatch.setattr(offer, "limits", limits)

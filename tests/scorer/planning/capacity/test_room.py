@@ -138,7 +138,7 @@ def test_until_the_first_kind_no_longer_fits() -> None:
     assert found.total == sum(found.fit)
     assert found.fit == (3, 2, 2)
     assert found.first is mix.kinds[1]
-    assert (found.limits[0].filter, found.limits[0].reason) == ("fits", "cpu too full")
+    assert (found.limits[0].filter, found.limits[0].reason) == ("fits", "too much cpu promised")
     assert sum(found.by_machine.values()) == found.total
 
 

@@ -46,7 +46,9 @@ def test_the_largest_first_and_the_rest_is_told_why() -> None:
     """16 cores are there for 18; the words are those of a refusal."""
     found = drained(small({"id": "s", "cpu": 2}, {"id": "l", "cpu": 8}, {"id": "m", "cpu": 8}), profile="kubernetes")
     assert sorted(map(str, where(found).values())) == ["None", "a", "b"]
-    assert [(one.instance.id, one.why) for one in found.blocked] == [("s", "0/3 feasible: 2 cpu too full, 1 cordoned")]
+    assert [(one.instance.id, one.why) for one in found.blocked] == [
+        ("s", "0/3 feasible: 2 too much cpu promised, 1 cordoned")
+    ]
     assert [one.instance.id for one in found.moves] == ["l", "m"]
 
 
@@ -106,8 +108,8 @@ TWO_MASTERS = [{"id": f"m{n}", "cluster": "c", "role": "master", "cluster_master
                      "0/2 feasible: 1 cordoned, 1 port taken", id="a port"),
         pytest.param({"maxmemory": 90}, [{"id": "m", "maxmemory": 50}], {},
                      "0/2 feasible: 1 cordoned, 1 sum of maxmemory too large", id="maxmemory"),
-        pytest.param({"memory": 99.5}, [], {}, "0/2 feasible: 1 cordoned, 1 memory too full", id="memory"),
-        pytest.param({"cpu": 7.5}, [], {}, "0/2 feasible: 1 cordoned, 1 cpu too full", id="cpu"),
+        pytest.param({"memory": 99.5}, [], {}, "0/2 feasible: 1 cordoned, 1 too much memory used", id="memory"),
+        pytest.param({"cpu": 7.5}, [], {}, "0/2 feasible: 1 cordoned, 1 too much cpu used", id="cpu"),
         pytest.param({"labels": {"movable": "false"}}, [], {},
                      "its label movable=false says that it stays (--force moves it)", id="pinned by its label"),
         pytest.param({"selector": "disk=ssd"}, [], {},

@@ -76,7 +76,8 @@ SAME: dict[str, Any] = {"id": "i", "cpu": 2, "memory": 1, "labels": {"app": "x"}
         pytest.param({"machine": "z"},
                      ("refuse", "a", "the file names the machine; there is no machine 'z'"), id="nowhere"),
         pytest.param({"cpu": 20},
-                     ("refuse", "a", "cpu too full; 0/2 feasible: 2 cpu larger than the machine"), id="too large"),
+                     ("refuse", "a", "too much cpu promised; 0/2 feasible: 2 cpu larger than the machine"),
+                     id="too large"),
         pytest.param({"cluster": "c"},
                      ("refuse", "a", "cluster '' is to be 'c': release it and place it anew"), id="fixed"),
     ],
@@ -112,7 +113,7 @@ def test_what_grows_moves_when_its_machine_is_full() -> None:
     of = fleet(machine("a", 8, 100, usage=IDLE), machine("b", 8, 100, usage=IDLE),
                instances=[SAME | {"machine": "a"}, mate])  # fmt: skip
     grown = SAME | {"cpu": 6}
-    assert brief(found(of, grown)) == [("move", "i", "b", "cpu too full; cpu 2 -> 6")]
+    assert brief(found(of, grown)) == [("move", "i", "b", "too much cpu promised; cpu 2 -> 6")]
     shrunk = {"id": "mate", "cpu": 1, "memory": 1}
     assert brief(found(of, grown, shrunk)) == [
         ("change", "mate", "a", "cpu 4 -> 1"), ("change", "i", "a", "cpu 2 -> 6"),

@@ -86,7 +86,7 @@ def test_explain_has_every_machine_with_every_verdict() -> None:
     shown = {each.machine: each for each in answer.machines}
     verdict = next(each for each in shown["busy0"].filters if each["filter"] == "fits")
     assert verdict["allowed"] is False
-    assert verdict["reason"] == "cpu too full"
+    assert verdict["reason"] == "too much cpu used"
     assert verdict["compared"]["taken"]["cpu"] == 9.5
     assert explain.answer(ranked(mixed(), cpu=1)).machines is None
 
@@ -124,12 +124,12 @@ def test_no_machine_fits_is_an_answer_in_one_line() -> None:
     """The reason line counts each refused machine once, for the first filter that refused it."""
     found = ranked(mixed())
     assert found.chosen is None
-    assert explain.summary(found) == "0/5 feasible: 3 cpu over threshold, 2 stale"
+    assert explain.summary(found) == "0/5 feasible: 3 cpu used over threshold, 2 stale"
     answer = explain.answer(found)
     assert answer.machine is None
     assert answer.candidates == []
     assert answer.refusals == [
-        Refusal(filter="usage_threshold", reason="cpu over threshold", machines=3),
+        Refusal(filter="usage_threshold", reason="cpu used over threshold", machines=3),
         Refusal(filter="fresh", reason="stale", machines=2),
     ]
 

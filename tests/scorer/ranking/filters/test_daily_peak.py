@@ -73,5 +73,8 @@ def test_daily_peak() -> None:
         machine("new", usage=IDLE, peak_today={"cpu": 5}),
     ]
     assert passes(plugin, *machines, cpu=1) == "low new"
-    assert why(plugin, *machines, cpu=1) == ["today's peak over threshold", "yesterday's peak over threshold"]
+    assert why(plugin, *machines, cpu=1) == [
+        "today's peak of use over threshold",
+        "yesterday's peak of use over threshold",
+    ]
     assert passes(DailyPeak(thresholds={"cpu": 0.8}, days=("yesterday",)), *machines, cpu=1) == "today low new"

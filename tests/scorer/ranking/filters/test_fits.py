@@ -64,9 +64,14 @@ def test_instances_without_an_amount_count_the_default(basis: Any) -> None:
 
 
 def test_fits_says_what_is_short() -> None:
-    """Too large for the machine, too full, unknown: each in its own words."""
-    reasons = why(Fits(), machine("small", 1, usage=IDLE), machine("full", usage=BUSY), machine("dark"), cpu=2)
-    assert reasons == ["cpu larger than the machine", "cpu too full", "cpu usage unknown"]
+    """Too large for the machine, promised, used or both, unknown: each in its own words."""
+    machines = [machine("small", 1, usage=IDLE), machine("idle", usage=IDLE), machine("full", usage=BUSY),
+                machine("both", usage=BUSY), machine("dark")]  # fmt: skip
+    promised = [{"id": name, "machine": name, "cpu": 9.5} for name in ("idle", "both")]
+    assert why(Fits(), *machines, instances=promised, cpu=2) == [
+        "cpu larger than the machine", "too much cpu promised", "too much cpu used", "too much cpu promised",
+        "cpu usage unknown",
+    ]  # fmt: skip
 
 
 LIGHT = {"cpu": 1, "memory": 0}

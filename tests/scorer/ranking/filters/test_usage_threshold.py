@@ -187,7 +187,7 @@ def test_what_prod_uses_is_measured(name: str, prod: dict[str, Any], said: dict[
     instances = [{"id": "p", "machine": "m", "cpu": 4, **prod}, batch | ({"usage": {"cpu": 5}} if prod else {})]
     there = machine("m", usage={"cpu": 9, "memory": 0}, **said)
     assert why(plugin, there, instances=instances, cpu=2) == refused
-    assert why(plugin, there, instances=instances, cpu=2, priority_class="batch") == ["cpu over threshold"]
+    assert why(plugin, there, instances=instances, cpu=2, priority_class="batch") == ["cpu used over threshold"]
 
 
 def test_a_machine_without_data_or_prod() -> None:
@@ -217,7 +217,7 @@ def test_usage_threshold_names_the_resource() -> None:
     """The first resource that is over stands in the reason."""
     plugin = UsageThreshold(thresholds={"cpu": 0.5, "memory": 0.5})
     machines = [machine("c", usage={"cpu": 9, "memory": 0}), machine("m", usage={"cpu": 0, "memory": 90})]
-    assert why(plugin, *machines) == ["cpu over threshold", "memory over threshold"]
+    assert why(plugin, *machines) == ["cpu used over threshold", "memory used over threshold"]
 
 
 @pytest.mark.parametrize("thresholds", [{"cpu": 0.5, "nic": 0.5}, {"cpu": 0.5, "memory": 0.9, "nic": 0.5}])

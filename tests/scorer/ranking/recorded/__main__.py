@@ -12,6 +12,7 @@ if __name__ == "__main__":
     chosen = [int(argument) for argument in sys.argv[2:]] or range(len(module.PARTS))
     parts = read(file) if file.exists() else [[] for _ in module.PARTS]
     for number in chosen:
-        parts[number] = list(module.made(module.PARTS[number]))
+        with recorder.named_as_then():
+            parts[number] = list(module.made(module.PARTS[number]))
         sys.stderr.write(f"part {number}: {len(parts[number])}\n")
     write(parts, file)

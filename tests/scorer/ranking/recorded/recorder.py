@@ -7,9 +7,12 @@ of the counts by reason, and of every few the raw values of the chosen machine. 
 import random
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -19,6 +22,9 @@ from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import plan
+from scorer.ranking.filters import fits
+from scorer.ranking.filters.daily_peak import DailyPeak
+from scorer.ranking.filters.usage_threshold import UsageThreshold
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.rank import rank
@@ -135,6 +141,26 @@ def _found(ranking: Ranking, number: int) -> Found:
 def digest(*of: object) -> bytes:
     text = repr([sorted(one.items()) if isinstance(one, Counter) else one for one in of])
     return blake2b(text.encode(), digest_size=8).digest()
+
+
+FULL = {"too much {name} promised": "{name} too full", "too much {name} used": "{name} too full",
+        "too much {name} of prod": "{name} of prod too full"}  # fmt: skip
+OVER = ((UsageThreshold, "used over", "over"), (DailyPeak, "peak of use", "peak"))
+
+
+@contextmanager
+def named_as_then() -> Iterator[None]:
+    """Give refusals the names under which they were recorded: promised and used had one for both."""
+    with ExitStack() as patched:
+        patched.enter_context(patch.object(fits, "_WHYS", tuple(FULL.get(why, why) for why in fits._WHYS)))
+        for of, new, old in OVER:
+            now = of.reasons.fget
+
+            def then(plugin: Any, now: Any = now, new: str = new, old: str = old) -> list[str]:
+                return [why.replace(new, old) for why in now(plugin)]
+
+            patched.enter_context(patch.object(of, "reasons", property(then)))
+        yield
 
 
 def first_refusals(ranking: Ranking) -> list[str]:

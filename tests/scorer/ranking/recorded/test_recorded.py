@@ -48,7 +48,8 @@ def check(of: ModuleType, file: Path, parts: Iterable[int]) -> dict[tuple[int, i
     record = read(file)
     found = {}
     for part in parts:
-        again = list(of.made(of.PARTS[part]))
+        with recorder.named_as_then():
+            again = list(of.made(of.PARTS[part]))
         assert len(again) == len(record[part])
         for number, (was, now) in enumerate(zip(record[part], again, strict=True)):
             if why := differs(was, now):
