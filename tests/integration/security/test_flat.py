@@ -24,7 +24,7 @@ from tests.window_tables import publish, window_table
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = effort(250, 1_000)
+ROUNDS = effort(75, 1_000)
 INSTANCES = 1_000
 WARM = 0.4
 """The share of the rounds after which memory has to be flat."""
