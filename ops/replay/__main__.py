@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -146,4 +147,16 @@ def _evicts_by(settings: ReplaySettings) -> Profile | None:
 def _result(outcome: Outcome, policy: Policy) -> Result:
     world = outcome.workload
     resolution = 1.0 / (len(world.machines) * max(world.minutes - world.fill_minutes, 1))
-    return Result(world.name, world.seed, policy.name, policy.reference, measure(outcome), resolution)
+    reasons: Counter[str] = Counter()
+    for why, count in outcome.refusals.items():
+        reasons[main_reason(why)] += count
+    return Result(world.name, world.seed, policy.name, policy.reference, measure(outcome), resolution, reasons)
+
+
+def main_reason(why: str) -> str:
+    """Return the reason that refused most machines.
+
+    >>> main_reason("0/3 feasible: 2 too much cpu promised, 1 stale"), main_reason("no machine has room")
+    ('too much cpu promised', 'no machine has room')
+    """
+    return why.partition(" feasible: ")[2].partition(", ")[0].partition(" ")[2] or why

@@ -12,7 +12,7 @@ interval. Over all families the worlds are pooled, each counting once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import exp, log, sqrt
 from pathlib import Path
 from statistics import fmean, stdev
@@ -53,6 +53,8 @@ class Result:
     """Figures by stage: ``fill``, ``steady``."""
     resolution: float = RESOLUTION
     """One machine-minute as a share of the steady stage."""
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    """Number of instances by the main reason of their first refusal, in all stages."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,7 @@ class _World(msgspec.Struct):
     steady: _Figures
     fill: _Figures | None = None
     resolution: Annotated[float, Meta(gt=0)] = RESOLUTION
+    refusals: dict[str, int] = {}
 
 
 class _Results(msgspec.Struct):
@@ -198,4 +201,4 @@ def _result(source: str, world: _World) -> Result:
         lacking = next((name for name in _NEEDED if name not in figures), None)
         if lacking is not None:
             raise WorkloadError(f"{source}.{stage}: has no {lacking}")
-    return Result(world.family, world.seed, world.policy, world.reference, stages, world.resolution)
+    return Result(world.family, world.seed, world.policy, world.reference, stages, world.resolution, world.refusals)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isclose
 from typing import NamedTuple
@@ -76,7 +77,7 @@ STAGES = {"steady": "after the fill", "fill": "the fill alone (an empty fleet fl
 
 
 def tables(results: Sequence[Result], baseline: str) -> list[Table]:
-    """Return the comparison over all worlds, the figures themselves, each family by itself, then the fill.
+    """Return all worlds compared, the figures themselves, why instances were refused, each family, then the fill.
 
     Worlds with batch have figures by class instead, and no table of the fill.
     """
@@ -87,6 +88,7 @@ def tables(results: Sequence[Result], baseline: str) -> list[Table]:
     shown = BY_CLASS if by_class else LOAD
     rows = compare(results, baseline)
     found = [ratios(rows, baseline, f"{worlds}, {STAGES['steady']}", shown), figures(rows, shown)]
+    found += [refused(results)] if any(one.refusals for one in results) else []
     for family in families if len(families) > 1 else ():
         title = family if by_class else f"{family}, {STAGES['steady']}"
         found.append(ratios(compare(results, baseline, family=family), baseline, title, shown))
@@ -148,6 +150,22 @@ def figures(rows: Sequence[Row], shown: Shown) -> Table:
     shown = _with_further(shown, rows)
     lines = [[row.policy, *(shown.cell(row, name) for name in shown.formats)] for row in rows]
     return Table("the figures themselves, means over the worlds", shown.columns(list(shown.formats)), lines)
+
+
+def refused(results: Sequence[Result]) -> Table:
+    """Return the table of the most frequent reasons of first refusals, by policy."""
+    by_policy: dict[str, Counter[str]] = {}
+    for one in results:
+        by_policy.setdefault(one.policy, Counter()).update(one.refusals)
+    lines = [
+        [policy, ", ".join(f"{count} {reason}" for reason, count in found.most_common(3)) or "none"]
+        for policy, found in by_policy.items()
+    ]
+    return Table(
+        "why instances were refused first: for each the reason that refused most machines, the fill included",
+        [Column("policy"), Column("instances, reason", left=True)],
+        lines,
+    )
 
 
 def _with_further(shown: Shown, rows: Sequence[Row]) -> Shown:

@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     import redis
 
 _PAGE = 500
+_NO_RULES = ("id", "first_id", "count", "top", "explain", "ttl_s", "profile")
+"""Parameters of `place` that are no rules and that do not change which machines fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WhySettings(ClientSettings):
     """Say why an instance is where it is: the answer that placed or moved it, with its terms at that time.
 
-    For a machine, say its verdict now for the amounts of the newest decision, its place, and what it lacks to the best.
+    For a machine, say its verdict now for the newest request, its place, and what it lacks to the best.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward why db-1", "windward why sim-00022")
@@ -60,12 +62,15 @@ def _why(settings: WhySettings) -> int:
 
 
 def _why_machine(settings: WhySettings, machine: str) -> int:
-    """Print the present verdict on a machine, for the amounts of the newest decision."""
+    """Print the present verdict on a machine, for the request of the newest decision."""
     with ask.server(settings) as server:
         newest: Any = server.xrevrange(settings.names.decisions, count=1)
-    decision = read_json(newest[0][1][b"answer"]) if newest else {}
+    entry = newest[0][1] if newest else {b"answer": b"{}"}
+    decision, params = read_json(entry[b"answer"]), read_json(entry.get(b"params", b"{}"))
     amounts = {name: amount for name, amount in (decision.get("request") or {}).items() if amount}
-    answer = ask.read(settings, RankResult, "rank", amounts | {"explain": True})
+    whole = entry.get(b"method") == b"place" and params and "instances" not in params
+    request = params if whole else amounts | {"profile": decision.get("profile", "")}
+    answer = ask.read(settings, RankResult, "rank", request | {"explain": True})
     try:
         found = explained_only(answer, machine)
     except KeyError:
@@ -74,7 +79,12 @@ def _why_machine(settings: WhySettings, machine: str) -> int:
             "NOT_FOUND", f"no decision about {machine!r} is kept, and no machine has this name{near}"
         ) from None
     asked = amounts_in_words([amounts.get(name) for name in RESOURCES])
-    head = f"{machine} now, for {asked}; for another request: windward rank --explain {machine} --cpu ..."
+    rules = ", ".join(name for name in request if name not in (*RESOURCES, *_NO_RULES)) or "no rules"
+    about = f"the newest request ({entry[b'ids'].decode().split(chr(10))[0]})" if newest else "an empty request"
+    head = (
+        f"{machine} now, for {about}: {asked}; {rules if whole or not newest else 'its rules are not kept'}; "
+        f"profile {answer.profile}; for another: windward rank --explain {machine} --cpu ..."
+    )
     ask.tell(settings, found, lambda answer, screen: f"{head}\n\n{ranking(answer, screen)}")
     return ask.OK
 

@@ -1,7 +1,8 @@
 """The log of decisions: a bounded Redis stream with every placement and move and its terms, for ``windward why``.
 
-It is bounded by entries and by bytes. A large answer is reduced to the reasons of the choice: the chosen machine with
-its terms, the refusals and the counts; the other machines are left out.
+An entry has the parameters of its query, too: `why MACHINE` asks again with those of the newest one. The log is bounded
+by entries and by bytes. A large answer is reduced to the reasons of the choice: the chosen machine
+with its terms, the refusals and the counts; the other machines are left out. Large parameters are left out.
 """
 
 from __future__ import annotations
@@ -68,14 +69,15 @@ class DecisionLog:
             return
         ids = "\n".join(instance_ids)  # printable, so none has a line break
         entry = shortened(answer)
-        size = len(ids) + len(entry)
+        params = bytes(query.params) if len(query.params) <= ENTRY_BYTES_MAX else b"{}"
+        size = len(ids) + len(entry) + len(params)
         self._mean_bytes += (size - self._mean_bytes) * (_WEIGHT if self._mean_bytes else 1.0)
         most = max(1, min(self._length, int(self._bytes_max / (self._mean_bytes + _OVERHEAD_BYTES))))
         self._pending.append(
             (
                 "XADD", self._key, "MAXLEN", "~", most, "*",
                 "ids", ids, "query", query.id, "scorer", self._scorer, "method", query.method,
-                "answer", entry,
+                "answer", entry, "params", params,
             )
         )  # fmt: skip
 

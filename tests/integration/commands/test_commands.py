@@ -450,7 +450,7 @@ def test_why_tells_the_terms_of_that_moment(windward: Run) -> None:
     windward("release", "asked-1")
     assert "ago; the decision was:\nplace by" in windward("why", "asked-1").stdout
     machine = windward("why", MACHINES[7])
-    assert f"{MACHINES[7]} now, for cpu" in machine.stdout, machine.stderr
+    assert f"{MACHINES[7]} now, for the newest request (asked-1): cpu 1.00; no rules; profile " in machine.stdout
     assert f"{MACHINES[7]}: feasible, place" in machine.stdout
     assert "and no machine has this name; did you mean" in windward("why", f"{MACHINES[7]}x").stderr
     assert json.loads(windward("why", "asked-1", "--json").stdout)["now"]["state"] == "released"
@@ -458,6 +458,10 @@ def test_why_tells_the_terms_of_that_moment(windward: Run) -> None:
     assert windward("why", "never").returncode == 1
     placed = json.loads(windward("place", "--id", "a,b", "--cpu", "1", "--json").stdout)
     assert json.loads(windward("why", "a,b", "--json").stdout)["answer"]["machine"] == placed["machine"]
+    windward("place", "--id", "elsewhere", "--cpu", "1", "--not-on", MACHINES[7], "--profile", "kubernetes")
+    machine = windward("why", MACHINES[7])
+    assert "(elsewhere): cpu 1.00; not_on; profile kubernetes;" in machine.stdout
+    assert f"{MACHINES[7]}: refused by" in machine.stdout
     assert windward("place", "--id", "huge", "--cpu", "1000").returncode == 3
     assert "10 cpu larger than the machine" in windward("why", "huge").stdout
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,16 @@ def test_what_is_too_little_to_tell_is_said(stds: list[float], cell: str, title:
     assert (found.lines[1][1], found.title.removeprefix("worlds: ")) == (cell, title)
 
 
+def test_why_instances_were_refused_is_a_table() -> None:
+    """By policy over all worlds, the three most frequent reasons; without a refusal there is no such table."""
+    some = [replace(one, refusals={"stale": 2, "taint": 1, "a": 3, "b": 4}) if one.policy == "one" else one
+            for one in RESULTS]  # fmt: skip
+    found = tables(some, "one")[2]
+    assert found.title.startswith("why instances were refused first")
+    assert found.lines == [["one", "8 b, 6 a, 4 stale"], ["two", "none"]]
+    assert not any("why" in one.title for one in tables(RESULTS, "one"))
+
+
 def test_worlds_without_batch_have_the_tables_they_had() -> None:
     """Also where only some have."""
     mixed = [*RESULTS, mixed_result("one", "c", 0.0, by_class=False)]
@@ -150,10 +161,12 @@ EXPECTED = "; expected what `windward replay --json` prints"
 def test_the_worlds_of_a_file_are_read(tmp_path: Path) -> None:
     """With their stages, the fill first; figures that are new are kept."""
     world = {**WORLD, "steady": {**OF_FILE, "new": 2}, "fill": OF_FILE, "resolution": 0.25, "note": "x"}
+    world["refusals"] = {"stale": 2}
     (tmp_path / "r.json").write_text(json.dumps({"worlds": [world], "missing": []}))
     (found,) = read_results(tmp_path / "r.json")
     assert (found.family, found.seed, found.policy, found.reference, found.resolution) == ("a", 1, "p", False, 0.25)
     assert list(found.stages) == ["fill", "steady"]
+    assert found.refusals == {"stale": 2}
     assert found.stages["steady"]["new"] == 2.0
 
 
