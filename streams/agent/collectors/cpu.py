@@ -10,6 +10,9 @@ import psutil
 from streams.agent.collectors.base import Collector, Reading
 from streams.agent.rises import ImpossibleRiseError, NoReadingError, allowed_s
 
+FELL = 0.01
+"""The seconds of a core by which a sum may fall: kernels put idle and busy time right by a tick."""
+
 
 class CpuTimes(NamedTuple):
     """Seconds since boot, over all cores, and the number of cores."""
@@ -45,8 +48,9 @@ class Cpu(Collector):
             return None
         busy_s, idle_s = now.busy_s - before.busy_s, now.idle_s - before.idle_s
         cores = max(now.cores, before.cores)
-        if busy_s < 0 or idle_s < 0 or busy_s + idle_s > cores * allowed_s(elapsed_s):
+        if min(busy_s, idle_s) < -FELL * cores or busy_s + idle_s > cores * allowed_s(elapsed_s):
             raise ImpossibleRiseError(f"{busy_s:.6g} s busy, {idle_s:.6g} s idle of {cores} cores in {elapsed_s:.3g} s")
+        busy_s, idle_s = max(busy_s, 0.0), max(idle_s, 0.0)
         if busy_s + idle_s == 0:
             raise NoReadingError("the counters of /proc/stat stand still")
         return Reading(now.cores * busy_s / (busy_s + idle_s), float(now.cores))

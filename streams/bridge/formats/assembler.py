@@ -31,6 +31,7 @@ from streams.bridge.formats.rates import (
     INTERVAL_S_MAX,
     LACKS,
     RESOURCE_OF,
+    TIME_FELL,
     WRAPS_AT,
     Key,
     Machine,
@@ -48,7 +49,7 @@ PARTS_MAX = 10_000
 """The most values of one machine that are kept: cores, interfaces and disks, times the quantities of each. More in one
 moment are ignored; new names replace the values that were not seen for longest. Both are counted."""
 SHARE_MAX = 1.01
-"""The largest share of the cores that an agent may send: its two readings are not quite of one moment."""
+"""The largest share of cores or memory that an agent may send: its two readings are not quite of one moment."""
 AMOUNT_MAX = 1e16
 EPOCH_MAX_S = 1e11
 """The largest values in a sample: `schemas.messages.sample`."""
@@ -186,7 +187,7 @@ class Assembler:
         for resource, usage, capacity in self._rates.readings(machine, moment, rises):
             if resource in wrong or not (usage <= AMOUNT_MAX and 0 < capacity <= AMOUNT_MAX):
                 continue
-            if usage > capacity * allowed_s(1.0):
+            if usage > capacity * (allowed_s(1.0) if resource == "nic" else SHARE_MAX):
                 self._impossible(machine, resource, f"impossible: {usage:.6g} used of {capacity:.6g}")
                 continue
             machine.capacity[resource] = capacity
@@ -229,6 +230,10 @@ class Assembler:
             except ImpossibleRiseError as error:
                 wrong.add(RESOURCE_OF[key[0]])
                 self._impossible(machine, RESOURCE_OF[key[0]], str(error))
+        for (quantity, part), (total, _) in rises.items():
+            if quantity == "cpu_total_s" and rises.get(("cpu_busy_s", part), (0.0, 0.0))[0] > total * TIME_FELL:
+                wrong.add("cpu")
+                self._impossible(machine, "cpu", f"impossible: cpu {part} was busy for longer than it counted")
         return rises, wrong
 
     def _impossible(self, machine: Machine, resource: str, why: str) -> None:

@@ -2,7 +2,7 @@
 
 | metric | as |
 |---|---|
-| node_cpu_seconds_total | busy time of each core: all modes but idle and iowait; cores |
+| node_cpu_seconds_total | busy time of each core: all modes but idle and iowait, or the rest of its idle time; cores |
 | node_memory_MemTotal_bytes, node_memory_MemAvailable_bytes | used is total less available |
 | node_network_receive_bytes_total, node_network_transmit_bytes_total | per interface |
 | node_network_speed_bytes | per interface, where it is above 0 |
@@ -103,7 +103,9 @@ def missing(values: Iterable[Value], nic_speed_given: bool = False) -> dict[str,
     >>> missing([Value(CPU, {}, 1.0), Value(TOTAL, {}, 1.0), Value(AVAILABLE, {}, 1.0)])["disk"]
     'node_disk_io_time_seconds_total'
     """
-    found = {one.metric for one in values} | ({"node_network_speed_bytes"} if nic_speed_given else set())
+    found = {one.metric for one in values if one.labels.get("mode", "idle") == "idle"} | (
+        {"node_network_speed_bytes"} if nic_speed_given else set()
+    )
     found |= {CPU} if IDLE_S in found else set()
     lacks = {resource: [name for name in names if name not in found] for resource, names in NEEDED.items()}
     return {resource: names[0] for resource, names in lacks.items() if names}
@@ -136,8 +138,7 @@ def interfaces(values: Iterable[Value]) -> dict[str, Interface]:
 
 
 def _points(values: Iterable[Value]) -> Iterator[tuple[Quantity, str, float]]:
-    busy, total, memory = defaultdict[str, float](float), defaultdict[str, float](float), dict[str, float]()
-    idle_s, cores = math.nan, 0.0
+    modes, single = defaultdict[str, dict[str, float]](dict), dict[str, float]()
     values = list(values)
     links = interfaces(values)
     out = left_out(links)
@@ -146,29 +147,27 @@ def _points(values: Iterable[Value]) -> Iterator[tuple[Quantity, str, float]]:
             yield "nic_told", name, float(bool(link.address or link.flags or link.number))
     for one in values:
         if one.metric == CPU:
-            core = one.labels.get("cpu", "")
-            total[core] += one.value
-            busy[core] += 0.0 if one.labels.get("mode") in IDLE else one.value
-        elif one.metric == IDLE_S:
-            idle_s = one.value
-        elif one.metric == CORES:
-            cores = one.value
-        elif one.metric in (TOTAL, AVAILABLE):
-            memory[one.metric] = one.value
+            modes[one.labels.get("cpu", "")][one.labels.get("mode", "")] = one.value
+        elif one.metric in (IDLE_S, CORES, TOTAL, AVAILABLE):
+            single[one.metric] = one.value
         elif one.metric in BY_DEVICE:
             device = one.labels.get("device", "")
             if device not in out or BY_DEVICE[one.metric] == "disk_busy_s":
                 yield BY_DEVICE[one.metric], device, one.value
-    if total or cores:
-        yield "cores", "", cores or float(len(total))
+    idle_s, cores = single.get(IDLE_S, math.nan), single.get(CORES, 0.0)
+    counted = {core: each for core, each in modes.items() if "idle" in each}
+    if counted and all(mode in IDLE for each in counted.values() for mode in each):
+        idle_s, cores, counted = sum(sum(each.values()) for each in counted.values()), float(len(counted)), {}
+    if counted or cores:
+        yield "cores", "", cores or float(len(counted))
         # The idle time of other cores than before is another counter: the difference of both means nothing.
         yield "cpu_idle_s", f"{cores:.0f} cores", idle_s
-    for core in total:
-        yield "cpu_busy_s", core, busy[core]
-        yield "cpu_total_s", core, total[core]
-    if TOTAL in memory:
-        yield "memory_total", "", memory[TOTAL]
-        yield "memory_used", "", memory[TOTAL] - memory.get(AVAILABLE, math.nan)
+    for core, each in counted.items():
+        yield "cpu_busy_s", core, sum(value for mode, value in each.items() if mode not in IDLE)
+        yield "cpu_total_s", core, sum(each.values())
+    if TOTAL in single:
+        yield "memory_total", "", single[TOTAL]
+        yield "memory_used", "", single[TOTAL] - single.get(AVAILABLE, math.nan)
 
 
 class _Series(msgspec.Struct, gc=False):

@@ -5,7 +5,7 @@
 
 | metric                   | attributes        | as                                                     |
 |--------------------------|-------------------|--------------------------------------------------------|
-| system.cpu.time          | state; core, or none | busy and total time; idle and wait are idle         |
+| system.cpu.time          | state; core, or none | busy and total time, or idle time alone; idle and wait are idle |
 | system.cpu.logical.count |                   | cores; without it those that have a time of their own  |
 | system.cpu.utilization   | state; core, or none | the busy share, where no time is sent               |
 | system.memory.usage      | state             | used; the total is used, free, cached and buffered     |
@@ -26,14 +26,14 @@ from __future__ import annotations
 
 import math
 import struct
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from streams.bridge.formats.points import COUNTERS, Point, Quantity, UnreadableError
+from streams.bridge.formats.points import ALL_CORES, COUNTERS, Point, Quantity, UnreadableError
 
 DELTA = (1, "1", "AGGREGATION_TEMPORALITY_DELTA")
 IDLE = frozenset(("idle", "wait", "iowait"))
@@ -68,7 +68,7 @@ class DataPoint(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     time_unix_nano: str | int
     start_time_unix_nano: str | int = 0
     attributes: list[Attribute] = []
-    as_double: float | None = None
+    as_double: float | str | None = None
     as_int: str | int | None = None
 
 
@@ -232,7 +232,7 @@ def _meant(point: DataPoint, what: str) -> str:
 
 def _value(point: DataPoint) -> float:
     if point.as_double is not None:
-        return point.as_double
+        return float(point.as_double)
     return math.nan if point.as_int is None else float(point.as_int)
 
 
@@ -241,39 +241,43 @@ def _times(point: DataPoint) -> tuple[float, float]:
 
 
 def _cpu(machine: str, points: list[DataPoint]) -> Iterator[Point]:
-    busy: dict[tuple[str, float, float], float] = defaultdict(float)
-    total: dict[tuple[str, float, float], float] = defaultdict(float)
+    cores = defaultdict[tuple[str, float, float], dict[str, float]](dict)
     for one in points:
-        key = (_meant(one, "core"), *_times(one))
-        total[key] += _value(one)
-        busy[key] += 0.0 if _meant(one, "state") in IDLE else _value(one)
-    for (core, at, started), value in total.items():
-        yield Point(machine, at, "cpu_busy_s", core, busy[core, at, started], started)
-        yield Point(machine, at, "cpu_total_s", core, value, started)
+        cores[_meant(one, "core"), *_times(one)][_meant(one, "state")] = _value(one)
+    idle = defaultdict[tuple[float, float], float](float)
+    alone = all(state in IDLE for states in cores.values() for state in states)
+    for (core, at, started), states in cores.items():
         if core:
             yield Point(machine, at, "cores", core, 1.0)
+        if alone:
+            idle[at, started] += sum(states.values())
+        elif "idle" in states:
+            busy = sum(value for state, value in states.items() if state not in IDLE)
+            yield Point(machine, at, "cpu_busy_s", core, busy, started)
+            yield Point(machine, at, "cpu_total_s", core, sum(states.values()), started)
+    for (at, started), value in idle.items():
+        yield Point(machine, at, "cpu_idle_s", ALL_CORES, value, started)
 
 
 def _utilization(machine: str, points: list[DataPoint]) -> Iterator[Point]:
-    busy, total = defaultdict[float, float](float), defaultdict[float, float](float)
+    idle, busy, cores = defaultdict[float, float](float), defaultdict[float, float](float), Counter[float]()
     for one in points:
-        at, _ = _times(one)
-        total[at] += _value(one)
-        busy[at] += 0.0 if _meant(one, "state") in IDLE else _value(one)
-    for at, value in total.items():
-        yield Point(machine, at, "cpu_busy_share", "", busy[at] / value if value else math.nan)
+        state, (at, _) = _meant(one, "state"), _times(one)
+        (idle if state in IDLE else busy)[at] += _value(one)
+        cores[at] += state == "idle"
+    for at, number in cores.items():
+        total = busy[at] + idle[at] if at in busy else number
+        yield Point(machine, at, "cpu_busy_share", "", 1 - idle[at] / total if number and total else math.nan)
 
 
 def _memory(machine: str, points: list[DataPoint]) -> Iterator[Point]:
-    total: dict[float, float] = defaultdict(float)
+    moments = defaultdict[float, dict[str, float]](dict)
     for one in points:
-        state, (at, _) = _meant(one, "state"), _times(one)
-        if state in WHOLE:
-            total[at] += _value(one)
-        if state == "used":
-            yield Point(machine, at, "memory_used", "", _value(one))
-    for at, value in total.items():
-        yield Point(machine, at, "memory_total", "", value)
+        moments[_times(one)[0]][_meant(one, "state")] = _value(one)
+    for at, states in moments.items():
+        yield Point(machine, at, "memory_used", "", states.get("used", math.nan))
+        if "free" in states:
+            yield Point(machine, at, "memory_total", "", sum(states[state] for state in states.keys() & WHOLE))
 
 
 def _each(quantity: Quantity, part: str, machine: str, points: list[DataPoint]) -> Iterator[Point]:

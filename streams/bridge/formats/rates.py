@@ -26,8 +26,8 @@ from streams.bridge.formats.points import ALL_CORES, Point, Quantity
 INTERVAL_S_MAX = 3600.0
 """The longest time over which a counter's rise is a rate, and the longest interval of a sample."""
 
-ROUNDING = 1e-6
-"""How much the rise of the busy time may exceed that of the total: both are differences of large sums."""
+TIME_FELL = 1.01
+"""The most by which busy time may exceed the time counted, since kernels put idle and busy time right by some ticks."""
 
 Key = tuple[Quantity, str]
 
@@ -117,6 +117,8 @@ def rise(machine: Machine, key: Key, point: Point, most: float, wraps_at: float 
         risen = rise_of(0.0, point.value, most * allowed_s(seconds))
     elif key[0] == "cpu_idle_s" and point.value <= earlier / 2:
         return None
+    elif key[0] in ("cpu_busy_s", "cpu_idle_s") and 0 < earlier - point.value <= seconds * (TIME_FELL - 1):
+        risen = 0.0
     else:
         risen = rise_of(earlier, point.value, most * allowed_s(seconds), wraps_at=wraps_at, resets=not doubted)
     if risen is None:
@@ -148,8 +150,7 @@ class Rates:
         busy, total = sum(rose["cpu_busy_s"]), sum(rose["cpu_total_s"])
         share = moment.values.get(("cpu_busy_share", ""))
         if cores and total > 0:
-            if busy <= total * (1 + ROUNDING):
-                yield "cpu", cores * min(busy / total, 1.0), cores
+            yield "cpu", cores * min(busy / total, 1.0), cores
         elif cores and (idle := rates["cpu_idle_s"]):
             yield "cpu", min(max(cores - sum(idle), 0.0), cores), cores
         elif cores and share is not None:

@@ -59,12 +59,15 @@ def read_points(raw: bytes, machine_key: str = "host") -> list[Point]:
         metrics = _many.decode(raw).metrics if raw.lstrip()[:10].startswith(b'{"metrics"') else [_one.decode(raw)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableError(f"not Telegraf's JSON: {error}") from None
+    metrics = [metric for metric in metrics if metric.name in _READERS]
+    if metrics and not any(metric.tags.get(machine_key) for metric in metrics):
+        raise UnreadableError(f"no metric has the tag {machine_key}, which names the machine: --machine-key")
     return [point for metric in metrics for point in _points(metric, machine_key)]
 
 
 def _points(metric: Metric, machine_key: str) -> Iterator[Point]:
     machine = metric.tags.get(machine_key, "")
-    if not machine or metric.name not in _READERS:
+    if not machine:
         return
     at = epoch_s(metric.timestamp)
     for quantity, part, value in _READERS[metric.name](metric):
@@ -108,6 +111,8 @@ def _cpu(metric: Metric) -> Found:
         return
     waiting, idle_percent = _number(metric, "usage_iowait"), _number(metric, "usage_idle")
     share = 1.0 - (idle_percent + (0.0 if math.isnan(waiting) else waiting)) / 100
+    if waiting < 0:
+        share = waiting
     if math.isnan(idle_percent):
         share = _number(metric, "usage_active") / 100
     yield "cpu_busy_share", "", share if not -ROUNDING < share < 0 else 0.0

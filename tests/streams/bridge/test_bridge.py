@@ -258,6 +258,63 @@ def test_a_share_is_the_cpu_where_no_time_is_sent() -> None:
     assert all(one.cpu and 0.3 < one.cpu.mean < 2 for one in made)
 
 
+def kept(metric: dict[str, Any], name: str, *states: str) -> None:
+    """Drop the points of other states."""
+    if metric["name"] == name:
+        data = metric.get("sum") or metric["gauge"]
+        data["dataPoints"] = [
+            one for one in data["dataPoints"]
+            if any(each["key"] == "state" and each["value"]["stringValue"] in states for each in one["attributes"])
+        ]  # fmt: skip
+
+
+def first_value(metric: dict[str, Any], name: str, value: float | str) -> None:
+    """Replace the value of a metric's first point."""
+    if metric["name"] == name:
+        points_of(metric)[0].pop("asInt", None)
+        points_of(metric)[0]["asDouble"] = value
+
+
+def no_limit(metric: dict[str, Any]) -> None:
+    """Leave the memory's total out, as by default."""
+    if metric["name"] == "system.memory.limit":
+        metric["name"] = "system.memory.page_size"
+
+
+OTEL_IN_PART: dict[str, tuple[tuple[Change, ...], str]] = {
+    # name: changes of each metric, the resource without a reading. The first five: filterprocessor drops data points
+    "idle time alone": ((lambda m: kept(m, "system.cpu.time", "idle"),), ""),
+    "no idle time": ((lambda m: kept(m, "system.cpu.time", "user", "system", "wait"),), "cpu"),
+    "idle share alone": ((utilization, lambda m: kept(m, "system.cpu.utilization", "idle")), ""),
+    "no idle share": ((utilization, lambda m: kept(m, "system.cpu.utilization", "user", "system")), "cpu"),
+    "used memory alone": ((no_limit, lambda m: kept(m, "system.memory.usage", "used")), "memory"),
+    # protobuf.dev, ProtoJSON: NaN and infinities are strings
+    "NaN": ((lambda m: first_value(m, "system.disk.io_time", "NaN"),), "disk"),
+    "Infinity beside others": ((lambda m: first_value(m, "system.network.packets", "-Infinity"),), ""),
+    "more memory than there is": ((lambda m: first_value(m, "system.memory.usage", 4e10),), "memory"),
+}
+
+
+@each_row("changes, lacking", OTEL_IN_PART.values(), OTEL_IN_PART)
+def test_what_the_collector_leaves_out_is_never_zero(changes: tuple[Change, ...], lacking: str) -> None:
+    """A resource that cannot be known has no reading and is told; the others are as ever."""
+    assembler, done = Assembler(T, nic_speed=1.25e9, cores=2.0), list[Message]()
+    for number, raw in enumerate(recording("otel-0.145.0")):
+        message = json.loads(raw)
+        for group in message["resourceMetrics"]:
+            for metric in [one for scope in group["scopeMetrics"] for one in scope["metrics"]]:
+                for change in changes:
+                    change(metric)
+        done += assembler.take(otel.read_points(json.dumps(message).encode()), float(number))
+    made = samples(done + assembler.flush(1e6))
+    for one in made:
+        assert [name for name in ("cpu", "memory", "nic", "disk") if getattr(one, name) is None] == [lacking] * bool(
+            lacking
+        )
+        assert one.cpu is None or one.cpu.mean > 1.5
+    assert [resource for _, resource, _ in assembler.lacking] == [lacking] * bool(lacking)
+
+
 def test_protobuf_says_what_json_says() -> None:
     """One collection, a message a scraper, written by the protobuf library; cut anywhere it is refused."""
     packed = [bytes.fromhex(line) for line in (HERE / "otel-0.145.0.pb.hex").read_text().split()]
@@ -270,11 +327,15 @@ def test_protobuf_says_what_json_says() -> None:
 
 
 def test_a_message_that_names_no_machine_is_told() -> None:
-    """Without the processor resourcedetection there is no host.name: nothing would be read, without a word."""
+    """Nothing would be read, without a word: no processor resourcedetection; Telegraf's ``omit_hostname``."""
     raw = recording("otel-0.145.0")[0].replace(b"host.name", b"service.name")
     with pytest.raises(UnreadableError, match=r"host\.name.*--machine-key"):
         otel.read_points(raw)
     assert otel.read_points(b'{"resourceMetrics":[]}') == []
+    metric = {"name": "mem", "tags": {"hostname": "m"}, "fields": {"total": 5, "available": 2}, "timestamp": T}
+    with pytest.raises(UnreadableError, match=r"tag host, .*--machine-key"):
+        telegraf.read_points(json.dumps(metric).encode())
+    assert telegraf.read_points(json.dumps(metric | {"name": "postgresql"}).encode()) == []
 
 
 @given(st.binary(max_size=200))

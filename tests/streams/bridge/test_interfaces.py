@@ -80,6 +80,20 @@ HOSTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
     "k3s, flannel": (names("lo", "eth0", "flannel.1", "cni0", "kube-ipvs0", "kube-bridge"), ["eth0"]),
     "Antrea, Weave": (names("lo", "eth0", "antrea-gw0", "antrea-tun0", "weave", "vxlan-6784"), ["eth0"]),
     "tunnels": (names("lo", "eth0", "wg0", "tailscale0", "ztabcdefgh", "gre0", "erspan0", "ip6tnl0", "sit0"), ["eth0"]),
+    # systemd.net-naming-scheme: v for virtual functions, r for representors
+    "virtual functions and representors": (
+        names("ens1f0np0", "ens1f0v3", "enp8s0f0npf0vf0", "enp8s0f0npf0sf88", "enp8s0f0np0r3", speed=1.25e9),
+        ["ens1f0np0"],
+    ),
+    # documentation of Contrail, Nomad, nerdctl, Amazon ECS, Home Assistant, FreeBSD's epair(4)
+    "other bridges and ends": (
+        names("lo0", "eth0", "vhost0", "nomad", "nerdctl0", "pod-id-link0", "hassio", "epair0a", "macvlan0", "ipvl_1"),
+        ["eth0"],
+    ),
+    "other tunnels": (
+        names("eth0", "xfrm0", "vti0", "ipsec0", "nordlynx", "cscotun0", "gpd0", "6in4-wan", "bat0", "nat64", "eth0:1"),
+        ["eth0"],
+    ),
     "a tunnel under any name": (
         [("eth0", {"flags": UP}), ("office", {"flags": POINT}), ("lo", {"flags": 0x9})],
         ["eth0"],
@@ -131,9 +145,41 @@ HOSTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
     "two ports": (names("eno1", "eno2", speed=1.25e9), ["eno1", "eno2"]),
     "names of the kernel and of systemd": (
         names(
-            "eth0", "eno1", "ens5", "enp0s31f6", "enx001122334455", "enP1p3s0", "wlp2s0", "ib0", "hsn0", "team0", "em1"
+            "eth0",
+            "eno1",
+            "ens5",
+            "enp0s31f6",
+            "enx001122334455",
+            "enP1p3s0",
+            "wlp2s0",
+            "ib0",
+            "hsn0",
+            "team0",
+            "em1",
+            "end0",
+            "env3",
+            "enp0s20u1c2",
+            "vtnet0",
+            "p2p1_1",
         ),
-        ["em1", "enP1p3s0", "eno1", "enp0s31f6", "ens5", "enx001122334455", "eth0", "hsn0", "ib0", "team0", "wlp2s0"],
+        [
+            "em1",
+            "enP1p3s0",
+            "end0",
+            "eno1",
+            "enp0s20u1c2",
+            "enp0s31f6",
+            "ens5",
+            "env3",
+            "enx001122334455",
+            "eth0",
+            "hsn0",
+            "ib0",
+            "p2p1_1",
+            "team0",
+            "vtnet0",
+            "wlp2s0",
+        ],
     ),
 }
 """By host: what its page says, and the interfaces that count. Sources: netclass_linux.go and fixtures/sys of

@@ -16,7 +16,7 @@ from schemas.messages.sample import MachineFacts, Message, Sample
 from streams.agent.rises import BITS_32, rise_of
 from streams.bridge.formats import telegraf
 from streams.bridge.formats.assembler import Assembler
-from streams.bridge.formats.node_exporter import points, read_page
+from streams.bridge.formats.node_exporter import missing, points, read_page
 from tests.rows import each_row
 
 T = 1_795_000_000
@@ -69,11 +69,16 @@ Change = Callable[[Page], Page]
 FROM_NOW: list[tuple[str, str, Change]] = [
     # name, resource without a reading, change of the third collection and those after it
     ("idle time of a busy core falls by 20 h", "cpu", lambda v: v | {"idle0": v["idle0"] - 72_000}),
+    # node_exporter #1903, "idle counter jumped backwards"; #742, stolen time
+    ("idle time of a busy core falls by 5 s", "cpu", lambda v: v | {"idle0": v["idle0"] - 5}),
+    ("user time of an idle core falls by 5 s", "cpu", lambda v: v | {"user1": v["user1"] - 5}),
+    ("user time rises by three times the time", "cpu", lambda v: v | {"user2": v["user2"] + 30}),
     ("idle time rises by 20 h", "cpu", lambda v: v | {"idle1": v["idle1"] + 72_000}),
     ("stolen time falls by 8e7 s", "cpu", lambda v: v | {"steal2": v["steal2"] - 8e5}),
     ("stolen time rises by 8e7 s", "cpu", lambda v: v | {"steal2": v["steal2"] + 8e7}),
     ("user time of two cores swapped", "cpu", lambda v: v | {"user1": v["user1"] - 500, "user0": v["user0"] + 500}),
     ("a counter is 1 kB lower", "nic", lambda v: v | {"received": v["received"] - 1e10}),
+    ("bytes of 2^64", "nic", lambda v: v | {"sent": v["sent"] + 2.0**64}),
     ("a leap of the bytes", "nic", lambda v: v | {"sent": 3.9e14}),
     ("twice what the link carries", "nic", lambda v: v | {"sent": v["sent"] + 2 * SPEED * 10}),
     ("the disk 0.1 s lower", "disk", lambda v: v | {"disk": v["disk"] - 0.3}),
@@ -106,6 +111,45 @@ def test_a_leap_that_is_put_right_is_no_reset(name: str, resource: str, value: f
     pages[2][name] = value
     made, _ = bridged(pages)
     assert [number for number, one in enumerate(made) if getattr(one, resource) is None] == [1, 2]
+
+
+@each_row(
+    ("name", "dropped", "busy"),
+    [
+        # Prometheus' relabelling drops modes to keep fewer series (metric_relabel_configs)
+        ("all modes", (), 1.0),
+        ("idle alone", ("user", "steal"), 1.0),
+        ("no idle time", ("idle",), None),
+        ("idle and steal", ("user",), 0.0),
+    ],
+)
+def test_modes_that_a_page_lacks_are_no_share(name: str, dropped: tuple[str, ...], busy: float | None) -> None:
+    """Idle time alone tells how busy the cores were; without it nothing does."""
+    pages = [
+        {key: value for key, value in collection(number).items() if not key.startswith(dropped or ("-",))}
+        for number in range(3)
+    ]
+    made, _ = bridged(pages)
+    assert [one.cpu and one.cpu.mean for one in made] == [busy and pytest.approx(busy)] * 2, name
+    assert ("cpu" in missing(read_page(page(pages[0])))) == (busy is None), name
+
+
+@each_row(
+    ("name", "rises", "busy"),
+    [
+        ("idle time of busy cores, node_exporter #1903", {"idle": -0.02, "user": 10.0}, 4.0),
+        ("user time of idle cores, node_exporter #1090", {"idle": 10.0, "user": -0.01}, 0.0),
+    ],
+)
+def test_time_that_falls_a_little_is_no_loss(name: str, rises: dict[str, float], busy: float) -> None:
+    """Kernels put it right by some ticks: the cores are as busy, or as idle, as they can be."""
+    pages = [
+        collection(0) | {f"{mode}{core}": LONG_S + rise * number for core in range(4) for mode, rise in rises.items()}
+        for number in range(3)
+    ]
+    made, assembler = bridged(pages)
+    assert [one.cpu and one.cpu.mean for one in made] == [busy] * 2, name
+    assert assembler.counts["impossible"] == 0
 
 
 def test_cores_that_are_off_are_no_capacity() -> None:
@@ -178,6 +222,17 @@ TELEGRAF: list[tuple[str, list[dict[str, Any]], float | None]] = [
     ("idle time alone", [{"time_idle": 100.0 + 4.0 * n} for n in range(3)], 3.6),
     ("idle time and waiting", [{"time_idle": 100.0 + 3.0 * n, "time_iowait": 1.0 * n} for n in range(3)], 3.6),
     ("idle time, one other", [{"time_idle": 100.0 + 4.0 * n, "time_nice": 5.0} for n in range(3)], 3.6),
+    # proc(5): iowait is not reliable, and may fall
+    ("waiting below 0", [{"usage_idle": 97.0, "usage_iowait": -40.0}] * 3, None),
+    ("idle above 100, waiting below 0", [{"usage_idle": 150.0, "usage_iowait": -60.0}] * 3, None),
+    ("shares of parts", [{"usage_user": 12.0, "usage_system": 3.0}] * 3, None),
+    # telegraf, plugins/inputs/cpu: report_active adds time_active
+    ("active and idle time", [{"time_active": 10.0 * n, "time_idle": 100.0 + 30.0 * n} for n in range(3)], 1.0),
+    ("active time alone", [{"time_active": 10.0 * n} for n in range(3)], None),
+    ("a null for the time", [{"time_idle": None, "usage_idle": 75.0}] * 3, 1.0),
+    ("guest time that leaps", [
+        {"time_idle": 30.0 * n, "time_user": 10.0 * n, "time_system": 0.0, "time_guest": 8e8 * n} for n in range(3)],
+     1.0),
     ("a null", [{"usage_idle": None}] * 3, None),
     ("a text", [{"usage_idle": "97"}] * 3, None),
     ("true", [{"usage_idle": True}] * 3, None),

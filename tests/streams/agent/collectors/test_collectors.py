@@ -27,13 +27,25 @@ def test_cpu_is_the_busy_share_of_the_time_counted_times_the_cores(
     assert reading == (pytest.approx(4 * 940 / 2000), 4.0)
 
 
+@each_row(
+    ("name", "now", "usage"),
+    [
+        ("idle time of busy cores, node_exporter #1903", CpuTimes(14.0, 9.98, 4), 4.0),
+        ("user time of idle cores, node_exporter #1090", CpuTimes(9.99, 14.0, 4), 0.0),
+    ],
+)
+def test_time_that_falls_a_little_is_no_loss(name: str, now: CpuTimes, usage: float):
+    """Kernels put it right by some ticks: the cores are as busy, or as idle, as they can be."""
+    assert Cpu().parse(CpuTimes(10, 10, 4), now, elapsed_s=1.0) == Reading(usage, 4.0), name
+
+
 @pytest.mark.parametrize(
     ("before", "now"),
     [
         pytest.param(CpuTimes(10, 10, 4), CpuTimes(9, 20, 4), id="busy went back"),
         pytest.param(CpuTimes(10, 10, 4), CpuTimes(20, 9, 4), id="idle went back"),
         pytest.param(CpuTimes(10, 10, 4), CpuTimes(10, 10, 4), id="no time counted"),
-        pytest.param(CpuTimes(10, 10, 1), CpuTimes(8e6, 10.5, 1), id="stolen time by millions of seconds"),
+        pytest.param(CpuTimes(10, 10, 1), CpuTimes(8e6, 10.5, 1), id="stolen time, node_exporter #742"),
         pytest.param(CpuTimes(10, 10, 4), CpuTimes(10.5, 19, 4), id="more than the cores had time for"),
     ],
 )
