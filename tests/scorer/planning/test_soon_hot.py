@@ -1,0 +1,69 @@
+"""Soon hot: which machine comes before which, and what the chance of load above the limit may be."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scorer.planning.soon_hot import FLOOR, LIMIT, SPREAD, chances, margins
+from scorer.snapshot.arrays import Floats
+from tests.rows import each_row
+
+share, spread = st.floats(0, 1.2), st.floats(0, 0.5)
+
+
+def margin(recent: float, mean: float, std: float, limit: float = LIMIT) -> Floats:
+    return margins(np.array([recent]), np.array([mean]), np.array([std]), limit)
+
+
+@each_row(
+    ("first", "then"),
+    [
+        pytest.param((0.6, 0.5, 0.1), (0.5, 0.5, 0.1), id="rising before steady"),
+        pytest.param((0.5, 0.5, 0.1), (0.4, 0.5, 0.1), id="steady before falling"),
+        pytest.param((0.6, 0.6, 0.1), (0.5, 0.5, 0.1), id="high before low"),
+        pytest.param((0.5, 0.5, 0.2), (0.5, 0.5, 0.1), id="below the limit: restless before calm"),
+        pytest.param((0.8, 0.8, 0.0), (0.8, 0.8, 0.2), id="above the limit: calm before restless"),
+        pytest.param((0.9, 0.9, 0.0), (0.8, 0.8, 0.0), id="both certain: the higher one"),
+        pytest.param((0.65, 0.65, 0.1), (0.9, 0.5, 0.02), id="level before a jump of the last minutes"),
+    ],
+)
+def test_order(first: tuple[float, float, float], then: tuple[float, float, float]) -> None:
+    """The machine that is hot sooner has the lower margin, and at least the chance."""
+    before, after = margin(*first), margin(*then)
+    assert before < after
+    assert chances(before) >= chances(after)
+
+
+@each_row(
+    ("recent", "mean", "std", "limit", "within_s", "chance"),
+    [
+        pytest.param(0.7, 0.7, 0.1, 0.7, 900.0, 0.5, id="at the limit, one look: even"),
+        pytest.param(0.7, 0.7, 0.1, 0.7, 3600.0, 1 - 0.5**4, id="at the limit, four looks"),
+        pytest.param(0.2, 0.2, 0.0, 0.7, 3600.0, 0.0, id="far below"),
+        pytest.param(0.9, 0.9, 0.0, 0.7, 3600.0, 1.0, id="far above"),
+        pytest.param(0.8, 0.6, 0.0, 0.65, 900.0, 0.5, id="a quarter of the trend counts"),
+        pytest.param(0.5, 0.5, np.sqrt(0.04 - FLOOR**2) / SPREAD, 0.7, 900.0, 0.15866, id="one deviation away"),
+    ],
+)
+def test_chance(recent: float, mean: float, std: float, limit: float, within_s: float, chance: float) -> None:
+    """The chance is that of a normal load at independent looks."""
+    assert chances(margin(recent, mean, std, limit), within_s).item() == pytest.approx(chance, abs=1e-4)
+
+
+@given(share, share, spread, st.floats(0, 0.2), st.floats(1, 3_600), st.floats(0, 3_600))
+def test_laws(recent: float, mean: float, std: float, more: float, within_s: float, longer_s: float) -> None:
+    """More load never lowers the chance, nor does a lower limit or more time; it is from 0 to 1."""
+    plain = chances(margin(recent, mean, std), within_s)
+    assert 0 <= plain <= 1
+    assert chances(margin(recent + more, mean, std), within_s) >= plain
+    assert chances(margin(recent, mean + more, std), within_s) >= plain
+    assert chances(margin(recent, mean, std, LIMIT - more), within_s) >= plain
+    assert chances(margin(recent, mean, std), within_s + longer_s) >= plain
+
+
+def test_unknown_load() -> None:
+    """A machine without data has no chance, and does not change another's."""
+    found = chances(margins(np.array([np.nan, 0.9]), np.array([np.nan, 0.9]), np.array([np.nan, 0.0])))
+    assert np.isnan(found[0])
+    assert found[1] == 1
