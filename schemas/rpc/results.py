@@ -407,6 +407,8 @@ class RebalanceResult(Result, kw_only=True):
     """Standard deviation of utilization by resource, before and after."""
     rounds: str = ""
     """With `every_s`: the state to send with the next round."""
+    why: str = ""
+    """Why there are no moves; "" where there are."""
 
 
 class MachineRow(Result, kw_only=True):

@@ -40,6 +40,7 @@ def plan_answer(found: RebalanceResult) -> dict[str, Any]:
         "moved_in_hour": found.moved_in_hour,
         "hour_max": found.hour_max,
         "moves": moves,
+        "why": found.why,
         "concerned": concerned(moves),
         "totals": found.totals,
         "std": found.std,
@@ -90,7 +91,7 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     """Return a table of the moves, one of the sources and targets, and the fleet before and after."""
     about, limit = basis_in_words(answer), _limit(answer)
     if not answer["moves"]:
-        return f"nothing is worth a move ({about})" + (f"\n{limit}" if limit else "")
+        return f"nothing is worth a move ({about})" + f": {answer['why']}" * bool(answer["why"])
     about += f"; usage is measured of {counted(answer['measured'], 'instance')}, expected of the rest"
     lines = [_moves(answer, screen), ""]
     if answer["concerned"]:

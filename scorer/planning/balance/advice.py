@@ -144,6 +144,7 @@ def told(plan: Plan, inputs: RankingInputs, rounds: Rounds | None = None) -> Reb
         totals={name: list(pair) for name, pair in plan.totals.items()},
         std={name: list(pair) for name, pair in plan.spread.items()},
         rounds="" if rounds is None else rounds.text(),
+        why=plan.why,
     )
 
 

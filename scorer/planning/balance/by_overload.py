@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -16,6 +16,7 @@ from scorer.planning.balance.cost import COPY_CORES, UNKNOWN_NIC, copy_rates, me
 from scorer.planning.balance.gates import ceiling_of, moved_lately, over_and_under
 from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Hosts, Movable, Step
+from scorer.planning.balance.no_moves import why_none
 from scorer.planning.balance.rounds import Rounds
 from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.balance.search import plan
@@ -51,6 +52,8 @@ class Plan:
     in_hour: int = 0
     """Moves of the last hour, which count in the limits by the hour."""
     hour_max: int | None = None
+    why: str = ""
+    """Why it has no moves."""
 
 
 @quiet
@@ -77,9 +80,9 @@ class Balancing:
         self, trial: Trial, scene: Scene, movable: Movable, hosts: Hosts, in_hour: int,
         on_way: Sequence[tuple[int, int]], leaving: Sequence[tuple[int, int | None]],
     ) -> None:  # fmt: skip
-        self.trial, self.scene, self._movable, self._in_hour = trial, scene, movable, in_hour
+        self.trial, self.scene, self._movable, self.in_hour = trial, scene, movable, in_hour
         settings = scene.inputs.profile.rebalance
-        self._settings, self._hour_max = settings, settings.in_hour(len(scene.inputs.ledger))
+        self._settings, self.hour_max = settings, settings.in_hour(len(scene.inputs.ledger))
         self.draft = Draft(scene.loads.copy(), self._movable, settings, hosts, self._moved)
         self.on_way = on_way
         """Moves that count as made."""
@@ -90,7 +93,7 @@ class Balancing:
         for instance, at in self.leaving:
             self.draft.see_leaving(instance, at)
         self._before = self.draft.loads.copy()
-        left = settings.moves_max if self._hour_max is None else self._hour_max - in_hour
+        left = settings.moves_max if self.hour_max is None else self.hour_max - in_hour
         self.left = max(min(settings.moves_max, left) - len(self.on_way), 0)
         """How many moves the plan may have."""
 
@@ -114,7 +117,7 @@ class Balancing:
         found = self.trial.best(as_request(self.scene.instances[place]), among & self._elsewhere(place))
         return None if found.machine is None else self.scene.snapshot.roster.index[found.machine]
 
-    def plan(self, unplaced: Iterable[tuple[Instance, str]] = ()) -> Plan:
+    def plan(self, unplaced: Sequence[tuple[Instance, str]] = ()) -> Plan:
         """Return the plan with the steps of the draft."""
         scene, before, after, steps = self.scene, self._before, self.draft.loads, self.draft.steps
         return Plan(
@@ -127,8 +130,9 @@ class Balancing:
             int(scene.measured.sum()),
             spread(scene.resources, before, after),
             tuple(unplaced),
-            self._in_hour,
-            self._hour_max,
+            self.in_hour,
+            self.hour_max,
+            "" if steps or unplaced else why_none(self),
         )
 
     def _elsewhere(self, place: int) -> Bools:

@@ -82,25 +82,32 @@ COLD = ((0, 5.0), (1, 1.0), (2, 1.0), (3, 1.0), (4, 4.0))
 
 
 @pytest.mark.parametrize(
-    ("change", "wish"),
+    ("change", "wish", "why"),
     [
-        pytest.param({"labels": {"movable": "false"}}, {}, id="said not to be movable"),
-        pytest.param({"placed_ago_s": 60}, {}, id="came just now"),
-        pytest.param({"state": "reserved"}, {}, id="not confirmed"),
-        pytest.param({}, {"gain_min": 1.0}, id="not worth it"),
-        pytest.param({}, {"same": ("rack",)}, id="no machine shares the label"),
-        pytest.param({"priority_class": "batch"}, {"classes": ("prod", "mid")}, id="not of a class that may move"),
+        pytest.param({"labels": {"movable": "false"}}, {}, "(rest_s), 1 are", id="said not to be movable"),
+        pytest.param({"placed_ago_s": 60}, {}, "1 came less than 1800 s ago (rest_s)", id="came just now"),
+        pytest.param({"state": "reserved"}, {}, "no instance may move", id="not confirmed"),
+        pytest.param({}, {"gain_min": 1.0}, "of hot (gain_min)", id="not worth it"),
+        pytest.param({}, {"gain_min": 0.0727}, "no move gains 0.0727 more", id="not worth its copy"),
+        pytest.param({}, {"same": ("rack",)}, "(filters, low, same", id="no machine shares the label"),
+        pytest.param({}, {"high": {"cpu": 99.0}}, "no machine is above cpu 99 % (high)", id="nothing is that high"),
+        pytest.param({}, {"low": {"cpu": 5.0}}, "no machine is below cpu 5 % (low)", id="nothing is that low"),
+        pytest.param(
+            {"priority_class": "batch"}, {"classes": ("prod", "mid")}, "a class that stays", id="not of such a class"
+        ),
     ],
-)
-def test_what_stays(change: dict[str, object], wish: dict[str, object]) -> None:
-    """An instance that may not move, or whose move is not worth it."""
+)  # fmt: skip
+def test_what_stays(change: dict[str, object], wish: dict[str, object], why: str) -> None:
+    """An instance that may not move, or whose move is not worth it; the plan says why."""
     machines = [
         machine("hot", usage={"cpu": {"mean": 9.6, "std": 0.5}, "memory": 5}, labels={"rack": "a"}),
         machine("cold", usage={"cpu": {"mean": 1, "std": 0.5}, "memory": 5}, labels={"rack": "b"}),
     ]
     one = {"id": "i", "machine": "hot", "cpu": 3, "memory": 2}
     assert moves(planned(fleet(*machines, instances=[one]))) == [("i", "hot", "cold")]
-    assert moves(planned(fleet(*machines, instances=[one | change]), **wish)) == []
+    plan = planned(fleet(*machines, instances=[one | change]), **wish)
+    assert moves(plan) == []
+    assert why in plan.why
 
 
 @pytest.mark.parametrize(
