@@ -11,7 +11,9 @@ from typing import Any
 from ops.docs.markdown import rst, table
 from ops.docs.shapes import Along, Drawn
 from scorer.ranking import profiles as profiles_package
+from scorer.ranking.profiles import profile_file
 from scorer.ranking.profiles.catalogue import built_in_profiles
+from scorer.ranking.profiles.rebalance_section import Rebalancing
 
 
 def page(plugin: type[Any], kind: str, drawn: Drawn) -> str:
@@ -67,13 +69,17 @@ def index(plugins: Iterable[type[Any]], kind: str) -> str:
 
 
 def profiles() -> str:
-    """Return the page of the built-in profiles: each file as it is."""
+    """Return the page of the profiles: the keys that there are, and each built-in file as it is."""
     parts = [
         "# Profiles",
         "A profile is the filters and weighted scores that run together. `windward profiles show NAME` prints one with "
         "every setting in force; a file of your own is checked by the same command. [Which profile?](which-profile.md) "
         "compares what they do.",
     ]
+    keys = inspect.cleandoc(profile_file.__doc__ or "").partition("\n\n    ")[2].partition("\n\nThe built-in")[0]
+    moves = [(f"`{one.name}`", f"`{_default(one)}`", one.metadata["help"]) for one in dataclasses.fields(Rebalancing)]
+    parts += ["## The keys", f"```toml\n{inspect.cleandoc(keys)}\n```"]
+    parts += ["### Of `[rebalance]`", table(["key", "default", "what it does"], moves)]
     for name, profile in built_in_profiles().items():
         text = Path(profiles_package.__file__).with_name(f"{name}.toml").read_text()
         parts += [f"## {name}", f"{profile.description.capitalize()}.", f"```toml\n{text}```"]

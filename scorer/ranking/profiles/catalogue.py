@@ -33,7 +33,9 @@ class Profiles:
         name = name or self.default
         profile = self.by_name.get(name)
         if profile is None:
-            raise ProfileError(f"profile: no profile {name!r}; there are {', '.join(sorted(self.by_name))}")
+            known, own = ", ".join(sorted(self.by_name)), Path(name).stem
+            how = f"; give the file of your own to every scorer (--profiles {own}.toml), and name it {own}"
+            raise ProfileError(f"profile: no profile {name!r}; there are {known}{how}")
         return profile
 
 

@@ -17,7 +17,10 @@ from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.commands.shared.in_words import answer_of, in_words
 from scorer.ranking.filters import FILTERS
+from scorer.ranking.machines.machines import COLUMNS
 from scorer.ranking.profiles.catalogue import built_in_profiles, load_profiles
+from scorer.ranking.profiles.profile_file import _TOP
+from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.ranking.rank import rank
 from scorer.ranking.scores import SCORES
 from tests.rows import each_row
@@ -79,8 +82,11 @@ def test_the_numbers_of_the_decision_are_those_of_the_ranking() -> None:
 
 
 def test_the_page_of_the_profiles_has_each_file() -> None:
-    """As it is: settings and comments."""
+    """As it is: settings and comments; before them every key that a profile may have."""
     text = plugin_pages.profiles()
+    keys = text.partition("## The keys")[2].partition("\n## ")[0]
+    assert all(re.search(rf"^\[*{key}\b", keys, re.MULTILINE) for key in _TOP)
+    assert all(f"| `{one.name}` |" in keys for one in dataclasses.fields(Rebalancing))
     for name, profile in built_in_profiles().items():
         assert f"\n## {name}\n" in text
         assert f'description = "{profile.description}"' in text
@@ -151,3 +157,10 @@ def test_every_test_named_on_the_page_exists() -> None:
     assert len(named) > 15
     for file, test in named:
         assert f"def {test}(" in (TREE / file).read_text(), f"{file}::{test}"
+
+
+def test_every_column_that_a_plugin_reads_is_on_its_page() -> None:
+    """By name, and none that there is not."""
+    table = (TREE / "docs/writing-plugins.md").read_text().partition("## The columns")[2].partition("With arguments")[0]
+    cells = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    assert {name for cell in cells for name in re.findall("`(.+?)`", cell)} == COLUMNS

@@ -58,6 +58,8 @@ def test_a_users_file_joins_or_replaces(tmp_path: Path) -> None:
     assert load_profiles([tmp_path / "mine.toml"]).choose("mine").scores
     with pytest.raises(ProfileError, match="no profile 'yours'; there are"):
         profiles.choose("yours")
+    with pytest.raises(ProfileError, match=r"every scorer \(--profiles theirs.toml\), and name it theirs"):
+        profiles.choose("theirs.toml")
     with pytest.raises(ProfileError, match="no profile 'gone'"):
         load_profiles(default="gone")
 
