@@ -80,9 +80,9 @@ class Balancing:
         self, trial: Trial, scene: Scene, movable: Movable, hosts: Hosts, in_hour: int,
         on_way: Sequence[tuple[int, int]], leaving: Sequence[tuple[int, int | None]],
     ) -> None:  # fmt: skip
-        self.trial, self.scene, self._movable, self.in_hour = trial, scene, movable, in_hour
+        self.trial, self.scene, self._movable, self._in_hour = trial, scene, movable, in_hour
         settings = scene.inputs.profile.rebalance
-        self._settings, self.hour_max = settings, settings.in_hour(len(scene.inputs.ledger))
+        self._settings, self._hour_max = settings, settings.in_hour(len(scene.inputs.ledger))
         self.draft = Draft(scene.loads.copy(), self._movable, settings, hosts, self._moved)
         self.on_way = on_way
         """Moves that count as made."""
@@ -93,7 +93,7 @@ class Balancing:
         for instance, at in self.leaving:
             self.draft.see_leaving(instance, at)
         self._before = self.draft.loads.copy()
-        left = settings.moves_max if self.hour_max is None else self.hour_max - in_hour
+        left = settings.moves_max if self._hour_max is None else self._hour_max - in_hour
         self.left = max(min(settings.moves_max, left) - len(self.on_way), 0)
         """How many moves the plan may have."""
 
@@ -130,9 +130,17 @@ class Balancing:
             int(scene.measured.sum()),
             spread(scene.resources, before, after),
             tuple(unplaced),
-            self.in_hour,
-            self.hour_max,
-            "" if steps or unplaced else why_none(self),
+            self._in_hour,
+            self._hour_max,
+            "" if steps or unplaced else self._why_none(),
+        )
+
+    def _why_none(self) -> str:
+        if self.left:
+            return why_none(self.scene, self.draft, self.allowed)
+        return (
+            f"no move is left: {self._in_hour} of {self._hour_max} in the last hour (hour_max), "
+            f"{len(self.on_way)} of {self._settings.moves_max} under way (moves_max)"
         )
 
     def _elsewhere(self, place: int) -> Bools:

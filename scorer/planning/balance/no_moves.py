@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.values.numbers import counted
 from scorer.planning.balance.gates import over_and_under
-
-if TYPE_CHECKING:
-    from scorer.planning.balance.by_overload import Balancing
+from scorer.planning.balance.scene import Scene
+from scorer.planning.balance.tentative import Draft
+from scorer.snapshot.arrays import Bools
 
 _TRIED = 20
 """Instances of the hottest machines for which a target is looked for."""
 
 
-def why_none(plan: Balancing) -> str:
-    """Return why a finished plan has no moves, and in brackets the setting that decides."""
-    return next(_reasons(plan))
+def why_none(scene: Scene, draft: Draft, allowed: Callable[[int], Bools]) -> str:
+    """Return why a finished plan that may have moves has none, and in brackets the setting that decides."""
+    return next(_reasons(scene, draft, allowed))
 
 
-def _reasons(plan: Balancing) -> Iterator[str]:
+def _reasons(scene: Scene, draft: Draft, allowed: Callable[[int], Bools]) -> Iterator[str]:
     """Yield what stands against any move, the first cause first."""
-    scene, draft, settings = plan.scene, plan.draft, plan.draft.settings
-    if not plan.left:
-        yield (
-            f"no move is left: {plan.in_hour} of {plan.hour_max or 'any'} in the last hour (hour_max), "
-            f"{len(plan.on_way)} of {settings.moves_max} under way (moves_max)"
-        )
+    settings = draft.settings
     if not scene.fresh.any():
         yield "no machine has fresh data"
     if not draft.free.any():
@@ -61,7 +55,7 @@ def _reasons(plan: Balancing) -> Iterator[str]:
     there = [n for n in np.flatnonzero(hot[draft.movable.machine]).tolist() if draft.may_go(n)]
     if not there:
         yield "no instance of a hot machine may move (rest_s, from_machine_max, cluster_max)"
-    if not any((draft.targets(n, under_limit=True)[1] & plan.allowed(n)).any() for n in there[:_TRIED]):
+    if not any((draft.targets(n, under_limit=True)[1] & allowed(n)).any() for n in there[:_TRIED]):
         yield "no machine may take an instance of a hot one (filters, low, same, to_machine_max)"
     yield f"no move gains {settings.gain_min:g} more than its copy costs (gain_min)"
 

@@ -170,7 +170,9 @@ def test_no_move_is_left_in_this_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     """A limit by the hour that is reached leaves no move."""
     assert moves(planned(hot_and_cold(), hour_max=1e-9))
     monkeypatch.setattr(rebalance_section, "HOUR_MIN", 0)
-    assert moves(planned(hot_and_cold(), hour_max=1e-9)) == []
+    spent = planned(hot_and_cold(), hour_max=1e-9)
+    assert moves(spent) == []
+    assert spent.why.startswith("no move is left: 0 of 0 in the last hour (hour_max)")
 
 
 NIC = 1e9
