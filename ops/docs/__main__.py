@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Start", ("quick-start.md", "which-profile.md", "coming-from.md", "concepts.md", "decision.md", "glossary.md")),
     ("Placing", ("clients.md", "rpc.md", "profiles.md", "filters.md", "scores.md", "learning.md", "rebalancing.md",
-               "draining.md", "classes.md", "over-commit.md", "writing-plugins.md")),
+               "draining.md", "spreading.md", "classes.md", "over-commit.md", "writing-plugins.md")),
     ("Running", ("deploying.md", "settings.md", "operating.md", "sizing.md", "growth.md", "security.md",
                "upgrading.md", "ledger.md", "backup.md")),
     ("When it fails", ("failures.md", "runbook.md")),

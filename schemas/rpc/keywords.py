@@ -29,6 +29,10 @@ class AffinityFields(TypedDict, total=False):
     topology: str
     others: int
     """Anti_affinity: how many of them may be near."""
+    share: float
+    """Anti_affinity: the part of them all with one value."""
+    skew: int
+    """Anti_affinity: how many more than the value with the fewest has."""
 
 
 class TolerationFields(TypedDict, total=False):

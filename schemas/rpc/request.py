@@ -45,7 +45,8 @@ class Affinity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     """Be near, or far from, instances whose labels match ``instances``, on machines of one ``topology`` label value.
 
     The topology key ``machine`` is the machine itself. Far from more than ``others`` of them: with 0 from any, with 1 a
-    group whose members all match has at most two members for each value.
+    group whose members all match has at most two members for each value. Or from more than a ``share`` of them all. Or
+    from more than the value with the fewest of them has, and ``skew``: values of machines without any are counted, too.
     """
 
     instances: Labels
@@ -54,6 +55,8 @@ class Affinity(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         default_factory=lambda: "machine"
     )
     others: Annotated[int, Meta(ge=0, description="anti_affinity: how many of them may be near")] = 0
+    share: Annotated[float, Meta(ge=0, le=1, description="anti_affinity: the part of them all with one value")] = 0.0
+    skew: Annotated[int, Meta(ge=0, description="anti_affinity: how many more than the value with the fewest has")] = 0
 
 
 class Preference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -270,8 +273,10 @@ def check_rules(request: Request) -> None:
     terms, preferences = (*request.affinity, *request.anti_affinity), request.prefer
     if not (request.selector or terms or preferences or request.tolerations):
         return
-    if any(one.others for one in request.affinity):
-        raise InvalidRequest("affinity: others is a limit of anti_affinity; an affinity has none")
+    if any(one.others or one.share or one.skew for one in request.affinity):
+        raise InvalidRequest("affinity: others, share and skew are limits of anti_affinity; an affinity has none")
+    if any((one.others > 0) + (one.share > 0) + (one.skew > 0) > 1 for one in request.anti_affinity):
+        raise InvalidRequest("anti_affinity: a rule has one limit, others, share or skew; give a rule for each")
     stored = len(request.selector) + sum(len(one.selector) for one in preferences)
     stored += sum(len(one.topology) + sum(len(k) + len(v) for k, v in one.instances.items()) for one in terms)
     stored += sum(len(one.key) + len(one.value or "") for one in request.tolerations)

@@ -17,6 +17,7 @@ from scorer.ranking.machines.table import Table
 from scorer.ranking.machines.what_if import WhatIf
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import Compiled
+from scorer.ranking.profiles.profile_rule import with_rules
 from scorer.ranking.ranking import BEST, Codes, Ranking, ScoreTerm, Verdict, order_of, verdict_of
 from scorer.ranking.seen import Seen
 from scorer.snapshot.arrays import Bools, Floats, Integers
@@ -70,6 +71,7 @@ class Decision:
 
     def __init__(self, request: Request, inputs: RankingInputs, *, scores: bool = True) -> None:
         check_selectors(request)
+        request = with_rules(inputs.profile.rules, request)
         self.request, self.inputs, self.profile = request, inputs, inputs.profile
         self.seen = Seen(request, inputs)
         self.machines = self.seen.machines()

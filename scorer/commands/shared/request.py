@@ -56,7 +56,9 @@ class RequestSettings(AmountSettings):
     role: str | None = setting(None, "role there, such as master")
     apart: bool = setting(False, "no two of its cluster on one machine: a rule, not a preference")
     apart_by: str = setting("", "the same by a label of machines, such as rack", metavar="LABEL")
-    at_most: Annotated[int, Meta(ge=1)] = setting(1, "with --apart or --apart-by: so many of its cluster, not one")
+    at_most: Annotated[int, Meta(ge=1)] | None = setting(None, "with --apart-by (else --apart): so many, not one")
+    share: float | None = setting(None, "in place of --at-most: such a part of its cluster, 0 to 1")
+    skew: int | None = setting(None, "in place of --at-most: so many more than where its cluster has the fewest")
     cluster_masters: int | None = setting(None, "masters the whole cluster has or will have", metavar="COUNT")
     kind: str | None = setting(None, "kind of instance")
     machine: str | None = setting(None, "the only machine it may go to")
@@ -79,12 +81,14 @@ class RequestSettings(AmountSettings):
         topologies = ["machine"] * self.apart + [self.apart_by] * bool(self.apart_by)
         if topologies and not params.get("cluster"):
             raise SettingsError("apart: from whom? give --cluster")
-        if self.at_most > 1 and not topologies:
-            raise SettingsError("at_most: on what? give --apart for a machine, --apart-by LABEL for a label")
+        limits = {"others": (self.at_most or 1) - 1, "share": self.share, "skew": self.skew}
+        limit = {name: most for name, most in limits.items() if most}
+        if limit and not topologies:
+            raise SettingsError("at_most, share, skew: on what? give --apart or --apart-by LABEL")
         if topologies:
-            rule: dict[str, Any] = {"instances": {"cluster": params["cluster"]}}
-            rule |= {"others": self.at_most - 1} if self.at_most > 1 else {}
-            rules = [{**rule, "topology": each} for each in topologies]
+            whom = {"cluster": params["cluster"]}
+            rules: list[dict[str, Any]] = [{"instances": whom, "topology": each} for each in topologies]
+            rules[-1] |= limit
             params["anti_affinity"] = [*params.get("anti_affinity", ()), *rules]
         return params
 

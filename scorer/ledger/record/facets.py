@@ -15,12 +15,25 @@ class Avoids(NamedTuple):
     """A rule of anti-affinity, as a facet of the instances that have it.
 
     At most ``others`` instances with all these ``facets`` may share the machine with one that has the rule, or the
-    value of the machines' label ``topology``.
+    value of the machines' label ``topology``. Or none may join them on a machine or value beyond a ``share`` of them
+    all, or beyond the value with the fewest and ``skew``.
     """
 
     topology: str
     facets: frozenset[Named]
     others: int = 0
+    share: float = 0.0
+    skew: int = 0
+
+    @property
+    def counts(self) -> bool:
+        """Whether it allows some others, but not more than so many."""
+        return bool(self.others or self.share or self.skew)
+
+    @property
+    def far(self) -> bool:
+        """Whether instances on other machines matter to it."""
+        return bool(self.topology != "machine" or self.share or self.skew)
 
 
 Facet = Named | tuple[str, int] | Avoids
@@ -39,7 +52,12 @@ def facets(term: Affinity) -> frozenset[Named]:
 def avoids(instance: Instance | Request) -> frozenset[Avoids]:
     """Return the rules of anti-affinity of an instance: the facets of the instances that it keeps away."""
     of = instance if isinstance(instance, Request) else instance.rules
-    return frozenset([Avoids(one.topology, facets(one), one.others) for one in of.anti_affinity]) if of else frozenset()
+    return frozenset(map(rule_of, of.anti_affinity)) if of else frozenset()
+
+
+def rule_of(term: Affinity) -> Avoids:
+    """Return a term as a rule."""
+    return Avoids(term.topology, facets(term), term.others, term.share, term.skew)
 
 
 def facets_of(instance: Instance | Request) -> frozenset[Facet]:
@@ -110,7 +128,7 @@ class Avoiders:
 
     def limits_any(self) -> bool:
         """Return whether a rule allows some others, but not more than so many."""
-        return any(rule.others for several in self._found.values() for rule in several)
+        return any(rule.counts for several in self._found.values() for rule in several)
 
     def of(self, facets: frozenset[Facet]) -> list[Avoids]:
         """Return the rules that keep an instance with these facets away."""

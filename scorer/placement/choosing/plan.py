@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from schemas.rpc.request import ID_DIGITS, InvalidRequest, Request
-from scorer.ledger.record.facets import Avoiders, Avoids, Facet, facets, facets_of
+from scorer.ledger.record.facets import Avoiders, Avoids, Facet, facets_of, rule_of
 from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.choosing.trial import Trial, best_in
 from scorer.ranking.inputs import RankingInputs
@@ -294,15 +294,15 @@ class _Batch:
 def _limits(request: Request, rules: Sequence[Avoiders]) -> list[Avoids]:
     """Return the rules of placed instances by which no more than so many like the requested one may be near them."""
     of = facets_of(request) if rules else frozenset()
-    return [rule for each in rules for rule in each.of(of) if rule.others]
+    return [rule for each in rules for rule in each.of(of) if rule.counts]
 
 
 def _minds(request: Request, limits: Sequence[Avoids], came: frozenset[Facet]) -> bool:
     """Return whether a rule beyond one machine, of the request, of ``limits`` or of what came, is about the other."""
-    rules = [(term.topology, facets(term), came) for term in (*request.affinity, *request.anti_affinity)]
-    rules += [(one.topology, one.facets, came) for one in limits]
-    rules += [(one.topology, one.facets, facets_of(request)) for one in came if isinstance(one, Avoids)]
-    return any(topology != "machine" and wanted <= of for topology, wanted, of in rules)
+    rules = [(rule_of(term), came) for term in (*request.affinity, *request.anti_affinity)]
+    rules += [(one, came) for one in limits]
+    rules += [(one, facets_of(request)) for one in came if isinstance(one, Avoids)]
+    return any(rule.far and rule.facets <= of for rule, of in rules)
 
 
 def proposed_id(position: int) -> str:

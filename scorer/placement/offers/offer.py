@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from schemas.rpc.request import Affinity, InvalidRequest, Request
-from scorer.ledger.record.facets import Avoids, facets_of
+from schemas.rpc.request import InvalidRequest, Request
+from scorer.ledger.record.facets import facets_of, rule_of
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.limits import Limit, adds, in_role
 from scorer.ledger.record.transition import Candidate, Wanted
@@ -31,10 +31,10 @@ def expected_change(change: int, request: Request, ledger: LedgerView) -> int:
     The rules are the request's own, and those of instances that avoid it. Without any, a number below -1 encodes the
     change after which no instance with such a rule may have been added (``expect`` in ``ledger.lua``).
     """
-    rules: list[Affinity | Avoids] = [*request.affinity, *request.anti_affinity]
+    rules = list(map(rule_of, (*request.affinity, *request.anti_affinity)))
     for several in filter(None, ledger.avoiders):
         rules += several.of(facets_of(request))
-    return change if any(rule.topology != "machine" for rule in rules) else -2 - change
+    return change if any(rule.far for rule in rules) else -2 - change
 
 
 def as_of(own: dict[str, int], wanted: Wanted) -> Wanted:

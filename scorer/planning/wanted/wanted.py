@@ -36,6 +36,7 @@ from scorer.planning.wanted.steps import Action, Step, Wanted
 from scorer.ranking.filters.masters import Masters
 from scorer.ranking.inputs import RankingInputs, quiet
 from scorer.ranking.profiles import plugins
+from scorer.ranking.profiles.profile_rule import with_rules
 from scorer.ranking.rank import refusal_of
 from scorer.ranking.seen import Seen
 
@@ -58,6 +59,7 @@ def compare(
     Raises InvalidRequest where `rank` does.
     """
     comparison, ledger = _Comparison(Trial(inputs)), inputs.ledger
+    requests = [with_rules(inputs.profile.rules, one) for one in requests]
     ids = {request.id for request in requests}
     others = [one for one in ledger.instances.values() if one.id not in ids]
     labels = prune_labels or {}

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from schemas.rpc.request import Affinity as Term
-from scorer.ledger.record.facets import Avoids, facets
-from scorer.ranking.formulas.topology import avoiding, instances_near
+from scorer.ledger.record.facets import Avoids, facets, rule_of
+from scorer.ranking.formulas.topology import avoiding, excess, instances_near
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 
@@ -54,15 +54,16 @@ class Affinity(Plugin):
 
 @dataclass(frozen=True)
 class AntiAffinity(Plugin):
-    """Refuse machines near more instances than a term of ``anti_affinity`` allows; none without its label.
+    """Refuse machines near more instances than a term of ``anti_affinity`` allows.
 
+    Without a term's label no machine is refused, unless its limit is a ``skew`` (`scorer.ranking.formulas.topology`).
     The rules of placed instances bind, too: an instance that avoids the requested one keeps it away, once it has as
-    many ``others`` near as it allows.
+    many ``others`` near as it allows; a ``share`` or a ``skew`` keeps it away from any machine that would exceed it.
     """
 
     name = "anti_affinity"
     reason = "near instances to be avoided"
-    reasons = (reason, "near instances that avoid it")
+    reasons = (reason, "near instances that avoid it", "without the label of a skew")
     looks_at = ("anti_affinity",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
@@ -70,22 +71,23 @@ class AntiAffinity(Plugin):
         return bool(request.anti_affinity or avoiding(machines))
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Count the instances near the machine that are too many for a term, and those that avoid the requested one."""
-        near, avoid = np.zeros(len(machines)), np.zeros(len(machines))
+        """Count the instances that are too many for a term, those that avoid the requested one, and missing labels."""
+        near, avoid, missing = np.zeros((3, len(machines)))
         for term in request.anti_affinity:
-            near += np.maximum(instances_near(facets(term), term.topology, machines) - term.others, 0)
+            near += excess(rule_of(term), machines)
+            missing += machines.label(term.topology).codes < 0 if term.skew else 0.0
         for rule in avoiding(machines):
             avoid += _full(rule, machines)
-        return near, avoid
+        return near, avoid, missing
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
         """Return the number of terms that an instance like the requested one matches."""
-        return (float(sum(facets(term) <= machines.facets for term in request.anti_affinity)), 0.0)
+        return (float(sum(facets(term) <= machines.facets for term in request.anti_affinity)), 0.0, 0.0)
 
     def far(self, request: Request, machines: Machines) -> bool:
         """Return whether another instance like the requested one changes other machines, or a count below its limit."""
-        beyond = (term for term in request.anti_affinity if term.topology != "machine" or term.others)
-        return any(facets(term) <= machines.facets for term in beyond) or any(one.others for one in avoiding(machines))
+        own = [rule for rule in map(rule_of, request.anti_affinity) if rule.facets <= machines.facets]
+        return any(rule.far or rule.counts for rule in own) or any(rule.counts for rule in avoiding(machines))
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
         """Show the number of matching instances nearby, and of those that avoid the requested one."""
@@ -97,10 +99,12 @@ class AntiAffinity(Plugin):
 
 
 def _full(rule: Avoids, machines: Machines) -> Floats:
-    """Return [n]: the number of instances near a machine that have this rule and allow no further one.
+    """Return [n]: the instances near a machine that have this rule and allow no further one, or those in excess.
 
     An instance that matches its own rule does not count for itself.
     """
+    if rule.share or rule.skew:
+        return excess(rule, machines)
     having = instances_near(frozenset([rule]), rule.topology, machines)
     if not rule.others:
         return having

@@ -1,10 +1,17 @@
-"""How many matching instances are near a machine: on it, or on machines with the same value of a topology label."""
+"""How many matching instances are near a machine: on it, or on machines with the same value of a topology label.
+
+A rule's ``skew`` is that of Kubernetes' PodTopologySpread with its defaults: the instances of a label's value, one more
+for the requested one, less those of the value with the fewest. Machines are counted that the request's selector matches
+and that have the labels of all its rules with a skew, with or without instances, cordoned or not. A rule's ``share`` is
+of all members with the requested one, rounded up, so that the first of a group can start.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from scorer.ledger.record.facets import Avoids, Facet
+from scorer.ranking.formulas.selectors import select
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Floats
 
@@ -19,6 +26,32 @@ def instances_near(facets: frozenset[Facet], topology: str, machines: Machines) 
     here = machines.label(topology).codes
     near: Floats = np.where(here >= 0, np.append(total, 0.0)[here], 0.0)
     return near
+
+
+def excess(rule: Avoids, machines: Machines) -> Floats:
+    """Return [n]: by how many instances a rule would be broken near a machine with the requested one there; 0: kept."""
+    own = float(rule.facets <= machines.facets)
+    if rule.skew:
+        return _skew_beyond(rule, own, machines)
+    most = rule.others
+    if rule.share:
+        most = np.ceil(rule.share * (machines.whole.tally(rule.facets).sum() + own) - 1e-9) - own
+    return np.maximum(instances_near(rule.facets, rule.topology, machines) - most, 0.0)
+
+
+def _skew_beyond(rule: Avoids, own: float, machines: Machines) -> Floats:
+    whole = machines.whole
+    column = whole.label(rule.topology)
+    counted = column.codes >= 0
+    for term in machines.request.anti_affinity:
+        counted &= whole.label(term.topology).codes >= 0 if term.skew else True
+    if machines.request.selector.strip():
+        counted &= select(machines.request.selector, whole)
+    codes, values = column.codes[counted], len(column.values)
+    held = np.bincount(codes, whole.tally(rule.facets)[counted], values).astype(np.float64)
+    fewest = held[np.bincount(codes, minlength=values) > 0].min(initial=np.inf)
+    here = machines.label(rule.topology).codes
+    return np.where(here >= 0, np.maximum(np.append(held, 0.0)[here] + own - fewest - rule.skew, 0.0), 0.0)
 
 
 def avoiding(machines: Machines) -> list[Avoids]:

@@ -18,6 +18,7 @@ from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.estimates.learned_estimate import LearnedEstimate
 from scorer.ranking.kernel.binding import Pinned, plugin_number
 from scorer.ranking.plugin import Plugin as BuiltIn
+from scorer.ranking.profiles.profile_rule import ProfileRule
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.snapshot.rules import MachineRules
 from scorer.snapshot.windows import LONGEST_COVERED
@@ -129,6 +130,7 @@ class Profile:
     """Which of equally good machines is chosen: the first by ``name``, or one by a ``draw`` for each instance."""
     filters: tuple[PlacedFilter, ...] = ()
     scores: tuple[WeightedScore, ...] = ()
+    rules: tuple[ProfileRule, ...] = ()
     rebalance: Rebalancing = field(default_factory=Rebalancing)
 
     @cached_property
@@ -178,6 +180,7 @@ class Profile:
             "stale": self.stale,
             "stale_s": self.stale_s,
             "ties": self.ties,
+            "rules": [_settings(each) for each in self.rules],
             "rebalance": _settings(self.rebalance),
             "filters": [_entry(each.filter, each.load_model) for each in self.filters],
             "scores": [

@@ -26,6 +26,11 @@
     normalise = "none"                # or "min-max" over the feasible machines, "rank"
     credits = "none"                  # this score alone uses another credit model, window or estimate
 
+    [[rules]]                         # how the members of a group are spread (`profile_rule`)
+    group = ["cluster"]
+    topology = "rack"
+    at_most = 3
+
     [rebalance]                       # how `windward rebalance` chooses what moves (`rebalance_section`)
     gain_min = 0.002
 
@@ -57,13 +62,14 @@ from scorer.ranking.profiles.profile import (
     Ties,
     WeightedScore,
 )
+from scorer.ranking.profiles.profile_rule import RULES_MAX, ProfileRule
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from scorer.ranking.profiles.third_party import PluginError
 
 _LOAD_HINTS = get_type_hints(LoadModel)
 _LOAD_KEYS = ("window", "credits", "debits", "learned", "estimate")
 _PLAIN: Mapping[str, Any] = {"description": str, "stale": StalePolicy, "stale_s": float, "ties": Ties}
-_TOP = ("description", *_LOAD_KEYS, "stale", "stale_s", "ties", "filters", "scores", "rebalance")
+_TOP = ("description", *_LOAD_KEYS, "stale", "stale_s", "ties", "filters", "scores", "rules", "rebalance")
 _OF_A_SCORE = ("weight", "normalise")
 _GONE = {"mean_of": "this setting is gone: a machine's mean is always its window's; delete the line"}
 
@@ -119,8 +125,15 @@ class _Reader:
             raise self.fail(("scores",), f"expected at most {SCORES_MAX} scores, got {len(scores)}")
         if scores and not any(each.weight > 0 for each in scores):
             raise self.fail(("scores",), "every weight is 0")
+        listed = enumerate(self._list(raw, "rules"))
+        rules = tuple(self._build(ProfileRule, entry, ("rules", i)) for i, entry in listed)
+        if len(rules) > RULES_MAX:
+            raise self.fail(("rules",), f"expected at most {RULES_MAX} rules, got {len(rules)}")
+        if rules and not any(each.filter.name == "anti_affinity" for each in filters):
+            raise self.fail(("rules",), "the filter anti_affinity upholds them: add it to the filters")
         rebalance = self._build(Rebalancing, raw.get("rebalance", {}), ("rebalance",))
-        return Profile(name, load_model=load_model, filters=filters, scores=scores, rebalance=rebalance, **plain)
+        parts = {"filters": filters, "scores": scores, "rules": rules, "rebalance": rebalance}
+        return Profile(name, load_model=load_model, **parts, **plain)
 
     def _list(self, raw: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
         entries: list[dict[str, Any]] = self._convert(raw.get(key, []), list[dict[str, Any]], (key,))

@@ -17,6 +17,7 @@ from scorer.placement.offers.placement import GONE, Late, Placement
 from scorer.placement.placer import Placing
 from scorer.ranking.explanation.explain import answer, best_first, candidates, told
 from scorer.ranking.profiles.looked_at import check_looked_at
+from scorer.ranking.profiles.profile_rule import with_rules
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from scorer.rpc.methods.current import Current
@@ -83,9 +84,10 @@ class Placements:
         batch = yield from read_batch(params, query.id)
         first = batch.requests[0]
         profile = self._current.profiles.choose(first.profile)
-        check_looked_at(batch.requests, profile)
+        requests = [with_rules(profile.rules, one) for one in batch.requests] if profile.rules else batch.requests
+        check_looked_at(requests, profile)
         placement = yield from self._placing.steps(
-            _at_once(batch.requests), partial(self._current.ranking, profile), digests=batch.digests,
+            _at_once(requests), partial(self._current.ranking, profile), digests=batch.digests,
             calls=[self._current.call(query)] * len(batch.requests), deadline=query.deadline,
         )  # fmt: skip
         if placement.lost:

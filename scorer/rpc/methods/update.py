@@ -50,6 +50,7 @@ from scorer.planning.candidates import followers
 from scorer.ranking.explanation import explain
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.looked_at import check_looked_at
+from scorer.ranking.profiles.profile_rule import with_rules
 from scorer.ranking.rank import rank
 from scorer.rpc.methods.changes import (
     changed,
@@ -117,7 +118,7 @@ class Updates:
             candidates = [Candidate(at, -1, self._limits_of_growth(old, new, at, asked.profile)) for at in held]
         else:
             refuse_while_moving(old)
-            expected = expected_change(self._follower.change, as_request(new), self._follower.view)
+            expected = self._expected(new, asked.profile)
             candidates, terms = self._targets(old, new, asked, other)
         change = Change(old, new, candidates)
         changes = [change] if other is None else exchanged(change, other, asked.role)
@@ -141,7 +142,7 @@ class Updates:
             if new != there:
                 refuse_size(old)
             return self._unchanged(old, asked, call)
-        expected = expected_change(self._follower.change, as_request(new), self._follower.view)
+        expected = self._expected(new, asked.profile)
         candidates, terms = self._targets(old, new, asked)
         better = list(takewhile(lambda one: one.machine != old.machine, candidates))
         if not better:
@@ -178,6 +179,11 @@ class Updates:
             raise CallError("RESOURCE_EXHAUSTED", f"{asked.id!r} cannot be {done}: {reason}")
         step = "move" if asked.move else "cancel a move of" if asked.cancel_move else "update"
         return answer_to(UpdateResult, transition, asked.id, step, asked.dry_run)
+
+    def _expected(self, new: Instance, profile: str) -> int:
+        """Return the ledger's change that must still be the last one, by the rules of the instance and the profile."""
+        request = with_rules(self._current.profiles.choose(profile).rules, as_request(new))
+        return expected_change(self._follower.change, request, self._follower.view)
 
     def _limits_of_growth(self, old: Instance, new: Instance, machine: str, profile: str) -> tuple[Limit, ...]:
         """Return the limits on the growing amounts, on a machine that the instance holds."""

@@ -46,6 +46,35 @@ def test_what_is_given_is_sent_and_nothing_else(flags: list[str], params: dict[s
     assert sent(*flags) == params
 
 
+@each_row(
+    ("flags", "rules"),
+    [
+        (["--apart"], [{"topology": "machine"}]),
+        (["--apart", "--at-most", "2"], [{"topology": "machine", "others": 1}]),
+        (["--apart-by", "rack", "--at-most", "1"], [{"topology": "rack"}]),
+        (
+            ["--apart", "--apart-by", "rack", "--at-most", "3"],
+            [{"topology": "machine"}, {"topology": "rack", "others": 2}],
+        ),
+        (["--apart-by", "rack", "--share", "0.5"], [{"topology": "rack", "share": 0.5}]),
+        (["--apart-by", "rack", "--skew", "1"], [{"topology": "rack", "skew": 1}]),
+    ],
+)
+def test_members_apart(flags: list[str], rules: list[dict[str, Any]]) -> None:
+    """The limit is for the label, where there is one."""
+    expected = [{"instances": {"cluster": "a"}, **rule} for rule in rules]
+    assert sent("--cluster", "a", *flags)["anti_affinity"] == expected
+
+
+@each_row(
+    ("flags", "message"),
+    [(["--apart"], "give --cluster"), (["--cluster", "a", "--skew", "1"], "give --apart or --apart-by LABEL")],
+)
+def test_members_apart_need(flags: list[str], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        sent(*flags)
+
+
 def test_flags_win_over_the_file(tmp_path: Path) -> None:
     """What no flag says stays as the file has it."""
     file = tmp_path / "query.json"
