@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,17 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("More", ("instances.md", "replay.md", "bridge.md", "kubernetes.md")),
 )  # fmt: skip
 """The order of the pages. A page of docs/ that is not named here is under *More*."""
+MADE_OF = {
+    "schemas/rpc/parameters.py": "rpc.md", "ops/cli/commands.py": "commands.md", "scorer/metrics.py": "metrics.md",
+    "scorer/ranking/profiles/profile_file.py": "profiles.md",
+    **{f"scorer/ranking/{kind}/__init__.py": f"{kind}.md" for kind in ("filters", "scores")},
+    **{
+        f"{each.__module__.replace('.', '/')}.py": f"{kind}/{each.name}.md"
+        for kind, plugins in (("filters", FILTERS), ("scores", SCORES))
+        for each in plugins
+    },
+}  # fmt: skip
+"""Sources that pages of docs/ link to, so that the links work in the checkout; the site has a page of each."""
 STYLE = """
 table.docutils { font-size: 0.82rem; display: block; overflow-x: auto; }
 td:first-child code { white-space: nowrap; }
@@ -51,6 +63,8 @@ def main(argv: list[str]) -> int:
             path = source / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+        for path in source.rglob("*.md"):
+            path.write_text(re.sub(r"\]\((?:\.\./)+([^)#]+)", _page_of, path.read_text()))
         pages = [str(path.relative_to(source)) for path in source.rglob("*.md")]
         with (source / "index.md").open("a") as index:
             index.write(f"\n{navigation(pages)}\n")
@@ -62,6 +76,15 @@ def main(argv: list[str]) -> int:
     if code == 0:
         print(f"{len(pages)} pages in {target}")  # noqa: T201
     return code
+
+
+def _page_of(link: re.Match[str]) -> str:
+    r"""Return a link to the page that is made of a source, in place of one to the source.
+
+    >>> re.sub(r"\]\((?:\.\./)+([^)#]+)", _page_of, "[x](../scorer/metrics.py)")
+    '[x](metrics.md)'
+    """
+    return f"]({MADE_OF[link[1]]}" if link[1] in MADE_OF else link[0]
 
 
 def generated() -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ class RecordSettings(LedgerSettings, PipelineSettings):
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward record --record-dir /var/lib/windward/recording",
-        "windward record --record-bytes 50000000000 --metrics-port 9467",
+        "windward record --record-bytes 50000000000 --metrics-port 9468",
     )
 
     record_dir: Path = setting(RECORD_DIR, "folder of the recording, made where it is missing")

@@ -33,7 +33,7 @@ class ListSettings(ListedSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = (
         "windward instances",
         "windward instances list --state reserved --cluster orders",
-        "windward instances list --labels app=web --json",
+        "windward instances list --selector app=web --json",
         "windward instances list --machine sim-00001 -o name      # ids alone, one a line",
         "windward instances --state reserved --watch              # needs a terminal: Ctrl-C ends it",
     )

@@ -62,7 +62,10 @@ def warnings(ranking: Ranking, row: int | None) -> list[str]:
     if row is not None and (beside := _beside(ranking, row)):
         found.append(beside)
     if warming:
-        found.append(f"{warming} of {fleet} machines {'is' if warming == 1 else 'are'} warming")
+        rows = machines.table.rows
+        first = machines.name(int(np.flatnonzero(rows["warming"] & rows["has_data"])[0]))
+        which = first if warming == 1 else f"{first} and others"
+        found.append(f"{warming} of {fleet} machines {'is' if warming == 1 else 'are'} warming: {which}")
     if stale:
         found.append(f"{stale} of {fleet} machines have data older than {stale_s:g} s")
     return found

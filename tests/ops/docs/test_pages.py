@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ops.cli.commands import COMMANDS
 from ops.docs import plugin_pages, reference_pages, rpc_page
-from ops.docs.__main__ import navigation
+from ops.docs.__main__ import MADE_OF, generated, navigation
 from ops.docs.shapes import SHAPES, drawn
 from schemas.rpc.envelope import Code
 from schemas.rpc.parameters import RPC
@@ -71,7 +71,7 @@ def test_the_numbers_of_the_decision_are_those_of_the_ranking() -> None:
     for verdict in ranking.verdicts:
         passed = [not ranking.said(verdict, row)[0] for row in range(len(machines))]
         words = " | ".join("ok" if each else "**refused**" for each in passed)
-        assert f"| [{verdict.filter.name}](filters/{verdict.filter.name}.md) | {words} |" in text
+        assert f"| [{verdict.filter.name}](../scorer/ranking/filters/{verdict.filter.name}.py) | {words} |" in text
     for term in ranking.terms:
         assert f", raw | {' | '.join(f'{term.raw[row]:.4g}' for row in best)} |" in text
         weighed = f"| weight {term.weighted.weight:g}, {term.weighted.normalise} | "
@@ -149,6 +149,20 @@ def test_every_failure_names_its_tests() -> None:
     assert list(shown) == list(failures)
     for name, tests in shown.items():
         assert "::" in tests, name
+
+
+def test_every_link_to_a_file_works_in_the_checkout() -> None:
+    """As a site for source code shows it: no page is made there."""
+    pages = [*TREE.glob("*.md"), *(TREE / "docs").rglob("*.md")]
+    links = [(page, link) for page in pages for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())]
+    assert len(links) > 200
+    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_a_source_that_pages_link_to_has_a_page_on_the_site() -> None:
+    """Else the site would have a link that leads out of it."""
+    made = dict(generated())
+    assert all(page in made and (TREE / source).exists() for source, page in MADE_OF.items())
 
 
 def test_every_test_named_on_the_page_exists() -> None:
