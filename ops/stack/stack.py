@@ -223,7 +223,9 @@ class Stack(StartedByWith):
         )
         self.supervisor.add([self.prometheus], time.monotonic())
         self.prometheus.start()
-        self._say(f"Prometheus on {self.prometheus.url}")
+        self._say(
+            f"Prometheus on {self.prometheus.url}; its alerts link to pages that are not started: docs/runbook.md"
+        )
 
     def _process(
         self, command: str, number: int, arguments: Sequence[object] = (), *, pages: bool = True

@@ -96,7 +96,8 @@ def parser_of(cls: type, prog: str, description: str = "") -> Parser:
         group = parser.add_argument_group(title or getattr(cls, "TITLE", "settings"))
         own = [name for name in fields if titles[name] == title and not fields[name].metadata.get("secret")]
         for name in sorted(own, key=lambda name: not fields[name].metadata.get("positional")):
-            unlisted = fields[name].metadata.get("process", False) and getattr(cls, "ONE_CALL", False)
+            about = fields[name].metadata
+            unlisted = about.get("former", False) or (about.get("process", False) and getattr(cls, "ONE_CALL", False))
             _add(group, name, fields[name], hints[name], unlisted=unlisted)
     more = parser.add_argument_group("help")
     more.add_argument("--config", metavar="FILE", help="TOML file with settings")

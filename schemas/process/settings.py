@@ -46,8 +46,9 @@ def setting(default: Any = dataclasses.MISSING, help: str = "", **more: Any) -> 
 
     Also ``group=...``, its group in the help; ``optional_value=True``, a flag that may stand without a value, which
     then is the empty text; ``duration=True``, a time in seconds whose name does not end in ``_s``; ``short="-o"``, a
-    second flag; ``process=True``, of processes: the help of a single call does not list it; ``own=True``, neither a
-    variable nor the table ``[all]`` gives it, since there it is about another command.
+    second flag; ``process=True``, of processes: the help of a single call does not list it; ``former=True``, a former
+    name, which is taken and not listed; ``own=True``, neither a variable nor the table ``[all]`` gives it, since there
+    it is about another command.
     """
     factory = {"default": default}
     if isinstance(default, dict | list):

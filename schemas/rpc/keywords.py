@@ -232,6 +232,7 @@ class InstancesFields(TypedDict, total=False):
     role: str
     kind: str
     labels: Mapping[str, str]
+    selector: str
     after: str
     limit: int
 

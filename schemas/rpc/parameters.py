@@ -118,6 +118,8 @@ class Instances(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     role: Name = ""
     kind: Name = ""
     labels: Labels = {}
+    selector: Selector = ""
+    """Over the instances' labels, in the words of a request's selector; the key `machine` is the id here."""
     after: AnyId = ""
     """The last id of the page before."""
     limit: Limit = 1000

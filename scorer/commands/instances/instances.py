@@ -43,7 +43,8 @@ class ListSettings(ListedSettings):
     cluster: str = setting("", "only those of this cluster")
     role: str = setting("", "only those of this role")
     kind: str = setting("", "only those of this kind")
-    labels: dict[str, str] = setting({}, "only those with these labels", metavar="KEY=VALUE")
+    selector: str = setting("", "only those whose labels this selects, as `app=web,tier in (a, b)`")
+    labels: dict[str, str] = setting({}, "the former name of --selector", metavar="KEY=VALUE", former=True)
     after: str = setting("", "only those after this id, as the next page", metavar="ID")
     limit: Annotated[int, Meta(ge=1, le=10_000)] = setting(1000, "at most so many")
     output: Literal["", "name"] = setting("", "what is printed of each, one a line", short="-o", group="output")
@@ -89,7 +90,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _list(settings: ListSettings) -> int:
-    fields = ("machine", "state", "cluster", "role", "kind", "labels", "after", "limit")
+    fields = ("machine", "state", "cluster", "role", "kind", "labels", "selector", "after", "limit")
     params = {name: value for name in fields if (value := getattr(settings, name))}
 
     def find() -> tuple[InstancesResult, ask.Show[InstancesResult]]:

@@ -101,9 +101,9 @@ def show(answer: PlaceResult, screen: Screen | None = None) -> str:
         lines += ["", candidates(answer, screen), ""]
         if answer.asked == 1 and (words := in_words(answer, screen)):
             lines += [*words, ""]
-    lines.append(answer.summary)
-    if answer.missing and answer.asked > 1:
-        lines.append(f"{answer.missing} missing: {answer.reason}")
+    several = answer.missing if answer.asked > 1 else 0
+    lines += [answer.summary] * (not several or answer.summary != answer.reason)
+    lines += [f"{several} missing: {answer.reason}"] * bool(several)
     if answer.conflicts:
         lines.append(f"{answer.conflicts} candidates were lost to other scorers")
     lines += [f"warning: {warning}" for warning in answer.warnings]

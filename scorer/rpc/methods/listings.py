@@ -20,6 +20,7 @@ from schemas.values.numbers import finite
 from scorer.ledger.record.facets import Facet
 from scorer.ledger.record.instance import LIVE, Instance, machines_of
 from scorer.ledger.view.view import LedgerView
+from scorer.planning.which_machines import selected
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines
@@ -86,6 +87,9 @@ def _matching(found: list[Instance], asked: Instances) -> list[Instance]:
             found = [one for one in found if get(one) == wanted]
     if asked.labels:
         found = [one for one in found if asked.labels.items() <= one.labels.items()]
+    if asked.selector:
+        chosen = set(selected(asked.selector, {one.id: one.labels for one in found}))
+        found = [one for one in found if one.id in chosen]
     return found
 
 

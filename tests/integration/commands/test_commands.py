@@ -120,6 +120,10 @@ def test_many_are_confirmed_and_released_by_globs_and_labels(windward: Run) -> N
     shown = json.loads(windward("instances", "--labels", "team=many", "--json").stdout)["instances"]
     assert {one["state"] for one in shown} == {"reserved"}
     assert windward("instances", "-o", "name", "--labels", "team=many").stdout.split() == ids
+    assert windward("instances", "-o", "name", "--selector", "team in (many, few)").stdout.split() == ids
+    assert windward("instances", "-o", "name", "--selector", "team!=many,team").stdout.split() == []
+    assert "selector" in windward("instances", "--selector", "team in (").stderr
+    assert "--labels" not in windward("instances", "list", "--help").stdout
     assert windward("confirm", "many-1").returncode == 0
     done = windward("confirm", "--selector", "team in (many)")
     assert [line.split()[0] for line in done.stdout.splitlines()] == ids[1:]
@@ -437,6 +441,14 @@ def test_import_writes_a_record_anew_that_cannot_be_read(windward: Run, valkey: 
     assert windward("ledger", "check").returncode == 0
     assert json.loads(windward("instances", "show", "torn", "--json").stdout)["state"] == "confirmed"
     windward("release", "torn")
+
+
+def test_a_refused_batch_has_its_reason_once(windward: Run) -> None:
+    """In the line that counts the missing ones."""
+    shown = windward("place", "--cpu", "1000", "--memory", "1G", "--count", "2", "--dry-run")
+    assert shown.returncode == 3
+    assert shown.stdout.count("cpu larger than the machine") == 1, shown.stdout
+    assert "2 missing: 0/" in shown.stdout
 
 
 def test_why_tells_the_terms_of_that_moment(windward: Run) -> None:

@@ -98,7 +98,7 @@ def test_warnings_tell_warming_and_stale() -> None:
     warnings = explain.answer(ranked(offline)).warnings
     assert warnings == [
         "new is warming: 20% of its window is covered",
-        "1 of 2 machines is warming",
+        "1 of 2 machines is warming: new",
         "1 of 2 machines have data older than 60 s",
     ]
 
