@@ -1,0 +1,155 @@
+"""Rules that spread groups hold while everything changes: many clients, several scorers, labels that move, a cordon.
+
+Each placement is judged from the ledger's log: the labels that its scorer may have read are those of the last seconds.
+By one of these labellings, no rule of the group may be broken by it.
+"""
+
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+from math import ceil
+from random import Random
+from typing import Any
+
+import pytest
+
+from schemas.names import Names
+from scorer.client import Client, WindwardError
+from scorer.ledger.record.instance import LIVE, machines_of
+from scorer.ledger.store.scripts import Ledger
+from scorer.wire import Wire
+from tests.conftest import Valkey
+from tests.effort import effort
+from tests.integration.scorer.test_rpc import scorer_process
+from tests.support.witness import read_history
+from tests.window_tables import publish, window_table
+
+MACHINES = [f"m{number:02d}" for number in range(16)]
+RACKS = 4
+SCORERS, CLIENTS = 4, 8
+READ_S = 6.0
+"""Facts are read each second; a process that is not scheduled takes longer."""
+RULES: tuple[dict[str, Any], ...] = (
+    {"topology": "rack", "others": 2},
+    {"topology": "rack", "share": 0.4},
+    {"topology": "rack", "skew": 1},
+    {"topology": "machine", "others": 0},
+    {"topology": "machine", "skew": 1},
+)
+Labelling = dict[str, str]
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_no_placement_puts_a_domain_over(valkey: Valkey, names: Names) -> None:
+    """Eight clients of four scorers, machines that change racks, one rack cordoned: each placement keeps each rule."""
+    lasts_s = effort(10, 60)
+    wire, began = Wire({"url": valkey.url}), time.time()
+    labels = {machine: f"r{number % RACKS}" for number, machine in enumerate(MACHINES)}
+    labellings: list[tuple[float, Labelling]] = []
+
+    def relabel(version: int) -> None:
+        labellings.append((time.time(), dict(labels)))
+        said = {
+            machine: {
+                "type": "machine",
+                "v": 1,
+                "machine": machine,
+                "boot": 1,
+                "at": float(version),
+                "labels": {"rack": rack},
+            }
+            for machine, rack in labels.items()
+        }
+        publish(wire, names, [window_table(MACHINES, at=time.time() + 300, facts=version)], [said])
+
+    relabel(1)
+    stop, answers = threading.Event(), Counter[str]()
+
+    def place(number: int) -> None:
+        dice, held = Random(number), list[str]()
+        with Client(valkey.url, names.prefix, timeout_s=30) as client:
+            for turn in range(1_000_000):
+                if stop.is_set():
+                    return
+                group = f"g{dice.randrange(len(RULES))}"
+                rule = {"instances": {"app": group}, **RULES[int(group[1:])]}
+                ruled = [rule] if turn % 4 or "others" in rule else []  # a share and a skew bind members without them
+                try:
+                    answer = client.place(
+                        id=f"c{number}-{turn}", cpu=0.01, labels={"app": group}, count=1 if turn % 5 else 3,
+                        anti_affinity=ruled, ttl_s=600,
+                    )  # fmt: skip
+                    held += [one.id for one in answer.placed]
+                    answers["placed"] += len(answer.placed)
+                    answers["missing"] += answer.missing
+                    if held and (answer.missing or dice.random() < 0.3):
+                        client.release(id=held.pop(dice.randrange(len(held))))
+                except WindwardError as error:
+                    answers[error.code] += 1
+
+    with ExitStack() as running:
+        for number in range(SCORERS):
+            running.enter_context(scorer_process(valkey.url, names, "--name", f"s{number}"))
+        with Client(valkey.url, names.prefix, timeout_s=60) as client:
+            client.health()
+            placing = [threading.Thread(target=place, args=(number,)) for number in range(CLIENTS)]
+            for thread in placing:
+                thread.start()
+            dice, version, end = Random(7), 1, time.monotonic() + lasts_s
+            client.cordon(machines=[machine for machine, rack in labels.items() if rack == "r3"])
+            while time.monotonic() < end:
+                time.sleep(2.5)
+                labels[dice.choice(MACHINES)] = f"r{dice.randrange(RACKS)}"
+                version += 1
+                relabel(version)
+            stop.set()
+            for thread in placing:
+                thread.join()
+    history = read_history(Ledger(wire, names, log_length=1_000_000))
+    wire.close()
+    faults = _faults(history, labellings)
+    assert not faults, (len(faults), faults[:5])
+    assert answers["placed"] > 10 * lasts_s
+    assert answers["missing"] > 10
+    assert time.time() - began < lasts_s + 60
+
+
+def _faults(history: list[Any], labellings: list[tuple[float, Labelling]]) -> list[str]:
+    """Return the placements that no labelling of its time allows."""
+    held: dict[str, dict[str, list[str]]] = {}
+    ruled: Counter[str] = Counter()
+    seen: dict[str, Any] = {}
+    faults = []
+    for one in history:
+        group, before = one.labels["app"], seen.get(one.id)
+        there = held.setdefault(group, {})
+        if one.state in LIVE and before is None:
+            others = [machine for machines in there.values() for machine in machines]
+            ruled[group] += bool(one.rules)
+            recent = [labels for at, labels in labellings if at <= one.reserved_at + 0.1]
+            since = sum(at < one.reserved_at - READ_S for at, _ in labellings)
+            if ruled[group] and not any(
+                _holds(RULES[int(group[1:])], one.machine, others, labels) for labels in recent[max(0, since - 1) :]
+            ):
+                faults.append(f"{one.id} of {group} on {one.machine}, others on {sorted(others)}")
+            there[one.id] = machines_of(one)
+            seen[one.id] = one
+        elif one.state not in LIVE:
+            there.pop(one.id, None)
+            ruled[group] -= bool(one.rules)
+            seen.pop(one.id, None)
+    return faults
+
+
+def _holds(rule: dict[str, Any], machine: str, others: list[str], labels: Labelling) -> bool:
+    """Return whether a rule of the group holds with a further member on a machine."""
+    domain = (lambda of: of) if rule["topology"] == "machine" else labels.__getitem__
+    counts = Counter(map(domain, others))
+    here = counts[domain(machine)] + 1
+    if "share" in rule:
+        return here <= ceil(rule["share"] * (len(others) + 1) - 1e-9)
+    if "skew" in rule:
+        return here <= rule["skew"] + min(counts[domain(one)] for one in MACHINES)
+    return here <= rule["others"] + 1
