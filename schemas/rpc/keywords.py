@@ -222,6 +222,14 @@ class MachinesFields(TypedDict, total=False):
     limit: int
 
 
+class RiskFields(TypedDict, total=False):
+    """The parameters of ``risk``."""
+
+    within_s: float
+    limit: float
+    top: int
+
+
 class InstancesFields(TypedDict, total=False):
     """The parameters of ``instances``; an instance must match all that are given."""
 

@@ -137,6 +137,17 @@ class MachineList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     limit: Limit = 1000
 
 
+class Risk(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The parameters of ``risk``."""
+
+    within_s: Annotated[float, Meta(gt=0, le=86_400)] = 3_600.0
+    """The chance is that of load above the limit at some time within so many seconds."""
+    limit: Annotated[float, Meta(gt=0, le=10)] = 0.7
+    """CPU load, as a share of allocatable."""
+    top: Annotated[int, Meta(ge=1, le=100)] = 10
+    """At most so many machines."""
+
+
 class Capacity(Request, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The parameters of ``capacity``: those of a request; ``count``, ``top`` and ``explain`` have no effect."""
 
@@ -275,6 +286,7 @@ RPC: dict[str, Method] = {
         operators=True,
     ),
     "machines": Method(MachineList, results.MachinesResult, "list the machines as the scorer sees them"),
+    "risk": Method(Risk, results.RiskResult, "name the machines whose CPU will soon be hot, and what heats them"),
     "instances": Method(Instances, results.InstancesResult, "list instances of the ledger"),
     "health": Method(Health, results.HealthResult, "return whether the scorer is ready, and the age of its data"),
 }

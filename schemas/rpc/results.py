@@ -444,6 +444,44 @@ class MachinesResult(Result, kw_only=True):
     more: bool
 
 
+class Heating(Result, kw_only=True):
+    """An instance that heats a machine."""
+
+    id: str
+    cpu: float
+    """Its measured use in about the last 30 minutes, cores."""
+
+
+class SoonHot(Result, kw_only=True):
+    """A row of ``risk``."""
+
+    machine: str
+    chance: float
+    """The chance of CPU load above the limit within the time."""
+    recent: float
+    """Mean of the shortest window, as a share of allocatable."""
+    mean: float
+    """Mean of the longest covered window, as such a share."""
+    std: float
+    allocatable: float
+    """Cores."""
+    instances: list[Heating]
+    """Its instances with a current report, the largest use first."""
+    other: float
+    """Cores that are used beside them."""
+
+
+class RiskResult(Result, kw_only=True):
+    """The result of ``risk``."""
+
+    total: int
+    """Machines with fresh data."""
+    within_s: float
+    limit: float
+    machines: list[SoonHot]
+    """The hottest first."""
+
+
 class HealthResult(Result, kw_only=True):
     """The result of ``health``."""
 

@@ -17,6 +17,7 @@ from schemas.rpc.keywords import (
     RebalanceFields,
     ReleaseFields,
     RequestFields,
+    RiskFields,
     UpdateFields,
 )
 from schemas.rpc.results import (
@@ -31,6 +32,7 @@ from schemas.rpc.results import (
     RankResult,
     RebalanceResult,
     ReleaseResult,
+    RiskResult,
     UpdateResult,
 )
 from scorer.client.call import Call, Kind, Steps, read
@@ -178,6 +180,11 @@ class Methods:
     def machines(self, *, timeout_s: float | None = None, **query: Unpack[MachinesFields]) -> Steps[MachinesResult]:
         """List the machines as the scorer sees them."""
         return self._ask(MachinesResult, "machines", query, timeout_s)
+
+    @Method
+    def risk(self, *, timeout_s: float | None = None, **query: Unpack[RiskFields]) -> Steps[RiskResult]:
+        """Name the machines whose CPU load will soon be above a limit, the hottest first, and what heats each."""
+        return self._ask(RiskResult, "risk", query, timeout_s)
 
     @Method
     def health(self, *, timeout_s: float | None = None) -> Steps[HealthResult]:

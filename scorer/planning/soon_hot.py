@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from schemas.resources import CPU
+from schemas.rpc.parameters import Risk
 from scorer.ranking.formulas.overload import upper_tail
 from scorer.snapshot.arrays import Floats
+from scorer.snapshot.snapshot import Snapshot
 
-LIMIT = 0.7
-WITHIN_S = 3600.0
+LIMIT, WITHIN_S = Risk().limit, Risk().within_s
 TREND, SPREAD, FLOOR = 0.25, 1.5, 0.02
 LOOK_S = 900.0
 """After this time the load is independent of what it was."""
@@ -47,3 +49,10 @@ def chances(margin: Floats, within_s: float = WITHIN_S) -> Floats:
     """
     found: Floats = 1.0 - (1.0 - upper_tail(margin)) ** (within_s / LOOK_S)
     return found
+
+
+def loads_of(snapshot: Snapshot) -> tuple[Floats, Floats, Floats]:
+    """Return [M] each: recent mean, mean and std of the CPU, as shares of allocatable."""
+    recent, whole = snapshot.windows(min(snapshot.windows_s, default=0)), snapshot.windows()
+    inverse = snapshot.inverse_allocatable[CPU]
+    return recent.mean[CPU] * inverse, whole.mean[CPU] * inverse, whole.std[CPU] * inverse

@@ -36,6 +36,7 @@ from scorer.rpc.methods.errors import CallError, ForPlanners
 from scorer.rpc.methods.parameters import read_object, read_params
 from scorer.rpc.methods.placements import Placements, ranked
 from scorer.rpc.methods.records import answer_to
+from scorer.rpc.methods.risk import risk
 from scorer.rpc.methods.update import Updates
 from scorer.rpc.operators.operator_rules import OperatorRules, cordon
 from scorer.settings import AnsweringSettings, ScorerSettings
@@ -150,6 +151,9 @@ class AnsweringService:
     def _machines(self, query: Query) -> results.MachinesResult:
         params = read_object(query)
         return listings.machines(params, self.inputs(str(params.get("profile", ""))), self.ROWS_MAX)
+
+    def _risk(self, query: Query) -> results.RiskResult:
+        return risk(read_object(query), self.inputs(""))
 
     def _instances(self, query: Query) -> results.InstancesResult:
         current = self.current
@@ -294,6 +298,7 @@ class ScorerService(AnsweringService):
         "plan": _for_planners,
         "rebalance": _for_planners,
         "machines": AnsweringService._machines,
+        "risk": AnsweringService._risk,
         "instances": AnsweringService._instances,
         "health": _health,
     }

@@ -12,8 +12,8 @@ from schemas.process.tables import Column, Screen, table, view
 from schemas.resources import RESOURCES
 from schemas.values.durations import duration
 from schemas.values.near import did_you_mean
-from scorer.client import MachineRow
-from scorer.commands.shared.show import age, amount, ratio
+from scorer.client import MachineRow, RiskResult, SoonHot
+from scorer.commands.shared.show import age, amount, counted, ratio
 
 State = Literal["fresh", "stale", "silent", "warming", "cordoned", "tainted", "failing"]
 STATES: tuple[str, ...] = get_args(State)
@@ -179,4 +179,27 @@ _CLASSES = (
     Column("class", of=lambda row: row[0]), Column("resource", left=True, of=lambda row: row[1]),
     *(Column(title, of=partial(_of_class, what)) for title, what in
       (("used", "used"), ("allocated", "promised"), ("sum", "counted"), ("at most", "most"))),
+)  # fmt: skip
+
+
+def soon_hot(found: RiskResult, screen: Screen | None = None) -> str:
+    """Return the answer of ``risk``: a table, and over how many machines it is."""
+    above = f"above {ratio(found.limit)} cpu within {duration(found.within_s)}"
+    return f"{view(_SOON_HOT, found.machines, screen)}\n{above}; of {counted(found.total, 'machine')} with fresh data"
+
+
+def _heated_by(row: SoonHot) -> str:
+    """Return what heats a machine, the three largest instances and the rest, as shares of allocatable."""
+    parts = [f"{one.id} {share(one.cpu, row.allocatable)}" for one in row.instances[:3]]
+    if more := row.instances[3:]:
+        parts.append(f"{counted(len(more), 'more instance')} {share(sum(one.cpu for one in more), row.allocatable)}")
+    return ", ".join([*parts, f"other {share(row.other, row.allocatable)}"])
+
+
+_SOON_HOT = (
+    Column("machine", of="machine"), Column("chance", of=lambda row: ratio(row.chance)),
+    Column("now", of=lambda row: ratio(row.recent)), Column("mean", 2, of=lambda row: ratio(row.mean)),
+    Column("std", 3, of=lambda row: ratio(row.std)),
+    Column("trend", 2, of=lambda row: f"{100 * (row.recent - row.mean):+.0f}%"),
+    Column("heated by", 1, left=True, of=_heated_by),
 )  # fmt: skip

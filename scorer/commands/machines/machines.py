@@ -19,7 +19,7 @@ from schemas.process.settings import SettingsError, setting
 from schemas.process.tables import Screen
 from schemas.process.verbs import load_verb
 from schemas.values.partition_count import partition_count
-from scorer.client import MachinesResult
+from scorer.client import MachinesResult, RiskResult
 from scorer.commands.machines import machine_table
 from scorer.commands.machines.operator_facts import (
     change_operator_facts,
@@ -77,6 +77,20 @@ class HistorySettings(ShowSettings, WindowsSettings):
     EXAMPLES: ClassVar[tuple[str, ...]] = ("windward machines history sim-00001 --since 30m",)
 
     since: Annotated[float, Meta(gt=0, le=3600)] = setting(3600.0, "how far back; one hour is kept", duration=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RiskSettings(ClientSettings):
+    """Name the machines whose CPU will soon be hot, by chance, and what heats each."""
+
+    EXAMPLES: ClassVar[tuple[str, ...]] = (
+        "windward machines risk",
+        "windward machines risk --within 30m --limit 0.9 --top 3",
+    )
+
+    within: Annotated[float, Meta(gt=0, le=86_400)] = setting(3600.0, "the chance is that within this", duration=True)
+    limit: Annotated[float, Meta(gt=0, le=10)] = setting(0.7, "load above this share of allocatable is hot")
+    top: Annotated[int, Meta(ge=1, le=100)] = setting(10, "so many machines")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +200,7 @@ SETTINGS: dict[str, type[ClientSettings]] = {
     "list": ListSettings,
     "show": ShowSettings,
     "history": HistorySettings,
+    "risk": RiskSettings,
     "label": LabelSettings,
     "taint": TaintSettings,
     "cordon": CordonSettings,
@@ -209,7 +224,9 @@ _CHANGES: Mapping[str, _Change] = {
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
     """Run the subcommand."""
     verb, settings = load_verb("machines", SETTINGS, argv, environ, "list")
-    work: dict[str, Callable[[Any], int]] = {"list": _list, "show": _show, "history": _history, "rename": _rename}
+    work: dict[str, Callable[[Any], int]] = {
+        "list": _list, "show": _show, "history": _history, "risk": _risk, "rename": _rename,
+    }  # fmt: skip
     return ask.run(settings, f"machines {verb}", work.get(verb, partial(_write, verb)))
 
 
@@ -227,6 +244,12 @@ def _history(settings: HistorySettings) -> int:
         partitions = partition_count(server.get(settings.names.partitions)) or 0
         found = history.read_history(windows, settings.names, partitions, settings.name, settings.since)
     ask.tell(settings, found | {"windows": row.windows}, lambda each, screen: history.show(each, row, screen))
+    return ask.OK
+
+
+def _risk(settings: RiskSettings) -> int:
+    params = {"within_s": settings.within, "limit": settings.limit, "top": settings.top}
+    ask.tell(settings, ask.read(settings, RiskResult, "risk", params), machine_table.soon_hot)
     return ask.OK
 
 

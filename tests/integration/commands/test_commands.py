@@ -313,6 +313,18 @@ def test_top_names_the_process_at_fault_first(windward: Run, valkey: Valkey) -> 
     assert windward("top", "--once").stdout.startswith(f"{len(MACHINES)} machines")
 
 
+def test_the_machines_that_will_soon_be_hot_are_named(windward: Run) -> None:
+    """The table has as many machines as are wanted, the JSON all that was answered."""
+    shown = windward("machines", "risk", "--top", "2", "--limit", "0.3", "--within", "30m").stdout
+    assert re.search(r"^m\S+ +\d+% .*other \d+%$", shown, re.MULTILINE), shown
+    assert "above 30% cpu within 30m; of" in shown
+    told = json.loads(windward("machines", "risk", "--json").stdout)
+    chances = [row["chance"] for row in told["machines"]]
+    assert told["limit"] == 0.7
+    assert chances == sorted(chances, reverse=True)
+    assert chances
+
+
 def test_a_machine_is_shown_with_all_windows_and_its_last_hour(windward: Run, valkey: Valkey) -> None:
     """What profiles compare is among it: the p95 of an hour; the history ends with the newest slot."""
     text = windward("machines", "show", MACHINES[3]).stdout

@@ -65,6 +65,7 @@ GOOD: tuple[tuple[str, dict[str, Any]], ...] = (
     ("release", {"id": "i"}),
     ("instances", {"labels": {"app": "x"}, "state": "reserved", "limit": 10}),
     ("machines", {"names": ["m1"], "labels": {}, "window_s": 300}),
+    ("risk", {"within_s": 60, "limit": 0.1, "top": 2}),
     ("capacity", {"cpu": 1, "by": "machine", "selector": "a=b"}),
     ("cordon", {"machines": ["m1", "m*"], "selector": "machine=m0", "ahead": True}),
     ("uncordon", {"machines": ["m1"], "dry_run": True}),
