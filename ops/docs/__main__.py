@@ -48,7 +48,12 @@ img[src$=".svg"] { display: block; margin: 0.5rem auto; }
 @media (max-width: 46em) {
   table.docutils, .highlight pre { font-size: 0.7rem; }
   th.head, table.docutils td, table.docutils th { padding: 0.15rem 0.2rem; }
+  td:first-child code { white-space: normal; overflow-wrap: anywhere; }
   .highlight .c1 { display: inline-block; }
+}
+@media (max-width: 30em) {
+  table.docutils { font-size: 0.62rem; }
+  th.head, table.docutils td, table.docutils th { padding: 0.1rem; }
 }
 """
 

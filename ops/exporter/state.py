@@ -75,7 +75,7 @@ class State(RankingInputs):
 
 
 class Reader:
-    """Reads the state; one at a time."""
+    """Reads the state; one call at a time."""
 
     def __init__(self, settings: LedgerSettings) -> None:
         self._fleet = LiveFleet.open(settings)

@@ -256,10 +256,10 @@ class PipelineSettings(KafkaSettings, WindowsSettings):
 
 
 def answer_whole(connection: HTTPConnection, until_s: Callable[[], float]) -> None:
-    """Bound the time of each answer over HTTP, header and body: TimeoutError after a time of `time.monotonic`.
+    """Bound the time of each whole answer over HTTP, header and body; a later one raises TimeoutError.
 
     A connection's own timeout applies to each read, so a server that sends a byte a second would hold its thread for
-    ever. ``until_s`` is called when an answer begins.
+    ever. ``until_s`` is called when an answer begins, and returns its end by `time.monotonic`.
     """
     kind = connection.response_class
 

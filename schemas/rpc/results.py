@@ -3,8 +3,8 @@
 A value that is unknown, or does not apply, is null or empty. A caller reads the keys it knows: new ones are only added.
 ``windward`` publishes them as ``schemas/<method>.result.v1.schema.json``; the client returns them.
 
-A scorer that sends rows may have some as JSON already (`msgspec.Raw`): it encodes a long page in steps, and a candidate
-once for all answers that show it.
+Rows may be JSON already when the scorer builds its answer (`msgspec.Raw`): a long page is encoded in steps, and a
+candidate is encoded once for all answers that show it.
 """
 
 from __future__ import annotations

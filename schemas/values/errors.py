@@ -104,7 +104,7 @@ def _hint(problem: str, path: str, kind: Any) -> str:
 
 
 def _fields_at(kind: Any, path: str) -> dict[str, Any]:
-    """Return the fields of the Struct at a path below another one; none unless there is exactly one Struct."""
+    """Return the fields of the Struct at a path below ``kind``; none where the path may have no Struct or several."""
     for key, _ in _STEP.findall(path):
         inside = _structs_in(kind)
         kind = typing.get_type_hints(inside[0]).get(key) if key and len(inside) == 1 else kind

@@ -104,7 +104,7 @@ def _placed(
 def _target(
     instance: Instance, request: Request, trial: Trial, condition: Condition | None, shut: Collection[str] = ()
 ) -> Found:
-    """Return the best machine for an instance under its condition, without those that are ``shut``."""
+    """Return the best machine for an instance under its condition; none of the machines in ``shut``."""
     bound = condition if condition is not None and condition.concerns(instance) else None
     if bound is None and not shut:
         return trial.best(request)

@@ -69,7 +69,7 @@ class Snapshot:
         return self if self._origin is None else self._origin
 
     def of_rows(self, rows: Integers) -> Snapshot:
-        """Return the data on some machines, in these rows; names stay those of all."""
+        """Return the data on the machines in these rows; ``names`` still has all machines."""
         rules, versions = self.rules.of_rows(rows), self.versions[rows]
         return Snapshot(self.columns.of_rows(rows), self.roster, rules, self.windows_s, 0, versions, None)
 

@@ -234,7 +234,7 @@ class Scraper:
         failing: dict[int, int],
         take: Callable[[Sequence[Point]], None],
     ) -> None:
-        """Take answers until a time. A target's first failure in a row is logged, and the first answer after it."""
+        """Take answers until a time; log a target's first failure in a row, and its first answer after failures."""
         while (left_s := until_s - time.monotonic()) > 0:
             try:
                 number, found = answers.get(timeout=left_s)

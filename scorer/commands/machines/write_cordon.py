@@ -44,7 +44,7 @@ def write_cordon(
 
 
 def _by_scorer(settings: ClientSettings, verb: str, params: dict[str, Any]) -> Entries | None:
-    """Return the rules that a scorer has written; None where no scorer runs, it refuses, or this user may not ask."""
+    """Return the rules that a scorer has written; None where none runs or it refuses, or this user may not ask."""
     from redis.exceptions import NoPermissionError
 
     with ask.server(settings) as server:

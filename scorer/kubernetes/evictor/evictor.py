@@ -272,7 +272,7 @@ class Proposals:
         return done is not None
 
     def acknowledge(self, message: bytes) -> None:
-        """Acknowledge a message as done or declined; the planner sees in the ledger which of both."""
+        """Acknowledge a message as done or declined; the planner reads in the ledger which of the two it was."""
         self._asked(("LREM", self._taken, 1, message))
 
     def hold(self, instance_id: str, generation: int, lasts_s: float) -> None:

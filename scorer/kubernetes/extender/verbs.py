@@ -85,7 +85,7 @@ class Verbs:
         return self._counted("prioritize", lambda began_s: self._prioritize(body, began_s), lambda _: [])
 
     def filter(self, body: bytes) -> ExtenderFilterResult:
-        """Return the kept nodes; all where no answer is possible, or filtering is not the mode."""
+        """Return the kept nodes; all of them where no answer is possible, or where the mode is not filtering."""
         try:
             args, every = read_args(body), ExtenderFilterResult(error=NOT_NAMED)
         except UNREADABLE as error:

@@ -149,7 +149,7 @@ class Ledger:
         return [("SET", self._waited, ""), ("WAIT", self._acknowledged_by, round(wait_s * 1000))]
 
     def _require(self, acknowledged: Any) -> None:
-        """Raise NotAcknowledged when too few replicas, or none (an error), have answered."""
+        """Raise NotAcknowledged when too few replicas have a change, or when the answer is an error."""
         if isinstance(acknowledged, int) and acknowledged >= self._acknowledged_by:
             self._unwaited_until_s = 0.0
             return

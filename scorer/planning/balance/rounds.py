@@ -50,7 +50,7 @@ class Rounds:
 
 
 class _Kept(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    """The state of one machine, in the form of the text."""
+    """The state of one machine, as the text of `Rounds.text` has it."""
 
     anomalous: bool
     abnormal: int

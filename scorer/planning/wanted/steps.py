@@ -1,4 +1,4 @@
-"""The outcome for each instance when wanted instances are compared with the ledger: values. Pure."""
+"""The values of a comparison of wanted instances with the ledger: the outcome for each instance. Pure."""
 
 from __future__ import annotations
 

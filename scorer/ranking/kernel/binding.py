@@ -139,7 +139,7 @@ class Records:
 
 
 class Uses:
-    """Filters or scores for one request, in their order, with the inputs of each: an array of `USE`."""
+    """An array of `USE`: the filters or the scores for one request, in their order, each with its inputs."""
 
     def __init__(self, machines: int = 0, scores: int | None = None) -> None:
         """``scores``: the maximum number of scores; None: the plugins are filters."""

@@ -140,7 +140,7 @@ class WhatIf:
 
 
 def _plain(records: NDArray[np.void] | None) -> NDArray[np.void]:
-    """Return records as bytes: a struct is copied field by field, in 19 us and not 0.4."""
+    """Return records as bytes, which are copied in 0.4 us; a struct is copied field by field, in 19 us."""
     assert records is not None
     return records.view(_PLAIN[records.itemsize])
 

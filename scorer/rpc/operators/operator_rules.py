@@ -1,6 +1,6 @@
-"""Shell: operators' rules as a scorer or a planner writes them for a query: once, and never after the query's deadline.
+"""Shell: a scorer or a planner writes operators' rules for a query: once, and never after the query's deadline.
 
-`cordon` does the methods ``cordon`` and ``uncordon``, for programs that are no command.
+`cordon` answers the methods ``cordon`` and ``uncordon``.
 
 The script of `write_rules.lua` compares the deadline with the server's clock, so that a process that was frozen with a
 query in its hand writes nothing when it wakes. The answer is kept until the deadline has passed: the same query gets it
