@@ -63,7 +63,7 @@ def _now() -> list[Panel]:
         Figures(
             "Imbalance", "Standard deviation of the load over the machines; lower is more even.",
             [('windward:fleet_utilization_stddev_ratio:max{window="$window"}', "{{resource}}")], "percentunit", width=6,
-            decimals=1, steps=IMBALANCE, empty=NO_FRESH,
+            decimals=1, steps=IMBALANCE, empty=NO_FRESH, graph=False,
         ),
         Figures(
             "Take a small request", "Machines that all filters of the profile allow for the exporter's probe request.",
@@ -76,7 +76,7 @@ def _now() -> list[Panel]:
         Figures(
             "Highest risk", "Largest risk of any machine's worst resource, by mean, deviation and credits.",
             [('max(windward_fleet_risk_ratio{quantile="1.0"})', "risk")], "percentunit", width=3, decimals=0,
-            steps=LOAD, empty=NO_FRESH,
+            steps=LOAD, empty=NO_FRESH, graph=False,
         ),
     ]  # fmt: skip
 

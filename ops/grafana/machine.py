@@ -75,7 +75,7 @@ def _now() -> list[Panel]:
         Figures(
             "Load: $window", "Mean of the window, of what is allocatable.",
             [(f'max by (resource) ({UTILIZATION}{{{ONE},statistic="mean",window="$window"}})', "{{resource}}")],
-            "percentunit", width=7, decimals=0, steps=LOAD, empty=NOT_FRESH,
+            "percentunit", width=7, decimals=0, steps=LOAD, empty=NOT_FRESH, graph=False,
         ),
         allocatable("machine", "What may be used here.", f"{{{ONE}}}", width=7),
     ]  # fmt: skip

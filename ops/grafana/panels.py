@@ -157,7 +157,7 @@ class Panel:
                 .datasource(SOURCE)
                 .format(queries.PromQueryFormat(self.FORM))
             )
-            targets.append(target.instant() if self.INSTANT else target.range())
+            targets.append(target.instant() if self.INSTANT or not getattr(self, "graph", True) else target.range())
         thresholds = dashboards.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE)
         builder = self._builder().no_value(self.empty or why_empty(self.asked[0][0]))
         found: models.Panel = (
@@ -277,6 +277,7 @@ class Figures(Panel):
     units: Mapping[str, str] = field(default_factory=dict)
     """Unit by legend."""
     graph: bool = True
+    """Whether a line of the past is behind the figures; without it a value that has ended is not shown."""
     own_steps: Mapping[str, Steps] = field(default_factory=dict)
     """Steps by legend."""
 

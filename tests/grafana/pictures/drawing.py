@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -325,6 +326,10 @@ def _heat(axes: Axes, panel: Panel, data: PanelData) -> None:
 
 def _bars(axes: Axes, panel: Panel, data: PanelData) -> None:
     lines = sorted(data.lines(panel), key=lambda line: line[1][-1][1])
+    if not lines:
+        axes.set(xticks=[], yticks=[])
+        _nothing(axes, panel)
+        return
     axes.set(xticks=[], xlim=(0, 1.25 * max((points[-1][1] for _, points in lines), default=1.0)))
     for number, (_, points) in enumerate(lines):
         value = points[-1][1]
@@ -380,7 +385,8 @@ def _overrides(panel: Panel) -> dict[str, dict[str, Any]]:
 
 def _nothing(axes: Axes, panel: Panel) -> None:
     """Say why, in the panel's own words."""
-    words = panel["fieldConfig"]["defaults"].get("noValue", "no data")
+    width = max(12, int(axes.get_window_extent().width / 6))
+    words = textwrap.fill(panel["fieldConfig"]["defaults"].get("noValue", "no data"), width)
     axes.text(0.5, 0.5, words, transform=axes.transAxes, ha="center", va="center", color=GREY)
 
 
