@@ -243,6 +243,7 @@ class InstancesFields(TypedDict, total=False):
     selector: str
     after: str
     limit: int
+    violations: bool
 
 
 class PlaceFields(RequestFields, total=False):

@@ -123,6 +123,8 @@ class Instances(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     after: AnyId = ""
     """The last id of the page before."""
     limit: Limit = 1000
+    violations: bool = False
+    """Only those that break a rule together; the result says which."""
 
 
 class MachineList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

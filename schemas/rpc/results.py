@@ -236,12 +236,32 @@ class InstanceRow(_WithAmounts, kw_only=True):
     usage: InstanceUsage | None = None
 
 
+class Violation(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that the members of its group break on a machine, or near a label's value."""
+
+    rule: str
+    topology: str
+    domain: str
+    """The machine, or the label's value."""
+    count: int
+    most: int
+    """So many members are there, and so many may be."""
+    since: float
+    """For most causes it is broken since then at the earliest."""
+    why: str
+    """``rule``: older than the rule; ``failover``, ``left``, ``relabel``: what was changed since."""
+    instances: list[str]
+    """The members there, the newest first; 100 at most."""
+
+
 class InstancesResult(Result, kw_only=True):
     """The result of ``instances``."""
 
     total: int
     instances: list[InstanceRow]
     more: bool
+    violations: list[Violation] = []
+    """With ``violations``: all broken rules, the longest broken first."""
 
 
 class CapacityResult(Result, kw_only=True):

@@ -27,8 +27,10 @@ from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Conflict, IdTaken, Late
 from scorer.placement.placer import Placing
+from scorer.planning.violations import violations
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import ProfileError
+from scorer.ranking.seen import machines_of
 from scorer.rpc.methods import listings
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
@@ -158,7 +160,11 @@ class AnsweringService:
     def _instances(self, query: Query) -> results.InstancesResult:
         current = self.current
         found = current.ledger, self._ledger.find, current.snapshot.usages
-        return listings.instances(read_object(query), *found, most=self.ROWS_MAX)
+        return listings.instances(read_object(query), *found, most=self.ROWS_MAX, broken=self._broken)
+
+    def _broken(self) -> list[results.Violation]:
+        inputs = self.inputs("")
+        return violations(machines_of(inputs), inputs.ledger)
 
     def update(self, params: dict[str, Any], query: Query) -> results.UpdateResult:
         """Do the method ``update``, and log the decision."""

@@ -34,6 +34,7 @@ class ListSettings(ListedSettings):
         "windward instances",
         "windward instances list --state reserved --cluster orders",
         "windward instances list --selector app=web --json",
+        "windward instances list --violations                     # which rules are broken, since when, why",
         "windward instances list --machine sim-00001 -o name      # ids alone, one a line",
         "windward instances --state reserved --watch              # needs a terminal: Ctrl-C ends it",
     )
@@ -47,6 +48,7 @@ class ListSettings(ListedSettings):
     labels: dict[str, str] = setting({}, "the former name of --selector", metavar="KEY=VALUE", former=True)
     after: str = setting("", "only those after this id, as the next page", metavar="ID")
     limit: Annotated[int, Meta(ge=1, le=10_000)] = setting(1000, "at most so many")
+    violations: bool = setting(False, "the broken rules, since when and why; with --json the instances, too")
     output: Literal["", "name"] = setting("", "what is printed of each, one a line", short="-o", group="output")
 
 
@@ -90,14 +92,14 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _list(settings: ListSettings) -> int:
-    fields = ("machine", "state", "cluster", "role", "kind", "labels", "selector", "after", "limit")
+    fields = ("machine", "state", "cluster", "role", "kind", "labels", "selector", "after", "limit", "violations")
     params = {name: value for name in fields if (value := getattr(settings, name))}
 
     def find() -> tuple[InstancesResult, ask.Show[InstancesResult]]:
         answer = ask.read(settings, InstancesResult, "instances", params)
         if settings.machine and not answer.total:
             ask.read_machine(settings, settings.machine)  # refuses a name that no machine has
-        return answer, _names if settings.output == "name" else show
+        return answer, _names if settings.output == "name" else _broken if settings.violations else show
 
     return listed(settings, find)
 
@@ -121,6 +123,17 @@ def show(answer: InstancesResult, screen: Screen | None = None, now_s: float | N
         Column("ports", 5, left=True, of=lambda one: ",".join(map(str, one.ports)) or "-"),
     )  # fmt: skip
     return f"{view(columns, answer.instances, screen)}\n{len(answer.instances)} of {answer.total}"
+
+
+def _broken(answer: InstancesResult, screen: Screen | None = None) -> str:
+    """Return a table of the broken rules."""
+    now_s = time.time()
+    columns = (
+        Column("rule", left=True, of="rule"), Column("on", left=True, of="domain"), Column("has", of="count"),
+        Column("may have", of="most"), Column("since", 2, of=lambda one: ago(one.since, now_s)),
+        Column("why", 1, left=True, of="why"), Column("newest", 3, left=True, of=lambda one: one.instances[0]),
+    )  # fmt: skip
+    return view(columns, answer.violations, screen) if answer.violations else "no rule is broken"
 
 
 def _usage(name: str, one: InstanceRow) -> str:

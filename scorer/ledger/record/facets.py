@@ -126,9 +126,13 @@ class Avoiders:
             if not several:
                 del self._found[_key(facet)]
 
+    def all(self) -> list[Avoids]:
+        """Return the rules, each once."""
+        return [rule for several in self._found.values() for rule in several]
+
     def limits_any(self) -> bool:
         """Return whether a rule allows some others, but not more than so many."""
-        return any(rule.counts for several in self._found.values() for rule in several)
+        return any(rule.counts for rule in self.all())
 
     def of(self, facets: frozenset[Facet]) -> list[Avoids]:
         """Return the rules that keep an instance with these facets away."""

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Avoids, Facet
 from scorer.ranking.formulas.selectors import select
 from scorer.ranking.machines.machines import Machines
-from scorer.snapshot.arrays import Floats
+from scorer.snapshot.arrays import Bools, Floats
 
 
 def instances_near(facets: frozenset[Facet], topology: str, machines: Machines) -> Floats:
@@ -42,16 +43,20 @@ def excess(rule: Avoids, machines: Machines) -> Floats:
 def _skew_beyond(rule: Avoids, own: float, machines: Machines) -> Floats:
     whole = machines.whole
     column = whole.label(rule.topology)
-    counted = column.codes >= 0
-    for term in machines.request.anti_affinity:
-        counted &= whole.label(term.topology).codes >= 0 if term.skew else True
-    if machines.request.selector.strip():
-        counted &= select(machines.request.selector, whole)
+    counted = counted_for_skew(machines.request, whole) & (column.codes >= 0)
     codes, values = column.codes[counted], len(column.values)
     held = np.bincount(codes, whole.tally(rule.facets)[counted], values).astype(np.float64)
     fewest = held[np.bincount(codes, minlength=values) > 0].min(initial=np.inf)
     here = machines.label(rule.topology).codes
     return np.where(here >= 0, np.maximum(np.append(held, 0.0)[here] + own - fewest - rule.skew, 0.0), 0.0)
+
+
+def counted_for_skew(request: Request, machines: Machines) -> Bools:
+    """Return [n]: the machines that are counted for a skew of a request."""
+    counted = select(request.selector, machines)
+    for term in request.anti_affinity:
+        counted &= machines.label(term.topology).codes >= 0 if term.skew else True
+    return counted
 
 
 def avoiding(machines: Machines) -> list[Avoids]:

@@ -14,7 +14,7 @@ import numpy as np
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from schemas.rpc.parameters import Instances, MachineList
 from schemas.rpc.request import InvalidRequest
-from schemas.rpc.results import InstanceRow, InstancesResult, MachineRow, MachinesResult
+from schemas.rpc.results import InstanceRow, InstancesResult, MachineRow, MachinesResult, Violation
 from schemas.tables.window_table import PERCENTILES
 from schemas.values.numbers import finite
 from scorer.ledger.record.facets import Facet
@@ -38,12 +38,12 @@ _EQUAL = ("state", "cluster", "role", "kind")
 
 def instances(
     params: dict[str, Any], view: LedgerView, find: Callable[[str], Instance | None], usages: Usages | None = None,
-    most: float = math.inf,
+    most: float = math.inf, broken: Callable[[], list[Violation]] = list,
 ) -> InstancesResult:  # fmt: skip
     """Return the live instances that match, by id; a single id is found for a day after its end, too.
 
     Usage is read for the machine on which the ledger has the instance, since an agent measures only its own machine.
-    Raises ForPlanners for more rows than ``most``.
+    ``broken`` returns the broken rules. Raises ForPlanners for more rows than ``most``, or for these.
     """
     asked: Instances = read_params(Instances, params)
     if asked.id:
@@ -51,8 +51,15 @@ def instances(
         found = [record] if record is not None else []
     else:
         found = _candidates(asked, view)
+    if asked.violations and most < math.inf:
+        raise ForPlanners
+    wrong = broken() if asked.violations else []
+    if asked.violations:
+        named = {name for one in wrong for name in one.instances}
+        found = [one for one in found if one.id in named]
     total, page = _page(_matching(found, asked), attrgetter("id"), asked.limit, most)
-    return InstancesResult(total=total, instances=[_shown(one, usages) for one in page], more=total > len(page))
+    rows = [_shown(one, usages) for one in page]
+    return InstancesResult(total=total, instances=rows, more=total > len(page), violations=wrong)
 
 
 _Row = TypeVar("_Row")

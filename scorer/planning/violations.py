@@ -1,0 +1,109 @@
+"""Broken rules: groups that have more members on a machine, or near a label's value, than a rule of theirs allows.
+
+No placement breaks a rule, so something else was changed. The records tell what it may have been:
+
+| why | what happened | since |
+|---|---|---|
+| ``rule`` | the rule came with a member that is newer than those it is about | that member came |
+| ``failover`` | a group that has a role: members took it | not before the newest member came |
+| ``left`` | a share or a skew: members elsewhere have left or are lost, or a label was changed | the same |
+| ``relabel`` | a label of machines was changed, or the labels or rules of members | the same |
+
+A moving member is where it runs. Pure. On 5,000 machines a group of 10⁵ members takes 0.1 s, 10⁴ groups of six with
+a rule each .3 s, with a skew each 1.1 s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil
+
+import numpy as np
+
+from schemas.rpc.request import Request
+from schemas.rpc.results import Violation
+from scorer.ledger.record.facets import Avoids, facets_of
+from scorer.ledger.record.instance import Instance
+from scorer.ledger.view.view import LedgerView
+from scorer.ranking.formulas.topology import counted_for_skew
+from scorer.ranking.machines.machines import Machines
+
+NAMED_MAX = 100
+"""The most instances named for one violation, the newest."""
+WHY = ("rule", "failover", "left", "relabel")
+_ByDomain = dict[int, list[Instance]]
+
+
+def violations(machines: Machines, ledger: LedgerView) -> list[Violation]:
+    """Return the broken rules of all instances, the longest broken first; ``machines``: all of the fleet."""
+    rules = [rule for several in ledger.avoiders for rule in several.all()]
+    found = [one for rule in rules for one in _of_rule(rule, machines, ledger)]
+    return sorted(found, key=lambda one: (one.since, one.rule, one.domain))
+
+
+def _of_rule(rule: Avoids, machines: Machines, ledger: LedgerView) -> Iterator[Violation]:
+    members = [ledger.instances[name] for name in ledger.matching(rule.facets)]
+    if len(members) <= rule.others:
+        return
+    holders = [ledger.instances[name] for name in ledger.matching(frozenset([rule]))]
+    there, ruled = _by_domain(rule, machines, members), _by_domain(rule, machines, holders)
+    most = rule.others + 1
+    if rule.share:
+        most = ceil(rule.share * len(members) - 1e-9)
+    elif rule.skew:
+        most = rule.skew + _fewest(rule, machines, there, holders[0])
+    for domain, here in there.items():
+        allowed = most
+        if not (rule.share or rule.skew):
+            if domain not in ruled:
+                continue
+            allowed -= not any(rule.facets <= facets for facets in map(facets_of, ruled[domain]))
+        if len(here) > allowed:
+            value = machines.label(rule.topology).values[domain]
+            yield _violation(rule, value, allowed, here, holders)
+
+
+def _by_domain(rule: Avoids, machines: Machines, instances: Sequence[Instance]) -> _ByDomain:
+    """Return instances by the number of their machine's value; those without one are left out."""
+    index, codes, found = machines.roster.index, machines.label(rule.topology).codes, _ByDomain()
+    for one in instances:
+        row = index.get(one.machine)
+        if row is not None and codes[row] >= 0:
+            found.setdefault(int(codes[row]), []).append(one)
+    return found
+
+
+def _fewest(rule: Avoids, machines: Machines, there: _ByDomain, holder: Instance) -> int:
+    """Return how many members the value with the fewest has, of those that the holder's selector leaves."""
+    given = Request() if holder.rules is None else Request(
+        selector=holder.rules.selector, anti_affinity=holder.rules.anti_affinity
+    )  # fmt: skip
+    codes = machines.label(rule.topology).codes
+    domains = np.unique(codes[counted_for_skew(given, machines)])
+    return min((len(there.get(domain, ())) for domain in domains.tolist()), default=0)
+
+
+def _violation(rule: Avoids, value: str, most: int, here: list[Instance], holders: Sequence[Instance]) -> Violation:
+    here = sorted(here, key=_came_s, reverse=True)
+    newest_s, ruled_s = _came_s(here[0]), min(map(_came_s, holders))
+    if newest_s < ruled_s:
+        why = "rule"
+    elif any(facet[0] == "role" for facet in rule.facets):
+        why = "failover"
+    else:
+        why = "left" if rule.share or rule.skew else "relabel"
+    return Violation(
+        rule=_in_words(rule), topology=rule.topology, domain=value, count=len(here), most=most,
+        since=max(newest_s, ruled_s), why=why, instances=[one.id for one in here[:NAMED_MAX]],
+    )  # fmt: skip
+
+
+def _came_s(one: Instance) -> float:
+    """Return when an instance came to its machine."""
+    return one.started_at or one.reserved_at
+
+
+def _in_words(rule: Avoids) -> str:
+    whom = ",".join(sorted("=".join(facet[-2:]) for facet in rule.facets)) or "all"
+    limit = f"share {rule.share:g}" if rule.share else f"skew {rule.skew}" if rule.skew else f"others {rule.others}"
+    return f"{whom} by {rule.topology}: {limit}"
