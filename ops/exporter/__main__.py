@@ -65,6 +65,7 @@ def _selection_of(settings: ExporterSettings) -> Selection:
         per_machine=settings.per_machine,
         machines_max=settings.machines_max,
         top_instances=settings.top_instances,
+        soon_hot_limit=settings.soon_hot_limit,
     )
 
 

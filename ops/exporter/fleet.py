@@ -18,11 +18,14 @@ from ops.exporter.state import State
 from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.instance import LIVE
+from scorer.planning.soon_hot import chances, loads_of, margins
 from scorer.ranking.explanation.refusals import refusals
 from scorer.ranking.profiles.third_party import PluginError
 from scorer.ranking.rank import rank
 from scorer.snapshot.arrays import Floats
 
+SOON_HOT_MAX = 10
+"""Machines that are named by their chance of being hot soon."""
 QUANTILES = (0.0, 0.5, 0.9, 0.99, 1.0)
 EDGES = tuple(step / 20 for step in range(1, 21))
 """Upper ends of the heatmap's buckets: every twentieth of allocatable; the last bucket has all others."""
@@ -36,6 +39,7 @@ def families(
         yield _states(state)
         yield _last_samples(state)
         yield from _load(state, selection)
+        yield from _soon_hot(state, selection.soon_hot_limit)
         yield from _promises(state)
         yield from instances.of_fleet(state)
         yield from instances.classes_of_fleet(state)
@@ -102,6 +106,24 @@ def _load(state: State, selection: Selection) -> Iterator[Family]:
     limits = thresholds(state.profile).items()
     told = [(value, {"resource": resource, "profile": state.profile.name}) for resource, value in limits]
     yield lines("windward_fleet_threshold_ratio", "Usage threshold of the profile.", told)
+
+
+def _soon_hot(state: State, limit: float) -> Iterator[Family]:
+    """Return the part of the fresh machines that will soon be hot, and the chances of the first ones by name.
+
+    Exporters that show parts of the fleet all show the same machines.
+    """
+    margin = margins(*loads_of(state.snapshot), limit)
+    rows = np.flatnonzero(state.fresh & np.isfinite(margin))
+    rows = rows[np.argsort(margin[rows], kind="stable")]
+    chance = chances(margin[rows])
+    about = "Part of the fresh machines whose CPU load is more likely above the limit within an hour than not."
+    if rows.size:
+        yield single("windward_fleet_soon_hot_ratio", about, float((chance > 0.5).mean()))
+    about = "Chance of CPU load above the limit within an hour; the ten machines with the highest."
+    first = zip(rows[:SOON_HOT_MAX].tolist(), chance[:SOON_HOT_MAX].tolist(), strict=True)
+    told = [(round(said, 4), {"machine": state.snapshot.names[row]}) for row, said in first]
+    yield lines("windward_machine_soon_hot_ratio", about, told)
 
 
 def _promises(state: State) -> Iterator[Family]:

@@ -34,6 +34,7 @@ class Selection:
     per_machine: str = "auto"
     machines_max: int = 20_000
     top_instances: int = 0
+    soon_hot_limit: float = 0.7
 
     @property
     def shared(self) -> Mapping[str, str]:

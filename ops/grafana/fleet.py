@@ -139,6 +139,13 @@ def _machines() -> list[Panel]:
             [('windward:fleet_machines:max{state=~"fresh|stale|silent"}', "{{state}}")], "short", height=10,
             stacked=True, colors=STATES,
         ),
+        Lines(
+            "Soon hot: chance of high CPU within an hour",
+            "The ten machines with the highest chance of CPU load above the exporter's setting soon_hot_limit, and the part of"
+            " the fleet with a chance above a half.",
+            [*each("windward_machine_soon_hot_ratio", "machine"), ("max(windward_fleet_soon_hot_ratio)", "of the fleet")],
+            "percentunit", high=1, width=24, empty=NO_FRESH,
+        ),
         Bars(
             "Mean by $label: $resource, $window", "Mean load of the machines with each value of the chosen label (at most ten).",
             [(f"topk(10, avg by (group) ({mean} * on (machine) group_left (group) max by (machine, group) ({LABELLED})))",

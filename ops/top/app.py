@@ -38,6 +38,7 @@ class TopApp(App[None]):
         Binding("n", "sort('nic')", "nic", show=False),
         Binding("d", "sort('disk')", "disk", show=False),
         Binding("k", "sort('risk')", "risk"),
+        Binding("h", "sort('soon')", "soon hot"),
         Binding("a", "sort('age')", "age"),
         Binding("N", "sort('machine')", "name"),
         Binding("r", "turn", "reverse"),

@@ -16,8 +16,8 @@ from scorer.settings import ClientSettings
 class TopSettings(ClientSettings, WindowsSettings):
     """Watch the fleet: machines of highest load, their windows, risk, the fleet's spread, the newest decisions.
 
-    Keys: c m n d k a sort by cpu, memory, nic, disk, risk, age; N by name; r reverses the order; / filters by name;
-    s shows stale machines only; q ends.
+    Keys: c m n d k h a sort by cpu, memory, nic, disk, risk, soon (the chance to be hot within an hour), age; N by
+    name; r reverses the order; / filters by name; s shows stale machines only; q ends.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -26,7 +26,7 @@ class TopSettings(ClientSettings, WindowsSettings):
     )
 
     once: bool = setting(False, "print one frame and exit")
-    sort: Literal["cpu", "memory", "nic", "disk", "risk", "age", "machine"] = setting(
+    sort: Literal["cpu", "memory", "nic", "disk", "risk", "soon", "age", "machine"] = setting(
         "cpu", "order by", metavar="COLUMN"
     )
     reverse: bool = setting(False, "the other way round")

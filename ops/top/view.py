@@ -15,6 +15,7 @@ from schemas.resources import CPU, MEMORY, NIC, RESOURCES
 from schemas.values.durations import duration
 from schemas.values.numbers import finite
 from scorer.commands.shared.show import age, counted, number, ratio
+from scorer.planning.soon_hot import chances, margins
 
 FloatArray = NDArray[np.float64]
 STALE_S = 60.0
@@ -32,6 +33,8 @@ class Row:
     memory: tuple[float | None, ...]
     rest: Mapping[str, float | None]
     risk: float | None
+    soon: float | None
+    """The chance that CPU load is above `scorer.planning.soon_hot.LIMIT` within an hour."""
     age_s: float
 
     @property
@@ -79,11 +82,18 @@ def risks_of(view: FleetView) -> FloatArray:
     return worst
 
 
+def soon_of(view: FleetView) -> FloatArray:
+    """Return [M] the chance of each machine to be hot soon, by its load against capacity; NaN where it is unknown."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        std = view.std[-1, CPU] / view.capacity[CPU]
+        return chances(margins(view.utilization[0, CPU], view.utilization[-1, CPU], std))
+
+
 def rows_of(view: FleetView, now_s: float) -> list[Row]:
     """Return one row for each machine of the window tables."""
     if not len(view.names):
         return []
-    used, risks = view.utilization, risks_of(view)
+    used, risks, soon = view.utilization, risks_of(view), soon_of(view)
     with np.errstate(divide="ignore", invalid="ignore"):
         std = view.std[0, CPU] / view.capacity[CPU]
     return [
@@ -94,6 +104,7 @@ def rows_of(view: FleetView, now_s: float) -> list[Row]:
             memory=tuple(finite(value) for value in used[:, MEMORY, at]),
             rest={name: finite(used[0, r, at]) for r, name in enumerate(RESOURCES) if name in REST},
             risk=finite(risks[at]),
+            soon=finite(soon[at]),
             age_s=now_s - float(view.at[at]),
         )
         for at, name in enumerate(view.names)
@@ -124,6 +135,7 @@ def chosen(moment: Moment, by: str, *, reverse: bool = False, text: str = "", st
             "cpu": row.cpu[:1],
             "memory": row.memory[:1],
             "risk": (row.risk,),
+            "soon": (row.soon,),
             "age": (row.age_s,),
         }.get(by, (row.rest.get(by),))
         known = what[0] if what else None
@@ -147,14 +159,15 @@ def columns(moment: Moment) -> list[Column]:
         found += [Column(f"{name} {duration(s)}", priority if at else 0) for at, s in enumerate(moment.windows_s)]
         found += [Column("std", 6)] if name == "cpu" else []
     found += [Column(name, 5) for name in reported(moment)]
-    return [*found, Column("risk", 1), Column("age", 1)]
+    return [*found, Column("risk", 1), Column("soon", 6), Column("age", 1)]
 
 
 def cells(row: Row, rest: Sequence[str]) -> list[str]:
     """Return a row's cells, in the order of `columns`; ``rest`` are the resources that are `reported`."""
     return [
         row.machine, *map(ratio, row.cpu), ratio(row.cpu_std), *map(ratio, row.memory),
-        *(ratio(row.rest.get(name)) for name in rest), number(row.risk), age(row.age_s) + "!" * row.stale,
+        *(ratio(row.rest.get(name)) for name in rest), number(row.risk), ratio(row.soon),
+        age(row.age_s) + "!" * row.stale,
     ]  # fmt: skip
 
 

@@ -31,6 +31,7 @@ from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.profiles.third_party import guarded
 from scorer.ranking.rank import rank
 from scorer.rpc.methods.listings import machines as shown_by_scorer
+from scorer.rpc.methods.risk import risk
 from scorer.snapshot.builder import build_snapshot
 from tests.window_tables import WINDOWS_S, window_table
 
@@ -157,6 +158,23 @@ def test_risk_is_what_an_explained_ranking_tells() -> None:
         for resource, value in told.items():
             risk = at(found["windward_machine_risk_ratio"], machine=name, resource=resource)
             assert risk == pytest.approx(value, abs=6e-8)
+
+
+def test_the_machines_that_will_soon_be_hot_are_named() -> None:
+    """The ten first by the same chance as in the scorer's answer, stale ones left out, however many exporters share."""
+    load = np.linspace(0.3, 0.9, 15)
+    fresh = decode_table(window_table([f"m{n:02d}" for n in range(15)], utilization=load, at=NOW_S))
+    seen = state([fresh, decode_table(window_table(["old"], utilization=[0.9], at=NOW_S - 600, partition=1))])
+    found = of_fleet(seen, shard=1, shards=2)
+    told = {dict(labels)["machine"]: value for labels, value in found["windward_machine_soon_hot_ratio"].items()}
+    answer = risk({"top": 100}, seen)
+    assert told == pytest.approx({row.machine: row.chance for row in answer.machines[:10]}, abs=5e-5)
+    assert "m14" in told
+    likely = sum(row.chance > 0.5 for row in answer.machines) / 15
+    assert 0 < likely < 1
+    assert at(found["windward_fleet_soon_hot_ratio"]) == pytest.approx(likely)
+    higher = of_fleet(seen, soon_hot_limit=0.95)
+    assert at(higher["windward_fleet_soon_hot_ratio"]) < likely
 
 
 def test_a_stale_machine_keeps_its_facts_and_loses_its_load() -> None:

@@ -30,6 +30,7 @@ from ops.top.view import (
 from schemas.process.tables import Screen
 from schemas.resources import CPU, RESOURCES
 from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
+from scorer.planning.soon_hot import chances, margins
 from tests.rows import each_row
 from tests.window_tables import window_table
 
@@ -38,7 +39,8 @@ WINDOWS_S = (300, 900, 3600)
 
 def row(machine: str, cpu: float, *, memory: float = 0.5, age_s: float = 3.0, disk: float | None = None) -> Row:
     """A machine."""
-    return Row(machine, (cpu, cpu, cpu), 0.05, (memory, memory, memory), {"nic": 0.1, "disk": disk}, 0.2, age_s)
+    rest = {"nic": 0.1, "disk": disk}
+    return Row(machine, (cpu, cpu, cpu), 0.05, (memory, memory, memory), rest, 0.2, cpu, age_s)
 
 
 ROWS = [
@@ -89,6 +91,7 @@ def names(app: TopApp) -> list[str]:
         pytest.param(["m"], [1, 2, 3], id="memory"),
         pytest.param(["d"], [3, 1, 2], id="disk"),
         pytest.param(["a"], [3, 1, 2], id="age"),
+        pytest.param(["m", "h"], [2, 3, 1], id="soon hot"),
         pytest.param(["N"], [1, 2, 3], id="name"),
         pytest.param(["r"], [1, 3, 2], id="turned"),
         pytest.param(["s"], [3], id="stale only"),
@@ -179,8 +182,8 @@ def test_a_resource_that_no_machine_reports_has_no_column() -> None:
     without = replace(MOMENT, rows=ROWS[:2])
     assert "disk" not in [column.title for column in columns(without)]
     assert len(columns(without)) == len(cells(ROWS[0], reported(without)))
-    assert cells(ROWS[0], reported(MOMENT))[-4:-2] == ["10%", "-"]
-    assert cells(ROWS[2], reported(MOMENT))[-4:-2] == ["10%", "70%"]
+    assert cells(ROWS[0], reported(MOMENT))[-5:-3] == ["10%", "-"]
+    assert cells(ROWS[2], reported(MOMENT))[-5:-3] == ["10%", "70%"]
     assert [(one["nic"], one["disk"]) for one in as_json(MOMENT)["rows"]] == [(0.1, None), (0.1, None), (0.1, 0.7)]
 
 
@@ -215,6 +218,9 @@ def test_every_machine_of_a_large_fleet_has_a_risk() -> None:
         sigma = min(0.1 * used[at], 1.0)
         assert rows[at].risk == pytest.approx((min(used[at], 1.0) + sigma) / 2, rel=1e-6)
     assert rows[-1].risk is None
+    assert [rows[at].soon for at in (0, count - 1)] == pytest.approx([0.0, 1.0])
+    assert rows[700].soon == pytest.approx(chances(margins(used[700:701], used[700:701], 0.1 * used[700:701])).item())
+    assert rows[-1].soon is None
     assert rows_of(join_tables([]), now_s=0.0) == []
 
 
