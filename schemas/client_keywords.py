@@ -5,8 +5,6 @@ completes them, and a type checker finds a keyword that there is not. They are i
 checkout as it is. A test checks that they are current.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Collection
@@ -23,8 +21,6 @@ KEYWORDS = Path(schemas.__file__).parent / "rpc" / "keywords.py"
 _NAMES = {"Request": "RequestFields", "MachineList": "MachinesFields"}
 _SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _HEAD = '''"""The keywords of the client's methods, by method; made by ``python -m schemas.client_keywords``."""
-
-from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, Required, TypedDict

@@ -21,8 +21,6 @@ are required; a default is the value that a reader uses when one is left out. Ru
 maximum below its mean, a time ahead of the record) are in `schemas.messages.sample.decode` and `streams.fold.batch`.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from inspect import cleandoc

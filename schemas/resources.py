@@ -5,8 +5,6 @@ scores and commands follow from the entry. Stored values contain the names of th
 renamed or removed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Windows in, placements out: snapshot, filters, scores, profiles, ranking, the ledger and the RPC."""
 
-from __future__ import annotations
-
 import os
 
 # What numpy computes here is small. A second thread costs more time than it saves, and takes the processor from the

@@ -1,7 +1,5 @@
 """``windward scorer``: answer placement queries until SIGTERM. SIGHUP reads the profiles again."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 

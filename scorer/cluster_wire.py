@@ -4,8 +4,6 @@ All nodes are written to before the first is read from. The answers from a node 
 reader keeps its old values of these keys. The first argument of each command is its key.
 """
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Sequence

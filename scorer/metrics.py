@@ -1,7 +1,5 @@
 """The metrics of the processes that answer queries, and those of the scorer alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from typing import get_args

@@ -56,8 +56,6 @@ script that reserves compares the limit with the ledger's own sum. A limit of 50
 and ``in_role`` count instances with a port, or with a role in a cluster.
 """
 
-from __future__ import annotations
-
 from schemas.rpc.request import Request
 from scorer.ledger.record.limits import Limit, in_role, on_port, total
 from scorer.ranking.machines.machines import Machines

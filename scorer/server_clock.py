@@ -4,8 +4,6 @@ It is read with each heartbeat. In between it advances by this host's monotonic 
 effect. A reading is dated by the arrival of its answer, so a time from `ServerClock` is never ahead of the server.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Settings of the scorer process and of the commands that call it."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

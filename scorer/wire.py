@@ -5,8 +5,6 @@ decision costs one round trip. redis-py's pipeline does the same in three times 
 callbacks and response checks). It would also retry commands that must not be repeated.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """``windward stream``: run one worker of the stream app until it is told to stop."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import signal

@@ -9,8 +9,6 @@ restart until retention has dropped it. Here its records are empty instead, each
 counts them like any other invalid message, and offsets have no gap.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import logging

@@ -17,8 +17,6 @@ one object that ``windward rank --fleet-file`` reads:
 Amounts are in base units; what is unknown is null. Lines refused are named on stderr too. Exit 1 when no line was used.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The commands of ``windward``: the module that runs each, imported only when it is called, and a summary."""
 
-from __future__ import annotations
-
 GROUPS = {
     "place": ("place", "confirm", "update", "release", "why", "instances", "events", "plan"),
     "ask": ("rank", "capacity", "health", "top", "doctor"),

@@ -1,7 +1,5 @@
 """``windward config``: check a settings file; show the settings a command would run with, and their sources."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import typing

@@ -5,8 +5,6 @@ test. Importing every command to collect them would cost each start a second. A 
 looked up in the commands before it is refused. So an outdated file costs time, but refuses no valid name.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import sys

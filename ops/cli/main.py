@@ -5,8 +5,6 @@ A module has ``main(argv, environ) -> exit code`` and ``SETTINGS``: its settings
 the time of a start.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib import import_module

@@ -5,8 +5,6 @@
 build environment has not. Man pages were rejected: `windward COMMAND --help` prints the same. Shell.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

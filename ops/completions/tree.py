@@ -1,7 +1,5 @@
 """The whole command line as one tree of argparse parsers; completions are made from it."""
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import inspect

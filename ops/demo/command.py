@@ -5,8 +5,6 @@ as any program would: window tables from Redis, answers from the scorer. In the 
 of moves reduces its load. The output is readable without a terminal, too.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

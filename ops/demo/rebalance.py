@@ -1,7 +1,5 @@
 """The demo's last part: a machine is overloaded, and a plan of ``windward rebalance`` reduces its load."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

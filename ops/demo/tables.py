@@ -1,7 +1,5 @@
 """The tables of the demo: machines with their load, and how evenly placements are spread."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``python -m ops.docs [FOLDER]``: write the site into FOLDER (``build/site``); fails for a broken link. Shell."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Draws the pictures as SVG, readable on light and dark pages. Needs matplotlib. Shell."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Markdown from docstrings, settings and tables."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

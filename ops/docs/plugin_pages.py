@@ -1,9 +1,8 @@
 """A page for each filter and score, with its docstring, settings and shape; and one of the profiles."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -42,11 +41,13 @@ def _caption(drawn: Drawn) -> str:
 
 
 def _settings(plugin: type[Any]) -> str:
-    rows = [
-        [f"`{each.name}`", f"`{getattr(each.type, '__name__', each.type)}`", f"`{_default(each)}`"]
-        for each in dataclasses.fields(plugin)
-    ]
+    rows = [[f"`{each.name}`", f"`{_type(each)}`", f"`{_default(each)}`"] for each in dataclasses.fields(plugin)]
     return table(["setting", "type", "default"], rows) if rows else "None."
+
+
+def _type(one: dataclasses.Field[Any]) -> str:
+    """Return the type of a setting, without the modules of its names."""
+    return re.sub(r"[a-z_.]+\.(?=[A-Z])", "", inspect.formatannotation(one.type))
 
 
 def _default(one: dataclasses.Field[Any]) -> str:

@@ -1,7 +1,5 @@
 """Two pages of reference, made from the product: every command with its settings, and every metric."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast

@@ -1,7 +1,5 @@
 """The RPC, written from its types: the envelope, errors, and each method with parameters and result."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

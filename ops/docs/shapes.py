@@ -3,8 +3,6 @@
 A plugin without an entry here is shown by CPU load, so a new one needs no entry.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -15,8 +15,6 @@ JSON, or unknown to this process. Processes are numbered, for their names are te
 http(s) from the host of its heartbeat alone: each process's Redis user may write any address into its heartbeat.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.metadata
 import io

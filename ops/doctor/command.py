@@ -1,7 +1,5 @@
 """``windward doctor``: checks every part of a Windward, and says what is wrong and what to do."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -4,8 +4,6 @@ Each rule takes plain values and returns findings. `ops.doctor.command` collects
 say.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

@@ -1,7 +1,5 @@
 """``windward exporter``: export the windowed load to Prometheus until SIGTERM. SIGHUP reads the profiles again."""
 
-from __future__ import annotations
-
 import logging
 import ssl
 import zlib

@@ -1,7 +1,5 @@
 """Makes one page at a time: reads the state, renders it, and measures both."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

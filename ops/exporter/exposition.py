@@ -8,8 +8,6 @@ Both formats are the same lines: the text format 0.0.4, and OpenMetrics 1.0 (whi
 counter's family by its name without ``_total``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

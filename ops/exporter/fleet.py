@@ -3,8 +3,6 @@
 All figures of load are over the fresh machines; how many are left out is among the states.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 

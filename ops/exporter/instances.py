@@ -3,8 +3,6 @@
 Only instances that the ledger has on a machine count. Sums are of the mean of about half an hour.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

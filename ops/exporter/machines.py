@@ -4,8 +4,6 @@ A machine whose data is stale keeps its facts, its allocated amounts and the tim
 credit and coverage are left out, so that Prometheus shows a gap and not the last value.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any

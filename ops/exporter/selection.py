@@ -1,7 +1,5 @@
 """The selection of a page: windows, statistics, labels, and the machines of this shard."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Settings of the exporter."""
 
-from __future__ import annotations
-
 import ipaddress
 import re
 from dataclasses import dataclass

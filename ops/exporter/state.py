@@ -4,8 +4,6 @@ It is read for each scrape (a millisecond or two, when little changed), so it is
 there is no state, and no page shows an old one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property

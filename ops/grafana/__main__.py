@@ -5,8 +5,6 @@ A panel's number is made of its title: it stays when others come and go. ``--doc
 served, for links from panels; for links from alerts it is a label in the configuration of Prometheus.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import zlib

@@ -1,7 +1,5 @@
 """The dashboard of the fleet: balance of load, headroom, machines of highest load, refusals of a small request."""
 
-from __future__ import annotations
-
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from ops.exporter.selection import unit_name

@@ -1,7 +1,5 @@
 """One machine: its windows, the band of mean and deviation, percentiles, peaks, what is allocated, and when it took instances."""
 
-from __future__ import annotations
-
 from grafana_foundation_sdk.builders import dashboard as builders
 
 from ops.grafana.fleet import allocatable

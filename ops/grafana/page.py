@@ -1,7 +1,5 @@
 """A whole dashboard: rows of panels, links to the others, and what the user chooses: fleet, window, resource, label."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

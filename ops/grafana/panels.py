@@ -5,8 +5,6 @@ labels it adds up (`sum by`), or takes one of several equal values (`max by`). A
 One Prometheus may have several fleets: `of_fleet` restricts each metric of each query to the chosen one, in one place.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field

@@ -1,7 +1,5 @@
 """The pipeline: agents, broker, stream app, Redis, exporter, recorder, load watcher, pods, extender, evictor; from a reading to where a decision sees it."""
 
-from __future__ import annotations
-
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from ops.grafana.page import Row, page

@@ -1,7 +1,5 @@
 """The dashboard of scorers and ledger: answers by code, latency, conflicts, reservations, the state decided on."""
 
-from __future__ import annotations
-
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from ops.grafana.page import Row, page

@@ -7,8 +7,6 @@ The .deb has the agent and its dependencies in one folder, unit and settings. It
 version of Python: its dependencies have compiled modules, in versions that Debian does not have.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 import shutil

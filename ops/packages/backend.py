@@ -8,8 +8,6 @@ setuptools excludes whole packages only, and reads dependencies from pyproject.t
 and then rewritten. A subclass of its commands was rejected: a wheel's format is a standard, the commands are not.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -4,8 +4,6 @@ They are below ``windward_client/schemas/``, with their imports rewritten: no fi
 places instances gets no other name at top level. In git they are there once.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

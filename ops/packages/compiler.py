@@ -7,8 +7,6 @@ a product and a sum, and totals differ from those of x86_64. The library says fr
 `scorer.ranking.kernel.binding` refuses one that is out of date.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

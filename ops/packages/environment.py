@@ -1,7 +1,5 @@
 """The supported Pythons on this machine, and empty environments of them, in which an installed wheel is tested."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The files of wheels, and those that several wheels have; completions in them; the wheel of each platform."""
 
-from __future__ import annotations
-
 import platform
 import sys
 import zipfile

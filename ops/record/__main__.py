@@ -1,7 +1,5 @@
 """``windward record``: keep a bounded recording of the fleet until SIGTERM (`ops.record` says how)."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 

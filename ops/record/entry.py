@@ -12,8 +12,6 @@ length and checksum (CRC-32 of the content) are little-endian numbers of 4 bytes
 zlib. Reading ends at the first frame that is not whole: a process was killed while it wrote it, or is writing it now.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ are stored next to each other, which compresses better: 1,000 machines with 15 i
 a figure of four resources, and 2.3 % of the messages they come from (`tests/bench/bench_record.py`).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -6,8 +6,6 @@ A file left open by a process that was killed is cut behind its last whole entry
 process writes: it holds the lock of the file ``lock``.
 """
 
-from __future__ import annotations
-
 import calendar
 import errno
 import fcntl

@@ -9,8 +9,6 @@ Names become rows of a file's tables. A file has `NAMES_MAX` names at most, so t
 fill the disk; figures of further names are counted as refused.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from math import isfinite

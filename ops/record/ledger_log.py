@@ -4,8 +4,6 @@ All live instances are read at first, and whenever the log does not continue fro
 epoch, or an earlier last change. Instances that began and ended in between are a gap.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

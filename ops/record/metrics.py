@@ -1,7 +1,5 @@
 """The recorder's metrics."""
 
-from __future__ import annotations
-
 from schemas.process.metrics import Table, counter, gauge
 from streams.fold.admission import REASONS
 

@@ -1,7 +1,5 @@
 """Reads a recording: the entries from one moment to another, each with its figures and their names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,8 +4,6 @@ A source that is away is tried again in the next round; the others are read. Whi
 kept in memory, and no message is taken: they wait in Kafka.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

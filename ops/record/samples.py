@@ -1,7 +1,5 @@
 """Source: the samples topic, all partitions, read without a group, so that no other reader's offsets change."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

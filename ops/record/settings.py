@@ -1,7 +1,5 @@
 """Settings of the recorder."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar

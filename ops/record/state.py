@@ -1,7 +1,5 @@
 """Source: facts of the machines, operators' rules and the list of decisions, in Redis."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ the windows, credits, limits and ranking of a live scorer. A source that ends in
 (--json): they are added to the tables. A policy's result in a world that is there twice counts once.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

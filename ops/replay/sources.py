@@ -1,7 +1,5 @@
 """The sources of a replay: worlds from traces, workloads, recordings of a live fleet and the time of these."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path

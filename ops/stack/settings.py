@@ -1,7 +1,5 @@
 """The settings of the local stack, and of its commands `ops.stack.up` and `ops.demo.command`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Self

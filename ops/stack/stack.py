@@ -6,8 +6,6 @@ A process that depends on others starts after them and ends before them. Setting
 their environment, so that no password is ever an argument; ports and names of one process are its arguments.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

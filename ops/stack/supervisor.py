@@ -1,7 +1,5 @@
 """Keeps processes running: one that ends is reported and started again, after a pause that grows with quick ends."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

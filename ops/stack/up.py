@@ -1,7 +1,5 @@
 """``windward up``: the whole stack on this machine until Ctrl-C."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Settings of ``windward top``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

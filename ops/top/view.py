@@ -1,7 +1,5 @@
 """The content of ``windward top``: the fleet at one moment as rows, its figures, the newest decisions. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any

@@ -26,8 +26,6 @@ another ledger, an earlier change one that has lost its end. The log is bounded:
 version than the next. All three are the event ``gap``: list the instances anew.
 """
 
-from __future__ import annotations
-
 from schemas.values.mapping import Result
 
 EVENTS = {

@@ -11,8 +11,6 @@ A report has an entry for whatever an agent found on its machine. The ledger dec
 reader counts an entry only if the ledger has that id on that machine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Annotated, Any

@@ -7,8 +7,6 @@ holds if either entry has it. ``power`` is the machine's own if it has one; ``dr
 A Kubernetes cluster's facts of its nodes have the same form; both entries override them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """Heartbeats: every few seconds a process reports for ``windward doctor`` that it runs, where, since when."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

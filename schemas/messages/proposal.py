@@ -8,8 +8,6 @@ A message is one move. The program takes it with ``BLMOVE waiting taken RIGHT LE
 acknowledges with ``LREM taken 1 MESSAGE``: 1 is done, 0 means that the message was withdrawn meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 import msgspec

@@ -4,8 +4,6 @@ A producer in any language may publish them: JSON, keyed by machine id, fields a
 Unknown fields are ignored, so a newer minor version is read by an older reader; another major version is refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """An error of a command on stderr: one line for people, or one JSON object for programs."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -8,8 +8,6 @@ A settings class may have, besides its fields:
     ONE_CALL: ClassVar[bool] = True      its fields are of one call, and read no variable of a process (`has_variable`)
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import inspect

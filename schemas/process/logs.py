@@ -4,8 +4,6 @@ log = logging.getLogger("windward.agent")
 log.warning("agent.publish.failed", extra={"values": {"error": "timeout", "queued": 12}})
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

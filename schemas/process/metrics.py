@@ -8,8 +8,6 @@ with its first event would not show that event. Without known values a label is 
 of the process, where several processes share the row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import product

@@ -11,8 +11,6 @@ cheroot (a worker waits for each connection's request, so a few idle ones stop a
 `_TlsChannel` adds it.
 """
 
-from __future__ import annotations
-
 import logging
 import ssl
 from collections.abc import Callable, Iterable

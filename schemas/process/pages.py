@@ -7,8 +7,6 @@ Every series has the label ``fleet``, the prefix, so that one Prometheus can hav
 all that a process counts, not in each metric; a metric that has a label of that name keeps its own.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hmac

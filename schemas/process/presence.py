@@ -7,8 +7,6 @@ so that no Redis user can write for another. A hash needs neither SCAN nor a scr
 without the right, never stops the process: it is said once, and tried again.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

@@ -12,8 +12,6 @@ by the same code everywhere, and one server costs nothing more. redis-py's ``Red
 - its asynchronous transaction starts a thread with an event loop for each command that it queues.
 """
 
-from __future__ import annotations
-
 from binascii import crc_hqx
 from bisect import bisect_right
 from collections.abc import Sequence

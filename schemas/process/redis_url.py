@@ -6,8 +6,6 @@ User, password, database and options are those of the server. Its sentinels have
 ``rediss+sentinel://`` is TLS to both.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple

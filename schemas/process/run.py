@@ -5,8 +5,6 @@
 The agent, the bridge and the simulated fleet have no Redis, and the stream app is asyncio's: they do it themselves.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack

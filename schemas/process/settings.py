@@ -11,8 +11,6 @@ Chosen over pydantic-settings and typer for the agent's sake. argparse and msgsp
 dependency tree, and one mechanism serves every command.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import re

@@ -1,7 +1,5 @@
 """The effect of signals on a process: SIGTERM and SIGINT end it, SIGHUP reads its profiles again."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -7,8 +7,6 @@ A table looks like one of `rich` without a box. It is made here because importin
 command together: 25 of the 150 ms that `windward place` may take.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

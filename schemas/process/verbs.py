@@ -1,13 +1,11 @@
 """Subcommands, as in ``windward machines cordon``: each has its own settings and help."""
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schemas.process.flags import flags_of
+from schemas.process.flags import flags_of, hints_of
 from schemas.process.settings import SettingsError, load_settings, refuse_secrets
 from schemas.values.near import did_you_mean
 
@@ -78,7 +76,7 @@ def _takes_value(verbs: Mapping[str, type]) -> dict[str, bool]:
     for cls in verbs.values():
         for field in dataclasses.fields(cls):
             for name in flags_of(field):
-                found.setdefault(name, field.type not in ("bool", bool, "bool | None"))
+                found.setdefault(name, hints_of(cls)[field.name] not in (bool, bool | None))
     return found
 
 

@@ -1,7 +1,5 @@
 """The version of the installed distribution that these modules belong to."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -4,8 +4,6 @@ LPUSH windward:v1:queries '{"v":1,"id":"q1","method":"rank","deadline":179000000
 BLPOP windward:v1:reply:q1 5
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 import msgspec

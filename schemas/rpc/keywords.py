@@ -1,7 +1,5 @@
 """The keywords of the client's methods, by method; made by ``python -m schemas.client_keywords``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal, Required, TypedDict
 

@@ -3,8 +3,6 @@
 ``place`` and ``rank`` take a `schemas.rpc.request.Request`; ``place`` takes a list of them, too, as ``instances``.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import msgspec

@@ -6,8 +6,6 @@ Times are seconds, or text (``"5m"``).
 Every list and every text has a maximum size, so that no single request blocks a scorer for long.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Literal

@@ -7,8 +7,6 @@ Rows may be JSON already when the scorer builds its answer (`msgspec.Raw`): a lo
 candidate is encoded once for all answers that show it.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 import msgspec

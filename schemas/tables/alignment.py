@@ -1,7 +1,5 @@
 """Aligns a window table's columns with the resources of this process, by name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any

@@ -20,8 +20,6 @@ Axes: R resources as in the window table; F the resources that have a variance a
 ``max(1 / n, 1 - exp(-dt / tau))``, dt being the time since the report before: at first it is the plain mean.
 """
 
-from __future__ import annotations
-
 from schemas.resources import RESOURCES
 
 SEPARATOR = "\t"

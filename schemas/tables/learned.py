@@ -3,8 +3,6 @@
 A reader takes the fields that it knows; new ones are only added.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -49,8 +49,6 @@ A writer may add columns that only it reads again (``resume_*``). The values a s
 (`streams.state.checkpoint`) are in the same encoding, with the same rule for resources.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Mapping, Sequence

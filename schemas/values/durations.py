@@ -1,7 +1,5 @@
 """Durations as people write them: ``90s``, ``5m``, ``2h``, ``1h30m``; a bare number is seconds."""
 
-from __future__ import annotations
-
 import math
 import re
 

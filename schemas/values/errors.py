@@ -1,7 +1,5 @@
 """Error messages: bounded in length, and msgspec's validation errors in plain words with the field first."""
 
-from __future__ import annotations
-
 import re
 import typing
 from typing import Any

@@ -1,7 +1,5 @@
 """Words that mean several names."""
 
-from __future__ import annotations
-
 _SIGNS = frozenset("*?[")
 
 

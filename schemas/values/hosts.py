@@ -1,7 +1,5 @@
 """The id of a host in messages: a digest of its machine-id. The machine-id itself stays on the host (machine-id(5))."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """A Struct that can also be read like a mapping: the type of the client's results."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

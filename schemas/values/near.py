@@ -1,7 +1,5 @@
 """Known names that are similar to an unknown one, for error messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

@@ -1,7 +1,5 @@
 """Numbers as JSON can hold them, and as people read them."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, SupportsFloat
 

@@ -1,7 +1,5 @@
 """The number of partitions of the samples topic, as the stream app wrote it: so many window tables are read."""
 
-from __future__ import annotations
-
 PARTITIONS_MAX = 100_000
 """More partitions than any broker gives a topic; a reader requests one table for each."""
 

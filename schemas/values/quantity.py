@@ -4,8 +4,6 @@ The notation is that of Kubernetes, and ``K`` beside ``k``: ASCII digits, an exp
 blanks, underscores or commas. Text that the API server refuses is refused here, too, so that no text has two meanings.
 """
 
-from __future__ import annotations
-
 import math
 import re
 

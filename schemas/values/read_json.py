@@ -4,8 +4,6 @@ A text may nest so deep that the parser, or a function that walks through the va
 that is read without a type is at most `DEPTH_MAX` deep; with a type the parser stops by itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

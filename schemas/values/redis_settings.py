@@ -3,8 +3,6 @@
 They are read from INFO, which every user may call; CONFIG GET needs a right that a narrow ACL does not give.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ Rejected: a watch on the file, and a signal. Both need a moment at which file an
 that is refused is opened again anyway, by every process.
 """
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path

@@ -8,8 +8,6 @@ differences left after the repair. A check of 200,000 instances takes seconds of
 four times as long a pause after each, so that queries are answered meanwhile.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Shell: heartbeats of scorers or planners; queries that a dead one had claimed return to their lists."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from contextlib import suppress

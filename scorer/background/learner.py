@@ -5,8 +5,6 @@ chances once their outcome is known. It follows the ledger with a copy of its ow
 it; scorers that do not hold the lease keep no such copy.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

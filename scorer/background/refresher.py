@@ -1,7 +1,5 @@
 """Shell: a new snapshot as soon as windows or rules changed, made on a thread of its own."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """Shell: expires reservations and moves, also while no query does."""
 
-from __future__ import annotations
-
 import logging
 
 import redis

@@ -1,7 +1,5 @@
 """A thread of work in the background, with connections of its own."""
 
-from __future__ import annotations
-
 import threading
 
 from scorer.cluster_wire import WindowsWire

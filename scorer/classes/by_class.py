@@ -9,8 +9,6 @@
 Sums of two rows are never added together. A resource that is not sold by class counts for all classes together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """The limits of batch and mid on each machine: Koordinator's rules, for whole fleets at once. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -4,8 +4,6 @@ An instance without a current report of its machine's agent is unmeasured, and i
 id that the ledger does not have on that machine is in neither sum.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -12,8 +12,6 @@ Chosen: to look every minute. Rejected: a column of last reports, 8 bytes for ea
 checkpoint, for one reader; 71 bytes would be more than the 64 that an instance may take.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from schemas.tables.instance_table import RECENT_S

@@ -4,8 +4,6 @@ A machine's figures depend on that machine alone. Instances of mid and prod that
 at once, with their requests. The amounts of batch and free do not change what these classes may have.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The settings of over-commit by class: how much is reclaimed, and from which figures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,7 +1,5 @@
 """Requests and usage of a machine's instances, as sums by class. Pure."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

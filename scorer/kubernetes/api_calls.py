@@ -1,7 +1,5 @@
 """Shell: single calls of the API server, over one open connection per thread."""
 
-from __future__ import annotations
-
 import http.client
 import threading
 import time

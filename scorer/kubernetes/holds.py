@@ -10,8 +10,6 @@ Chosen over the move's own reservation (``update --move``), which ends with the 
 ended before the new one is made.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import msgspec

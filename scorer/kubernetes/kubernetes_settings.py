@@ -1,7 +1,5 @@
 """The settings of processes that read pods: the cluster, how its pods are read, and its API server."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A node in the API server's form, and the facts of its machine: operators' rules override them. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Literal

@@ -9,8 +9,6 @@ list nor event is an error, too, as is a page of another version than the first.
 its end is an error, too: the connection is dead. The token is read for every call, since the kubelet renews its file.
 """
 
-from __future__ import annotations
-
 import http.client
 import socket
 import ssl

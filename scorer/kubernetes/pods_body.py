@@ -6,8 +6,6 @@ Fields that every API server sends have no default here, so the answer of anothe
 for an empty list, it would end every pod of the ledger.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 

@@ -10,8 +10,6 @@ A program that may create pods may give them any annotation. So a hash is believ
 controls, and only where it cannot be a uid. A record under it is the pod's only where it has the pod's name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass

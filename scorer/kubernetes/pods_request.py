@@ -5,8 +5,6 @@ It is the same for a bound pod (`scorer.kubernetes.pods_difference`) and for one
 (`scorer.kubernetes.pods_ties`) are for plans of moves; kube-scheduler checks them itself when it places a pod.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from contextlib import suppress

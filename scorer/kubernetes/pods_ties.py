@@ -16,8 +16,6 @@ request cannot express makes the pod stay.
 Volumes are not known, and requests of ephemeral storage are not counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 

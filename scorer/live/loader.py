@@ -4,8 +4,6 @@ A refresh without changes costs two short round trips: the counters and learned 
 partition. Only changes are read, and without any no snapshot is built. Usage by instance is read less often.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import time

@@ -4,8 +4,6 @@ A message may be lost: with its connection, or with a writer that dies before it
 `LOOK_S`, after which everything is checked. A Redis user without the right to subscribe waits for `LOOK_S` each time.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

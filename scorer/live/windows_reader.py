@@ -10,8 +10,6 @@ they are most of the fleet it keeps all of them: machines would be chosen among 
 being stale.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence

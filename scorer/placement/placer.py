@@ -7,8 +7,6 @@ checks), the script gets more machines. Many instances are planned and reserved 
 queries served between.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby

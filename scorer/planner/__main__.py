@@ -1,7 +1,5 @@
 """``windward planner``: answer long queries, and propose moves, until SIGTERM. SIGHUP reads the profiles again."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Mapping

@@ -15,8 +15,6 @@ So a mover alone empties a machine: an instance without a target, or whose move 
 one later.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any

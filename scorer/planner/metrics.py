@@ -1,7 +1,5 @@
 """The planner's metrics."""
 
-from __future__ import annotations
-
 from schemas.process.metrics import counter, gauge
 from scorer.metrics import AnsweringMetrics
 from scorer.planning.balance.proposals import OUTCOMES

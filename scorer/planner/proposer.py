@@ -8,8 +8,6 @@ of the lease, which refuses an older number: a process that was suspended or cut
 lease, and can write nothing. The next holder of the lease withdraws the proposals of earlier ones.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 from collections import Counter

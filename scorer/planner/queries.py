@@ -6,8 +6,6 @@ state of the one before (`scorer.planning.balance.rounds`). A program begins a m
 generation that is named. Each step of a plan is a ``place``, an ``update`` or a ``release`` of the program's own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, get_args, get_type_hints

@@ -1,7 +1,5 @@
 """The service of a planner: its methods, and its rounds between two queries, in plain code on one replica."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time

@@ -6,8 +6,6 @@ together where they change no other machine's figures (`scorer.placement.choosin
 Instances that must be near each other, and near no others, leave together: all of them find a machine, or none does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol

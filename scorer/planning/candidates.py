@@ -1,7 +1,5 @@
 """The instances that may move, and their feasible targets: shared by both rules of balancing."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 import numpy as np

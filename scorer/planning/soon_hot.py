@@ -14,8 +14,6 @@ least log loss at limits of 0.7 and 0.9, within 15, 30 and 60 minutes. Rejected 
 as the recent one (no better), no trend (1 % more loss), one look in the whole hour (13 % more).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from schemas.resources import CPU

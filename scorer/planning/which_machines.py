@@ -1,7 +1,5 @@
 """The machines that names, globs and a selector choose: for commands and for methods of the RPC alike. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 

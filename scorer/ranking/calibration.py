@@ -21,8 +21,6 @@ neighbouring bins, gained nothing more. Nor did cases that overlap, a prior by t
 that keeps each bin's mean (docs/results/tuning.md, "Reliability").
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """The sums by class of all machines: the amounts allocated to each class, and their limits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

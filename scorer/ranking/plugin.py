@@ -8,8 +8,6 @@ in no row, as labels and tallies do.
 A plugin of another package needs no base and no C: `scorer.ranking.profiles.plugins` says what it has instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 

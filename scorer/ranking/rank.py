@@ -1,7 +1,5 @@
 """Rank: filters, scores, normalisation, weighted total. The same code for live queries, fleet files and replays."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A ranking: the verdict on every machine of one decision, as data. `scorer.ranking.explanation` puts it into words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

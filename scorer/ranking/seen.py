@@ -1,7 +1,5 @@
 """The machines of one decision, under each load model of its profile."""
 
-from __future__ import annotations
-
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.machines.machines import Machines

@@ -14,8 +14,6 @@ Rejected as the default: to refuse all machines, which turns a broken broker int
 rejected: to rank by requests alone, by which a loaded fleet with an empty ledger looks idle.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from scorer.ranking.profiles.profile import Profile

@@ -1,7 +1,5 @@
 """The stated chances of a profile's score for all machines, to be compared with later load."""
 
-from __future__ import annotations
-
 from scorer.ranking.calibration import Stated
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.scores.expected_overload import ExpectedOverload

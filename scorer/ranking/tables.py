@@ -5,8 +5,6 @@ Passed to every ranking as a part of its inputs. One thread updates it. Where a 
 ledger's changes since.
 """
 
-from __future__ import annotations
-
 import weakref
 import zoneinfo
 from collections.abc import Iterator

@@ -24,8 +24,6 @@ alone push. One at most is taken in a turn, behind the command that waits for ot
 Chosen over a stream with a consumer group: BLMOVE costs as much as BLPOP, XREADGROUP and XACK twice as much.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

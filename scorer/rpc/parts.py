@@ -1,7 +1,5 @@
 """The parts of a process that answers queries: connections, the newest fleet, the loop; of scorers and of planners."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

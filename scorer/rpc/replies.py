@@ -6,8 +6,6 @@ the other, within their deadlines: 32 in turn would all end too late. The last f
 with few steps: a small batch never waits for larger ones.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import time

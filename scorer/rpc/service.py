@@ -4,8 +4,6 @@ Long queries are answered by a planner (`scorer.planner.service`): here they rai
 them to the planners' list.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn

@@ -1,7 +1,5 @@
 """The types of columns, with the machine as the last axis; functions that select, compare and show rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 

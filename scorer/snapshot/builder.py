@@ -12,8 +12,6 @@ those objects by identity.
 A process never draws a number twice, so two snapshots made from the same one never share a new version.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count

@@ -1,7 +1,5 @@
 """The roster: which machine is in which row."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -4,8 +4,6 @@ A digest is valid within one process: `pair_digest` of a machine and an instance
 the digest of each instance, so that 100,000 pairs are joined without comparing names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol

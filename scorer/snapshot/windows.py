@@ -1,7 +1,5 @@
 """The windows of a decision: for each machine one of the lengths in the tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """``windward agent``: publish this machine's load until told to stop."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import socket

@@ -5,8 +5,6 @@ two. So this clock is ahead by s - b at least and a - b at most. The narrowest o
 topic that keeps the sender's times (CreateTime) gives them back: then nothing is known.
 """
 
-from __future__ import annotations
-
 from collections import deque
 
 from schemas.messages.process import CLOCK_OFF_S

@@ -1,7 +1,5 @@
 """``windward-agent``: the agent as a separate command, for machines with nothing else of Windward."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

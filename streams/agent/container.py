@@ -6,8 +6,6 @@ names any other container by the start of its id. Containers of systemd-nspawn a
 as machines.
 """
 
-from __future__ import annotations
-
 import re
 
 _CGROUP = re.compile(r"docker|kubepods|libpod|containerd|crio|buildkit")

@@ -15,8 +15,6 @@ In a container without the host's network the host name is random: without ``mac
 (`streams.agent.container`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

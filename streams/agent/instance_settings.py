@@ -1,7 +1,5 @@
 """The agent's settings of instances."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The agent's Prometheus page, made from its counts at each scrape. Imported only when in use: it costs 2 MB."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

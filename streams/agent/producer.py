@@ -10,8 +10,6 @@ handled like a missing broker.
   the answer shows the agent the error of its clock (`streams.agent.broker_clock`).
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any, Protocol
 

@@ -15,8 +15,6 @@ records; the others wait here.
   kafka-python's thread, and the order of the records that failed would be lost.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import threading

@@ -14,8 +14,6 @@ It wrapped when it has 32 bits and rose by less than half of their range: then t
 new value is a possible rise, and at most half of its old value. Anything else is no reading.
 """
 
-from __future__ import annotations
-
 COUNTED_LATE_S = 1.0
 """Some drivers count once a second, so an interval may hold so much more."""
 TIMING = 1.1

@@ -1,7 +1,5 @@
 """The agent's settings."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

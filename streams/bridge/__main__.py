@@ -1,7 +1,5 @@
 """``windward bridge telegraf|otel|node-exporter``: another agent's measurements as samples. Shell."""
 
-from __future__ import annotations
-
 import http.client
 import logging
 import threading

@@ -1,7 +1,5 @@
 """The bridge's settings."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from dataclasses import dataclass
 from pathlib import Path

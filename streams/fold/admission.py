@@ -18,8 +18,6 @@ The worker's clock decides nothing else. Reading the same records again, hours l
 A key is no protection against an attacker: a client that may write to the topic may write any key. Use Kafka's ACLs.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

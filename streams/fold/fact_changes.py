@@ -8,8 +8,6 @@ Chosen: a bound by machine, where the facts are folded. Rejected: one by partiti
 would delay the first change of every other machine.
 """
 
-from __future__ import annotations
-
 CHANGE_S = 10.0
 """Shortest time between two announced changes of one machine's facts."""
 

@@ -7,8 +7,6 @@
   hours of event time, which a backlog cannot lower. A delay beyond ``SKEW_MAX_S`` is not skew but age.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -10,8 +10,6 @@ and counted. A machine that invents ids loses its own pairs before those of othe
 100,000 instances a minute take half a percent of a core. To write them all takes 11 ms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -7,8 +7,6 @@ there. That ring costs as much memory as the partition, while the log is read.
 When the worker ends meanwhile the hours stay lost: the peaks are then known from the time after them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from streams.fold.batch import Batch

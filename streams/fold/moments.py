@@ -14,8 +14,6 @@ here subtracts an old sample. Running sums with subtraction drift and go negativ
 burst).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -16,8 +16,6 @@ from any host but this one, as at the first time. (Exception: a name that came b
 messages are refused the second time.)
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -8,8 +8,6 @@ with a clock change has 23 or 25 hours. On Lord Howe Island the change is half a
 half an hour, or have half an hour of the next or previous day.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache

@@ -5,8 +5,6 @@ than the interval can hold, more use than the capacity allows, a new machine wit
 owns. Each function returns the rest of the batch and its ``places`` among all messages read, and adds to ``refused``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

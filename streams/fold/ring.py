@@ -7,8 +7,6 @@ machine's newest slot. Each machine has a head of its own: samples of one machin
 Axes: M machines (rows in order of appearance), R resources, S positions, H hours of peaks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 It is encoded whole as a base, and as the rows that changed since the base (`schemas.tables.partition_windows`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Shell: a thread that reads the instances on the fleet's machines from a scorer, at intervals."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """The loop over intervals: the past at once, the present in real time. Shell: reads the clock and waits."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import sys

@@ -1,7 +1,5 @@
 """The load generator's settings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """The sinks of a fleet's records: the broker, by the agent's publisher, or standard output. Shell."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from functools import partial

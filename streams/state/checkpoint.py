@@ -10,8 +10,6 @@ Resources are aligned by name, as the encoding says: each value names its own. A
 before a resource was added: its slots are empty there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

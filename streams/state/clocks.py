@@ -6,8 +6,6 @@ sent after a broker's return shrinks with each message. So only an offset that s
 is due to the clock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Drops machines from a partition: when there are too many, when they are silent, when they are forgotten. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

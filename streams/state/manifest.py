@@ -8,8 +8,6 @@ Layout (little endian): crc32 of all that follows, version as one byte, then `_H
 of the positions and hours as uint32.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterable, Mapping

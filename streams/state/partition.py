@@ -17,8 +17,6 @@ are equal: at T = 1.2 s if each machine sends every 10 s. Measured at 20,000 mac
 tables have.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -11,8 +11,6 @@ read again from the start of its log. Samples set lost slots again; slots that w
     usage     of instances: applied again as far as Kafka has the samples; ``since`` of each pair says from when
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ queued on a pipeline, which the store sends as one transaction. Each value's che
 that is lost, or does not verify, is blank when it is read, and is rebuilt from Kafka.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from dataclasses import replace

@@ -10,8 +10,6 @@ Acknowledgements are therefore off, which also makes Faust's loop cheaper.
 A write is followed by one message that wakes the readers. One that is lost costs them a second.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

@@ -1,7 +1,5 @@
 """The Faust app of a worker: every option that is not Faust's default, in one place. Shell."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import faust

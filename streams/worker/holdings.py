@@ -3,8 +3,6 @@
 A partition stays in memory when it is revoked: if it comes back before another worker wrote it, nothing is loaded.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

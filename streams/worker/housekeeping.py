@@ -3,8 +3,6 @@
 It also drops machines that are silent, forgotten, or too many. Shell.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

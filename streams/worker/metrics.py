@@ -1,7 +1,5 @@
 """The stream app's metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

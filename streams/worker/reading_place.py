@@ -10,8 +10,6 @@ state's end, and each is repaired by a seek to it:
 The offsets of written state are committed all the same, for tools that show lag.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

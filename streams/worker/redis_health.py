@@ -3,8 +3,6 @@
 Partitions may be on several servers, so the state is kept for each of them, and once for all other calls.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 

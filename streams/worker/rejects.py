@@ -11,8 +11,6 @@ All refusals are counted, but not all are kept: for each reason ``BURST`` messag
 to keep a message is counted and logged, and never stops the fold.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

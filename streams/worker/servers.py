@@ -14,8 +14,6 @@ owner's; both are a prefix of the log, folded. The owner finds another write tha
 half a second, and writes all again. Readers refuse windows of an earlier offset meanwhile.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Settings of the stream app."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -7,8 +7,6 @@ restart, or has an older dump, is detected by the same comparison, and everythin
 the windows exist, so that a base that Redis lost is written by the next one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence

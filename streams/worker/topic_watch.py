@@ -4,8 +4,6 @@ A new id under the same name is a new topic, which is read from its start and fo
 partitions is written to Redis, where scorers read from it how many window tables there are.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -4,8 +4,6 @@ A topic that Windward creates has the right settings. An existing topic keeps it
 starts. A setting that the broker does not return is not checked.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator, Mapping

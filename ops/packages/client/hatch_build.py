@@ -1,7 +1,5 @@
 """Lets hatchling take the client's files from a folder that `ops/packages/client_files.py` fills."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

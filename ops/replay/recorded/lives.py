@@ -1,7 +1,5 @@
 """The lives in a recording: each instance's machines with their times, from the ledger's records. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf

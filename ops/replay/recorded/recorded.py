@@ -9,8 +9,6 @@ Not replayed are reservations that were released or expired before they were con
 usage is unknown. They are counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -15,8 +15,6 @@ Missing usage is filled in, and counted:
 The usage of a machine beyond its instances is a load of its own, which stays there under every policy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

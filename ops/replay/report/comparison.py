@@ -9,8 +9,6 @@ share of the smallest world: a world without any hot minute does not make a rati
 interval. Over all families the worlds are pooled, each counting once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import exp, log, sqrt

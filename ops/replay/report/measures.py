@@ -48,8 +48,6 @@ the fleet,
 | refused_prod   | share of prod's instances that were refused at their first try                               |
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

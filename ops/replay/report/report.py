@@ -1,7 +1,5 @@
 """The tables of a comparison, for a terminal or a page; of worlds with batch those by class."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import isclose

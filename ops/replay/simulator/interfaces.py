@@ -3,8 +3,6 @@
 The simulation depends on these interfaces, and on no profile.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass

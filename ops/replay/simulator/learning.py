@@ -4,8 +4,6 @@ Expected use (`scorer.background.learner`) is learned from the reports of instan
 next snapshot on. A world begins without any learned figures.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from schemas.tables.learned import Learned

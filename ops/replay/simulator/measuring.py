@@ -4,8 +4,6 @@ Each machine sends one sample a minute, with one reading. A batch of them goes t
 ring; `streams.fold.table.Table` makes the windows; the table is encoded, decoded and built into a snapshot.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ops.replay.simulator.reports import Reports

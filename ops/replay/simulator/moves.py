@@ -11,8 +11,6 @@ at the same rate, or at that of the machines' NICs where a recording has their c
 an instance has `UNKNOWN_MEMORY` for each core that it asks for.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 

@@ -22,8 +22,6 @@ Worlds with batch have two others:
   much as one refused in the same minute, so it is no upper bound.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple

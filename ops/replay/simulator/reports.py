@@ -6,8 +6,6 @@ it. The measured usage is the demand that was served: on an overloaded machine e
 demand. A machine's other usage is its system's: the copying of instances that move.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ops.replay.simulator.true_fleet import Fleet

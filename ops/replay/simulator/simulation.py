@@ -14,8 +14,6 @@ Nothing has ended since, so it cannot fit either. Otherwise a long queue of batc
 instances. Where instances have labels, rules or an expected use of their own, each is ranked.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

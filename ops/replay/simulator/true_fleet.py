@@ -4,8 +4,6 @@ The future load is known because the usage of each instance is. Compared policie
 load of a machine is the sum of the usage of its instances; demand beyond its capacity is lost.
 """
 
-from __future__ import annotations
-
 from math import ceil
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reads a trace or a file of lives. Its content tells the kind; each kind is read by one function."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path

@@ -5,8 +5,6 @@ for some CPU that were scheduled and deleted, and created from t = 9,936,000 s o
 that ends before, the time of creation does not matter. A memory that is not given counts as 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

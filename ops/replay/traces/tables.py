@@ -1,7 +1,5 @@
 """Reads tables of text, ``.csv`` or ``.csv.gz``, with messages that name file, column and row (the header is row 1)."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """A trace: the load of some sources (VMs, hosts, jobs) as whole days, as a share of each source's size."""
 
-from __future__ import annotations
-
 import re
 import zlib
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The columns of a workload as they were given; errors name file, column and row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 

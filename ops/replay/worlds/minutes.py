@@ -17,8 +17,6 @@ A reading is the mean of the cells that begin in its minute, where cells take up
 whole number of minutes give each minute the value in force.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -30,8 +30,6 @@ Cells longer than a minute become minutes by a stated random rule, `ops.replay.w
 Errors name file, column and row; rows of a table count from its header, which is row 1; those of an array from 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ new topic ids; for a broker that keeps them see `windward up --kafka`. Records t
 topic may be acknowledged with the offsets of others, which a reader then skips.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import struct

@@ -8,8 +8,6 @@
 its own. So a Ctrl-C on the terminal reaches only the process that started them, which stops them in order.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """The Prometheus of this machine, scraping the pages of a local stack, with the shipped rules."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Mapping

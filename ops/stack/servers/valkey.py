@@ -1,7 +1,5 @@
 """A Valkey server from the wheel of the extra ``[local]``: on loopback only, in memory unless ``append_only``."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

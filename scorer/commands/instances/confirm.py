@@ -1,7 +1,5 @@
 """``windward confirm``: turn a reservation into an instance. ``windward release`` has the same settings and output."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass

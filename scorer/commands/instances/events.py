@@ -1,7 +1,5 @@
 """``windward events``: what happened to instances, from the ledger's change log."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -1,7 +1,5 @@
 """``windward release``: end instances or give reservations back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """``windward update``: move, resize or change the role of an instance."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar

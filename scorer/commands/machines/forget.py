@@ -6,8 +6,6 @@ the ledger is refused: without data its capacity would be unknown. So is a live 
 without its operators' rules.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Which machines send data now, and from which host: read from windows and facts, for a few names, without a scorer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """A list of machines for people: filtered, sorted, in columns; or one machine in full."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

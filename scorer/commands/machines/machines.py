@@ -4,8 +4,6 @@
 command writes the same entries itself: an operator can cordon while no scorer runs, and a wrong name gets a hint.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -10,8 +10,6 @@ again does the remaining steps. It is refused where another host, by its host id
 has instances there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

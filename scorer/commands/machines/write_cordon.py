@@ -1,7 +1,5 @@
 """Shell: cordons that a scorer writes, or the command itself: so an operator can cordon while no scorer runs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """``windward place``: choose a machine and reserve it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

@@ -1,7 +1,5 @@
 """Plot: the candidates of an answer as a picture: load, its deviation, and the load with the instance."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

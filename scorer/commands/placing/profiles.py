@@ -1,7 +1,5 @@
 """``windward profiles``: list the profiles, show one with every setting in force, check a file."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import sys

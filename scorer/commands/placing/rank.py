@@ -3,8 +3,6 @@
 Every field of a fleet file is in the docstring of `scorer.commands.shared.fleet_file`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The machines of an answer for people: one table, and the verdicts of filters and scores on some machines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

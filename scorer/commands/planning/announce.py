@@ -10,8 +10,6 @@ Written without a script, one message at a time: a message that is announced twi
 ``update`` or its confirmation is refused.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterable, Sequence

@@ -11,8 +11,6 @@ the ids ``web-1``, ``web-2``, ... A field beside ``instances`` is the default of
 given is not requested. Fields of one call of `place` (`NOT_HERE`) are refused.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from typing import IO, Any

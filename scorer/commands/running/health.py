@@ -1,7 +1,5 @@
 """``windward health``: whether a scorer is ready."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar

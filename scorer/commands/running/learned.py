@@ -1,7 +1,5 @@
 """``windward learned``: the share of their requests that instances use, with its error."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """``windward ledger``: check and repair the ledger, write it to a file and restore it, or accept an emptied one."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import socket

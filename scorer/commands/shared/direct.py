@@ -4,8 +4,6 @@ Made for the command line: connect, log in, send the query, wait for the answer.
 of `scorer.client`. TLS, and options of a URL after a question mark, need redis-py (`can_reach`).
 """
 
-from __future__ import annotations
-
 import re
 import socket
 import time

@@ -1,7 +1,5 @@
 """The fields of a fleet file, as types; `scorer.commands.shared.fleet_file` describes each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, TypeVar
 

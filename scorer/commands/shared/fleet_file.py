@@ -37,8 +37,6 @@ that is ``failed`` (false) the start failed.
 ``learned`` has the learned factors by resource. ``now`` and ``windows_s`` (300, 900, 3600) may be given at the top.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A flag that is not given is None and sends nothing, so that the file of ``--quer
 A flag that is given is sent whatever its value, and wins over the file.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import sys

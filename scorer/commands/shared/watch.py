@@ -4,8 +4,6 @@ Chosen: the frame is written over the one before, line by line, so that it does 
 screen, which takes the last list away when the command ends.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

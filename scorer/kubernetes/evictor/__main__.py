@@ -1,7 +1,5 @@
 """``windward evictor``: evict pods that should move, until SIGTERM."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar

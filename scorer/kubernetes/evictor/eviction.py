@@ -3,8 +3,6 @@
 Reference: https://kubernetes.io/docs/concepts/scheduling-eviction/api-eviction/
 """
 
-from __future__ import annotations
-
 import http.client
 
 import msgspec

@@ -1,7 +1,5 @@
 """The metrics of `windward evictor`."""
 
-from __future__ import annotations
-
 from schemas.process.metrics import Table, counter, gauge
 from scorer.kubernetes.evictor.rules import DECLINED, WAITS
 

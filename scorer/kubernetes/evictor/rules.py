@@ -5,8 +5,6 @@ annotation ``cluster-autoscaler.kubernetes.io/safe-to-evict`` counts as it does 
 pod, "true" gives one up although it has local storage. ``windward.io/movable: "false"`` keeps a pod, too.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection
 from typing import Literal

@@ -1,7 +1,5 @@
 """``windward extender``: answer kube-scheduler's questions until SIGTERM."""
 
-from __future__ import annotations
-
 import ssl
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence

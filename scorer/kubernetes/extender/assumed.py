@@ -5,8 +5,6 @@ best for each of a burst. A pod counts on the node that scored best for it, or t
 has its uid, and for `LASTS_S` at most: it may have gone elsewhere, or nowhere.
 """
 
-from __future__ import annotations
-
 import math
 
 from scorer.ledger.record.instance import Instance

@@ -19,8 +19,6 @@ The pod is reserved without the id of a query: the scheduler tries a pod again, 
 reservation.
 """
 
-from __future__ import annotations
-
 import http.client
 import logging
 import threading

@@ -5,8 +5,6 @@ the profile is used without Windward's filters of these (`profile_for`). Only mo
 the limit that the ledger upholds.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """The extender's metrics."""
 
-from __future__ import annotations
-
 from schemas.process.metrics import Table, counter, gauge, histogram
 
 VERBS = ("prioritize", "filter", "bind")

@@ -4,8 +4,6 @@ The keys are Go's field names. The scheduler sends names of nodes where its conf
 ``nodeCacheCapable: true``, else whole nodes, which are never read here: 5,000 of them are 49 MB.
 """
 
-from __future__ import annotations
-
 import msgspec
 
 from scorer.kubernetes.pods_body import Pod, Said

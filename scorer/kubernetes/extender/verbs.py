@@ -12,8 +12,6 @@ A verb waits for the lock for the rest of `DEADLINE_S`. One node alone is kept a
 Stale data make no difference to ``bind``: its limits are on promised amounts.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

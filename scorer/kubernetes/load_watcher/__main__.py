@@ -1,7 +1,5 @@
 """``windward load-watcher``: serve the load of all nodes to Trimaran's plugins until SIGTERM."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

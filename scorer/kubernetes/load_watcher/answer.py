@@ -11,8 +11,6 @@ TargetLoadPacking adds the pods placed after it. A node's end is the time of its
 to one slot later, and may be in the future.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

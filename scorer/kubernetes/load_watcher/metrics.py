@@ -1,7 +1,5 @@
 """The load watcher's metrics."""
 
-from __future__ import annotations
-
 from schemas.process.metrics import Table, counter, gauge
 
 STATUSES = ("200", "404", "503")

@@ -1,7 +1,5 @@
 """``windward pods``: keep the ledger equal to the pods of a Kubernetes cluster until SIGTERM."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Mapping

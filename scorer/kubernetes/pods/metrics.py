@@ -1,7 +1,5 @@
 """The metrics of `windward pods`."""
 
-from __future__ import annotations
-
 from schemas.process.metrics import Table, counter, gauge
 
 CHANGES = ("confirmed", "corrected", "released")

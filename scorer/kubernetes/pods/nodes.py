@@ -7,8 +7,6 @@ list wins, and the next event of a node sets it right. The loss of more than hal
 before a second list confirms it (`doubted`).
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterable

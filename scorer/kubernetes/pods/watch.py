@@ -9,8 +9,6 @@ events are taken. At most `WAITING_MAX` events wait; the API server ends a watch
 as any other.
 """
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

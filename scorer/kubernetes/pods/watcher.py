@@ -11,8 +11,6 @@ writing is done with the lease's number, and the ledger refuses an older one: a 
 does not know that it lost the lease; its old list changes and releases nothing.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

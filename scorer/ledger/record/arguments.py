@@ -1,7 +1,5 @@
 """Arguments of the scripts as they are sent, and the reasons that the scripts return, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import msgspec

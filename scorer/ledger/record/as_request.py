@@ -1,7 +1,5 @@
 """The request of a placed instance, to place it again."""
 
-from __future__ import annotations
-
 import hashlib
 
 import msgspec

@@ -1,7 +1,5 @@
 """Facets: the index keys by which instances are counted."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

@@ -16,8 +16,6 @@ machine that the instance leaves holds the old amounts meanwhile, the one it mov
     "moving":{"to":"m2","since":1.0,"until":3601.0,"number":9,"new":{"id":"a","amounts":{"cpu":4000000},...}}
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter

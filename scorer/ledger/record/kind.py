@@ -16,8 +16,6 @@ Rejected: the id without its number. It explains as much as the name, but reques
 share one ranking, and would no longer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Protocol
 

@@ -9,8 +9,6 @@
 A limit is compared with the instance already added. An instance that adds nothing to the sum is not refused by it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Labels that Windward interprets; and the labels and ids that no deployer may set."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 MOVABLE = "movable"

@@ -7,8 +7,6 @@ A record has ``rules`` only where the request had any, so that the others cost n
 Unlike in a request, unknown fields are ignored in a record: a newer release may have written it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

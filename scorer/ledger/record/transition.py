@@ -1,7 +1,5 @@
 """Arguments, results and errors of the ledger's transitions: the same for the scripts and the tests' model."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple

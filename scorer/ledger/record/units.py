@@ -4,8 +4,6 @@ The scorer makes them; the scripts add and compare them and never scale. Whole n
 so a sum never drifts and a value read back is the one written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from schemas.resources import RESOURCES

@@ -12,8 +12,6 @@ generation finds them. A reservation is made again for what is left of its time,
 is on its source, and not moving.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 

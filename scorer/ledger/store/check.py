@@ -10,8 +10,6 @@ its cluster have then changed since they were read, so their differences are lef
 reads all of the ledger. One pass is enough, unless two connected things are wrong.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -11,8 +11,6 @@ A missing ledger is created. A ledger of another format is not read: ``refusal``
 known again.
 """
 
-from __future__ import annotations
-
 import gc
 import logging
 from collections.abc import Iterable, Sequence

@@ -9,8 +9,6 @@ older than that of the next holder, and so the scripts refuse its writes (`is_fe
 lock alone, which does not stop such a holder.
 """
 
-from __future__ import annotations
-
 from scorer.ledger.store.scripts import Ledger
 
 

@@ -9,8 +9,6 @@ first start on a fleet whose agents report instances. A ledger that never had an
 its number may be older than a scorer's.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Compares a full inventory with the ledger: the differences, and the changes that make the ledger equal to it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

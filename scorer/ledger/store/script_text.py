@@ -5,8 +5,6 @@ script gets only the functions that it uses, and a local with a name in capitals
 Comments are left out.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

@@ -12,8 +12,6 @@ any connection. Script, SET and WAIT are one round trip. WAITAOF, for the disks,
 ``appendfsync`` is, where WAIT takes 1 ms; a replica that syncs always has on disk what it acknowledges to WAIT.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Shell: warns of settings of the ledger's server that can lose the ledger: no append-only file, or eviction."""
 
-from __future__ import annotations
-
 import logging
 
 import redis

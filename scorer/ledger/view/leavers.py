@@ -5,8 +5,6 @@ maximum number; the oldest are dropped first. The scripts keep the same in the l
 that starts knows them, too. An instance that was never confirmed has used nothing and is no leaver.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Collection
 

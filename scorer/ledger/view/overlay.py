@@ -8,8 +8,6 @@ adding to the live view and removing again afterwards. After an exception, or on
 ledger that never was. The order of a machine's instances would change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from scorer.ledger.record.facets import Avoiders, Facet, facets_of

@@ -4,8 +4,6 @@ Instances on a machine that is not in the roster are left out (give `machine_nam
 such machine in the roster).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Instances as records in a growing array of slots, from which the rows of machines are computed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

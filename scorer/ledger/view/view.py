@@ -8,8 +8,6 @@ Chosen: the view notes (machine, slot) of every change. Rejected: sums inside th
 last. Reading would change the view, and each reader would have to know which roster the columns were for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from schemas.resources import RESOURCES

@@ -8,8 +8,6 @@ Chosen: the order by kinds. Rejected: the order of the list, which ranks the fle
 alternate.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

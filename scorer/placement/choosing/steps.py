@@ -1,7 +1,5 @@
 """A batch of placements in steps: a generator that pauses so that other queries can be answered."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from typing import TypeVar
 

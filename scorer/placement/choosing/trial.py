@@ -9,8 +9,6 @@ owns the overlay. Rejected: seven classes with these parts, each with its own wa
 the plans that commands make, since a batch of a query is a what-if, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The arguments of the reserve script for an instance: its candidates, their limits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The result of a query for instances."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ targets. A target is a machine that the profile's filters allow. Its expected ov
 source before the move.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace

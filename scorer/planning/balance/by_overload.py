@@ -1,7 +1,5 @@
 """The plan of a fleet: snapshot, ledger and profile in, moves out. Nothing is reserved and nothing is changed."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self

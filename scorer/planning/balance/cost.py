@@ -9,8 +9,6 @@ in the units of the plan's objective. During the copy the source keeps the load 
 copying adds the two rises: to the source as it is, and to the target with the instance.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from scorer.snapshot.arrays import Floats, known_or

@@ -4,8 +4,6 @@ Thresholds are fixed or around the fleet's mean. The moves are read from the led
 their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The data of a plan: instances and machines as columns, steps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from scorer.snapshot.arrays import Bools, Floats, Integers

@@ -1,7 +1,5 @@
 """Why a plan has no moves: the first condition of a move that nothing fulfils, in words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np

@@ -10,8 +10,6 @@ when another planner has taken the lease since, or when the instance is of anoth
 A move that a command began has its target reserved. It belongs to no term, and ends when the ledger's move does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ round, which any process can then answer. Rejected: a state in Redis, by which o
 user's result; and one query for all rounds, which would be lost with its process, minutes after it was claimed.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import msgspec

@@ -1,7 +1,5 @@
 """The inputs of a plan: loads of the machines, usage of their instances, and which machines have fresh data."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

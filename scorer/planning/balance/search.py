@@ -17,8 +17,6 @@ instance whose memory takes the least time to copy. An instance moves once in a 
 ``rest_s``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

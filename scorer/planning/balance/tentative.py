@@ -1,7 +1,5 @@
 """A plan in progress: the loads after its steps so far, and the number of moves left to each machine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -5,8 +5,6 @@ amounts within a factor of about two are one kind, with their mean. Ports, clust
 are ignored: they do not predict the next instances.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass

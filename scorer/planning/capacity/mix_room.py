@@ -5,8 +5,6 @@ one more instance of the cycle is refused. To place 300,000 copies in this way w
 the first ones are spread over the machines at once, as mean instances of the mix, in proportion to each machine's room.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ A machine takes copies until a filter refuses the next one; the number is found 
 may take (anti-affinity over a topology), the copies are placed one by one.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass

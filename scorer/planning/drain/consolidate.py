@@ -12,8 +12,6 @@ An instance moves once. Machines without fresh data, cordoned ones and those wit
 as they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ The machines count as cordoned, so that none of them is a target. An instance wi
 for those after it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Collection, Sequence

@@ -8,8 +8,6 @@ There is no advice for a machine whose data is too old: no batch is placed there
 labelled ``movable=false`` stay, too. Nothing is reserved and nothing is changed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How many overloaded rounds in a row make a machine a source: a state per machine, kept between rounds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

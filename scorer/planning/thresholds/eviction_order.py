@@ -4,8 +4,6 @@ Koordinator has further criteria: priority within a class, two qualities of serv
 Instances here have none of these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -7,8 +7,6 @@ would take it.
 Reference: koordinator-sh/koordinator, pkg/descheduler/framework/plugins/loadaware.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Koordinator's LowNodeLoad compares twice: the usage of all instances, and that of production.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The differences between an instance of the ledger and its wanted request, as parameters of an update. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The wanted instances, read from decoded records of a file or a query. Pure."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

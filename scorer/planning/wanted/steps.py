@@ -1,7 +1,5 @@
 """The values of a comparison of wanted instances with the ledger: the outcome for each instance. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -11,8 +11,6 @@ it is confirmed, so the room that it leaves is for a later plan. Rules of others
 of two that avoid each other on one machine, one moves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

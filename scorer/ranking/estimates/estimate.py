@@ -1,7 +1,5 @@
 """The estimate: the usage expected of an instance whose request does not state it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -36,8 +36,6 @@ load of machines to what is asked there, for fleets without reports. Beside repo
 the same to the last digit. Alone it was 20 to 60 % too low wherever a profile spreads load (docs/learning.md).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

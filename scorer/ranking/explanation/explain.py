@@ -3,8 +3,6 @@
 It runs once for each answer, over the few machines that the answer shows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

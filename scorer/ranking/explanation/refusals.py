@@ -1,7 +1,5 @@
 """Refusals: how many machines each filter refused, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The terms of single machines in a ranking: the verdicts of scores and filters, with their numbers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Filters: which machines may take the requested instance. Each has its own file, and an entry in `FILTERS`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from scorer.ranking.filters.affinity import Affinity, AntiAffinity

@@ -1,7 +1,5 @@
 """Affinity and anti-affinity: near, or far from, instances with certain labels, by machine or by a topology label."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Cordon: operators take a machine out of placement without touching what runs on it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from scorer.ranking.plugin import Machines, Plugin, Request

@@ -1,7 +1,5 @@
 """Daily peak: the highest minute of today and yesterday, with the instance, stays below a share of allocatable."""
 
-from __future__ import annotations
-
 import zoneinfo
 from collections.abc import Sequence
 from dataclasses import dataclass, field

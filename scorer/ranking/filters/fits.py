@@ -1,7 +1,5 @@
 """Fits: the request is at most the allocatable amount less the taken one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Fresh: the machine has data, and it is recent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Machine name: the request names the only machine that it accepts, or machines that it excludes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

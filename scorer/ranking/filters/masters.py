@@ -1,7 +1,5 @@
 """Masters: one machine's failure must not take too many masters of one cluster."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

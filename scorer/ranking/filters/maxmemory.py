@@ -1,7 +1,5 @@
 """Maxmemory: the memory that the instances of a machine may grow to stays below a share of its memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Memory pressure: a machine about to run out of memory takes no more instances."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ports: no two instances of one machine use the same port."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Selector: the machine's labels match the request's selector."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Taints: a machine that operators tainted takes only instances that tolerate the taint."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

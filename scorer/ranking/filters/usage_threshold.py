@@ -1,7 +1,5 @@
 """Usage threshold: usage with the requested instance stays below a share of allocatable, by resource."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Warming: the window that the decision uses is covered well enough."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

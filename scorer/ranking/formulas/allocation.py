@@ -1,7 +1,5 @@
 """Settings and amounts that the scores of kube-scheduler's NodeResourcesFit share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal

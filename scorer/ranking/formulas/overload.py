@@ -6,8 +6,6 @@ of nearly equal numbers: ``phi(z) - z Q(z)`` itself is lost beyond 5 deviations.
 10,000 for the least relative error, 1.6e-6. The scores of a decision use a table of cubics (``kernel/normal.h``).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import cache

@@ -15,8 +15,6 @@ The key ``machine`` is the machine's name. No value is the empty one, as in kube
 ``rack in ()`` hold where the label is there and empty. A number has ASCII digits, and a point at most.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

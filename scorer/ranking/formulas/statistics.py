@@ -1,7 +1,5 @@
 """The resources and statistics of load that a filter or a score can be configured with."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Literal
 
 from schemas.resources import RESOURCES

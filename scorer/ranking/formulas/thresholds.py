@@ -1,7 +1,5 @@
 """Thresholds by resource, as filters take them: shares of allocatable."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

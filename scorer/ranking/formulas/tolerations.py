@@ -1,7 +1,5 @@
 """Which taints a request tolerates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -6,8 +6,6 @@ and that have the labels of all its rules with a skew, with or without instances
 of all members with the requested one, rounded up, so that the first of a group can start.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from schemas.rpc.request import Request

@@ -4,8 +4,6 @@ For a resource, u is the utilization of a machine, i the inverse of allocatable,
 the instance on the machine, n times the population variance grows by ``2 i e (u - mean) + (i e)^2 (1 - 1/n)``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ structs, the error names the command that builds it. Calls keep the interpreter'
 no other thread writes a row. With `ctypes.CDLL`, 3 of 4,404 passes beside a writer saw half a row.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from functools import cache, cached_property

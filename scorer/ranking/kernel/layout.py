@@ -3,8 +3,6 @@
 R resources, in the order of `schemas.resources`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES

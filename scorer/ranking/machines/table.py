@@ -12,8 +12,6 @@ All threads but the one that follows only read. A what-if has rows of its own fo
 Measured with 40,000 instances on 5,000 machines: one row takes 12 us including Python's part, the whole table 14 ms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

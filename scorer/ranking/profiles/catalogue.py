@@ -1,7 +1,5 @@
 """The catalogue of profiles: the built-in ones, and those in the files that a process is given."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

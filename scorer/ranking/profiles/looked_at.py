@@ -9,8 +9,6 @@ profile does not look at gets no other machine, and is told with this reason (`s
 that kube-scheduler places are ranked by any profile: it upholds their rules itself (`scorer.kubernetes.extender`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from schemas.rpc.request import InvalidRequest, Request

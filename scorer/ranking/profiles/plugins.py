@@ -1,7 +1,5 @@
 """The interface of filters and scores, and the list of all of them; `scorer.plugins` is what other packages import."""
 
-from __future__ import annotations
-
 import inspect
 import logging
 from collections.abc import Callable, Mapping

@@ -38,8 +38,6 @@ The built-in profiles are in ``profiles/``. An unknown name, a wrong type or a v
 names file, line and field.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import tomllib

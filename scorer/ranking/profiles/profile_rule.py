@@ -6,8 +6,6 @@ topology = "rack"                     # or "machine"
 at_most = 3                           # or share = 0.5, or skew = 1
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

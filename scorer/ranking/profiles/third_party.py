@@ -8,8 +8,6 @@ Chosen: a class in front of the plugin's own, made once when its entry point is 
 used by every caller. Rejected: checks at the eleven places that call a plugin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Scores: how well a machine suits an instance, 0 to 100. Each has its own file, and an entry in `SCORES`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from scorer.ranking.scores.apart import Apart

@@ -1,7 +1,5 @@
 """Apart: keeps the instances of one cluster on different machines while others fit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Balanced allocation: kube-scheduler's NodeResourcesBalancedAllocation, in the three forms it has had."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Data locality: prefers machines that have the images and data sets that the requested instance uses."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Expected overload: the growth of the load above a limit, in the mean over the distribution of the load."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

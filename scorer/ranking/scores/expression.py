@@ -1,7 +1,5 @@
 """Expression: prefers machines where an expression over their columns is large."""
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence

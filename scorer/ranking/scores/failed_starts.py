@@ -1,7 +1,5 @@
 """Failed starts: prefers machines where no start failed lately."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

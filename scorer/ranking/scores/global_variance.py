@@ -1,7 +1,5 @@
 """Global variance: how even the whole fleet's utilization would be after the placement."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Least allocated: kube-scheduler's NodeResourcesFit with LeastAllocated."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from scorer.ranking.formulas.allocation import Allocation

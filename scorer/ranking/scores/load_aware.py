@@ -1,7 +1,5 @@
 """Load aware: Koordinator's LoadAwareScheduling score."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

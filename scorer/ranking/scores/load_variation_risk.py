@@ -1,7 +1,5 @@
 """Load variation risk: Trimaran's LoadVariationRiskBalancing, and the reduced form of the in-house study."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Low risk overcommitment: Trimaran's LowRiskOverCommitment, with beta distributions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field

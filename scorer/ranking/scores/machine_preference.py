@@ -1,7 +1,5 @@
 """Machine preference: prefers machines with the labels that the request prefers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

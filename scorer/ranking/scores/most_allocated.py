@@ -1,7 +1,5 @@
 """Most allocated: kube-scheduler's NodeResourcesFit with MostAllocated."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from scorer.ranking.formulas.allocation import Allocation

@@ -1,7 +1,5 @@
 """Peaks: Trimaran's Peaks, the placement that costs the least additional power."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Requested to capacity ratio: kube-scheduler's NodeResourcesFit with a configured shape."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Spread: prefers machines without instances of the same group."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

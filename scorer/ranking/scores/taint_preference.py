@@ -1,7 +1,5 @@
 """Taint preference: prefers machines without taints of effect ``avoid``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Target load packing: Trimaran's TargetLoadPacking, for any resource."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """The new record of an update, and the errors for changes that cannot be requested. Only given fields change. Pure."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from typing import Any

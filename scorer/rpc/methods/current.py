@@ -1,7 +1,5 @@
 """Shell: the inputs of an answer: the newest snapshot, the current ledger, the profiles in force."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress

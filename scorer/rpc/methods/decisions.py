@@ -5,8 +5,6 @@ by entries and by bytes. A large answer is reduced to the reasons of the choice:
 with its terms, the refusals and the counts; the other machines are left out. Large parameters are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import msgspec

@@ -1,7 +1,5 @@
 """Errors that a caller sees."""
 
-from __future__ import annotations
-
 from schemas.rpc.envelope import Code, Error
 
 

@@ -1,7 +1,5 @@
 """Answers of ``machines`` and ``instances``: the scorer's data, filtered and in pages."""
 
-from __future__ import annotations
-
 import heapq
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Reading the parameters of a query: JSON in, a method's Struct out. Pure."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

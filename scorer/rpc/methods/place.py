@@ -1,7 +1,5 @@
 """Parameters and answers of `place`: parameters in, single requests out; a placement in, its answer out."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Answers of `rank` and `place`; a batch is placed and described in steps, with other queries answered between."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """An instance's record as callers see it, and the errors of a transition that was refused."""
 
-from __future__ import annotations
-
 from typing import Any, TypeVar
 
 import msgspec

@@ -1,7 +1,5 @@
 """Answer of ``risk``: the machines that will soon be hot (`scorer.planning.soon_hot`), and what heats each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -27,8 +27,6 @@ of its begin and its end, and the number of the move. The effect of each step:
 that ended by itself does not confirm the next one.
 """
 
-from __future__ import annotations
-
 from itertools import takewhile
 from typing import Any
 

@@ -7,8 +7,6 @@ query in its hand writes nothing when it wakes. The answer is kept until the dea
 again. Commands write the same entries in a transaction of their own (`scorer.commands.machines.operator_facts`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

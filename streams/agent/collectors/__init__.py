@@ -1,7 +1,5 @@
 """The collectors of the agent, one per file; a new one is a file here and an entry in the tuple."""
 
-from __future__ import annotations
-
 from streams.agent.collectors.base import Collector, Reading
 from streams.agent.collectors.cpu import Cpu
 from streams.agent.collectors.disk import Disk

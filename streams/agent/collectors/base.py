@@ -1,7 +1,5 @@
 """The interface of a collector: *read*, which does I/O, and *parse*, which is pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self

@@ -1,7 +1,5 @@
 """CPU: cores kept busy, from the kernel's time counters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 

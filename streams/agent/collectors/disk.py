@@ -1,7 +1,5 @@
 """Disk: the share of time in which the busiest physical disk was busy."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Memory: bytes that are not available to a new process."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self

@@ -1,7 +1,5 @@
 """NIC: bytes a second in the busier direction, over the physical interfaces, against their link speeds."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Control groups (version 2): reads and parses the files of one. The root is an argument, for tests."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from io import FileIO

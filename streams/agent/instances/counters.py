@@ -1,7 +1,5 @@
 """The counters of one instance at one moment, and the mean usage between two moments. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The first two need no privilege. To read the environment of another user's proce
 (`ops/systemd/windward-agent-instances.conf`). Without it such processes are not found by the last two.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

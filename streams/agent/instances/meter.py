@@ -4,8 +4,6 @@ A figure that cannot be read, or whose counter was reset, is left out of that in
 affected. An instance that is configured by its processes replaces the control group that they are in.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Processes in ``/proc`` below a given root, and the usage of several together."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass

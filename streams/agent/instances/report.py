@@ -1,7 +1,5 @@
 """Reports of measured instances: their parts, and when they are sent. Pure: times are arguments."""
 
-from __future__ import annotations
-
 from collections import deque
 
 import msgspec

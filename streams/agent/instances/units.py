@@ -19,8 +19,6 @@ pod has no uid there, but the hash of its configuration (annotation ``kubernetes
 node has no folder of units to read, so all services of the host would be instances: hence ``pods_only``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence

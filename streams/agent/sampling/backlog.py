@@ -1,7 +1,5 @@
 """The records that wait for the broker: bounded, the oldest are dropped. Pure; the publisher holds a lock."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The agent's counters: plain numbers, which cost nothing while no metrics page is served."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 

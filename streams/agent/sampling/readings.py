@@ -5,8 +5,6 @@ Welford's update, which never subtracts large sums:
     d = x - mean,  mean += d / n,  m2 += d · (x - mean)
 """
 
-from __future__ import annotations
-
 from schemas.messages.sample import Moments
 
 

@@ -1,7 +1,5 @@
 """From readings to samples: reads every collector at each tick and closes the interval that ends with it."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

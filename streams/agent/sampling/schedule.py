@@ -12,8 +12,6 @@ Ticks are numbers of the wall clock, so that a restarted agent continues the sam
 and the time a rate is divided by are the monotonic clock's. So a clock that is set costs one reading.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from zlib import crc32
 

@@ -12,8 +12,6 @@ is heard; points of another one are counted and left out, since two series of co
 the place of a silent one begins with counters of its own.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

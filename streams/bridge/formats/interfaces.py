@@ -12,8 +12,6 @@ A page has no /sys of its host, but some of the facts from there. They decide fi
 A bridge, a dummy and the end of a vxlan have facts like those of a NIC, so only the name distinguishes them.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping

@@ -16,8 +16,6 @@ format takes twenty times as long, and one bridge may read hundreds of pages a s
 Format: Prometheus' text exposition format 0.0.4, and the answers of its HTTP API to a query of a range of samples.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

@@ -22,8 +22,6 @@ Format: OTLP's JSON encoding (numbers of 64 bits are strings), its protobuf enco
 hostmetrics receiver.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from collections import Counter, defaultdict

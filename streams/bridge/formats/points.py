@@ -1,7 +1,5 @@
 """Points: measured values in a form common to the messages of all agents. Pure."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 Quantity = Literal[

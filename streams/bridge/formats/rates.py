@@ -12,8 +12,6 @@ not known. An interface of unknown speed is left out, as by Windward's agent. A 
 and no capacity.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

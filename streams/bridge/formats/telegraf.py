@@ -15,8 +15,6 @@ Other metrics are ignored. ``json_timestamp_units`` may be any: the unit of a ti
 Format: the documentation of Telegraf's JSON serializer and of its cpu, mem, net, diskio and system inputs.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

@@ -13,8 +13,6 @@ Some machines are idle, some are close to starved, most are between. A burst las
 interval hides it and its maximum does not.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

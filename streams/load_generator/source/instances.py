@@ -4,8 +4,6 @@ An instance uses a share of its request: 0.4 to 1.1, by its id. It rises and fal
 machine's usage never exceeds its capacity: each of its instances then gets less. Pure.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """From columns to the agent's messages: the samples and the facts of one interval of many machines."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType

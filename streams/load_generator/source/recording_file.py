@@ -20,8 +20,6 @@ The NIC's usage is the busier of received and sent; its capacity is in no trace 
 zero or NaN makes a resource unknown.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

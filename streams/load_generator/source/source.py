@@ -1,7 +1,5 @@
 """The sources of a fleet's load, simulated or recorded: usage at given times."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -2,7 +2,6 @@
 
 import json
 import os
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from ops.cli import known
 from ops.cli import main as cli
 from ops.cli.commands import COMMANDS, GROUPS
 from ops.cli.main import OTHER_WORDS
+from schemas.process.flags import hints_of
 from schemas.process.settings import SettingsError
 from tests.rows import each_row
 
@@ -81,12 +81,11 @@ def test_the_help_has_every_command_once_in_its_group(capsys: Caught) -> None:
 def test_machines_is_a_count_and_a_fleet_file_a_file() -> None:
     """One name has one meaning in all commands."""
     meant = {
-        name: {field.type for command in COMMANDS for cls in known.classes(command) for field in fields(cls)
-               if field.name == name}
+        name: {hints_of(cls)[name] for command in COMMANDS for cls in known.classes(command) if name in hints_of(cls)}
         for name in ("machines", "fleet_file")
     }  # fmt: skip
     assert all("int" in str(kind) for kind in meant["machines"]), meant
-    assert meant["fleet_file"] == {"str | None"}
+    assert meant["fleet_file"] == {str | None}
 
 
 def test_the_name_of_a_command_is_said_once(tmp_path: Path, capsys: Caught) -> None:
