@@ -26,7 +26,6 @@ class ServerClock:
         self._ledger_ahead_s = 0.0
 
     def __call__(self) -> float:
-        """Return the time."""
         return self._monotonic() + self._offset_s
 
     def read(self, wire: Wire) -> float:

@@ -108,12 +108,10 @@ class TopApp(App[None]):
         self.show(self.moment)
 
     def action_sort(self, by: str) -> None:
-        """Order by a column."""
         self.by = by  # type: ignore[assignment]
         self.show(self.moment)
 
     def action_turn(self) -> None:
-        """Turn the order round."""
         self.turned = not self.turned
         self.show(self.moment)
 
@@ -135,7 +133,6 @@ class TopApp(App[None]):
         self._leave_search()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter as it is typed."""
         self.text = event.value
         self.show(self.moment)
 

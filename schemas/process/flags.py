@@ -70,7 +70,7 @@ def _declared(cls: type) -> frozenset[str]:
     return frozenset(inspect.get_annotations(cls))
 
 
-def parser_of(cls: type, prog: str, description: str = "") -> Parser:
+def parser_of(cls: type, prog: str) -> Parser:
     """Return the parser of a settings class."""
     fields = {field.name: field for field in dataclasses.fields(cls)}
     hints = hints_of(cls)
@@ -82,7 +82,7 @@ def parser_of(cls: type, prog: str, description: str = "") -> Parser:
     parser = Parser(
         prog=prog,
         usage=" ".join([prog.replace("%", "%%"), *arguments, "[--setting VALUE ...]"]),
-        description=described(cls, description),
+        description=described(cls),
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
         add_help=False,
@@ -103,9 +103,9 @@ def parser_of(cls: type, prog: str, description: str = "") -> Parser:
     return parser
 
 
-def described(cls: type, description: str = "") -> str:
+def described(cls: type) -> str:
     """Return the description of a command, with its examples."""
-    lines = (description or cls.__doc__ or "").strip().replace("``", "").splitlines()
+    lines = (cls.__doc__ or "").strip().replace("``", "").splitlines()
     text = "\n".join([*lines[:1], *(line.removeprefix("    ") for line in lines[1:])])
     examples = getattr(cls, "EXAMPLES", ())
     return "\n".join([text, "", "examples:", *(f"  {line}" for line in examples)]) if examples else text

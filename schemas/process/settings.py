@@ -59,7 +59,6 @@ def load_settings(
     command: str,
     argv: Sequence[str],
     environ: Mapping[str, str],
-    description: str = "",
     *,
     table: str = "",
     table_fields: Iterable[str] = (),
@@ -69,7 +68,7 @@ def load_settings(
     ``table``: the TOML table of a command of two words, where the first word's table also holds ``table_fields``.
     Raises SettingsError naming the setting and where its value came from.
     """
-    return made(cls, gather(cls, command, argv, environ, description, table=table, table_fields=table_fields))
+    return made(cls, gather(cls, command, argv, environ, table=table, table_fields=table_fields))
 
 
 def gather(
@@ -77,7 +76,6 @@ def gather(
     command: str,
     argv: Sequence[str],
     environ: Mapping[str, str],
-    description: str = "",
     *,
     table: str = "",
     table_fields: Iterable[str] = (),
@@ -86,7 +84,7 @@ def gather(
     fields = {f.name: f for f in dataclasses.fields(cls)}
     refuse_secrets(fields, argv)
     try:
-        flags = dict(parse(parser_of(cls, f"windward {command}", description), argv))
+        flags = dict(parse(parser_of(cls, f"windward {command}"), argv))
     except UsageError as error:
         raise SettingsError(str(error)) from None
     config = flags.pop("config", None) or environ.get("WINDWARD_CONFIG")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.resources import PRIORITY_CLASSES
-from scorer.snapshot.arrays import Bools, Floats, Integers
+from scorer.snapshot.arrays import Floats, Integers
 
 PROD, MID, BATCH, FREE = range(len(PRIORITY_CLASSES))
 
@@ -39,12 +39,7 @@ ASKED, MEASURED, UNMEASURED, COUNTED, LARGER = range(5)
 
 
 def sums_by_class(
-    rows: Integers,
-    machines: int,
-    classes: NDArray[np.integer],
-    amounts: Floats,
-    measured: Floats,
-    by_request: Bools | None = None,
+    rows: Integers, machines: int, classes: NDArray[np.integer], amounts: Floats, measured: Floats
 ) -> Floats:
     """Return [5, C, R, n]: sums over K instances by class and machine, made in one pass.
 
@@ -55,16 +50,14 @@ def sums_by_class(
         LARGER       the larger of the two, instance by instance
 
     ``rows`` [K]: the machine of each, of 0 to ``machines``; ``classes`` [K]: its position in `PRIORITY_CLASSES`;
-    ``amounts`` [R, K]: what it asks for; ``measured`` [R, K]: what it uses, NaN where that is not known;
-    ``by_request`` [R, K]: where what it asks for is counted although it is measured.
+    ``amounts`` [R, K]: what it asks for; ``measured`` [R, K]: what it uses, NaN where that is not known.
     """
     count, (resources, _) = len(PRIORITY_CLASSES), amounts.shape
     at = (np.arange(resources)[:, None] * (count * machines) + (classes.astype(np.int64) * machines + rows)).ravel()
     known = np.isfinite(measured)
     use = np.where(known, measured, 0.0)
     unmeasured = np.where(known, 0.0, amounts)
-    counted = use + unmeasured if by_request is None else np.where(by_request, amounts, use + unmeasured)
-    planes = (amounts, use, unmeasured, counted, np.maximum(amounts, use))
+    planes = (amounts, use, unmeasured, use + unmeasured, np.maximum(amounts, use))
     size = resources * count * machines
     sums = [np.bincount(at, plane.ravel(), minlength=size).reshape(resources, count, machines) for plane in planes]
     found: Floats = np.array(sums, np.float64).swapaxes(1, 2)

@@ -86,7 +86,6 @@ class MovesQueue:
         return int(count)
 
     def close(self) -> None:
-        """Close the connection."""
         self._wire.close()
 
 

@@ -47,7 +47,6 @@ class Verdict:
         return self.placed.filter
 
     def reason(self, number: int) -> str:
-        """Return the reason with this number."""
         why, named = self.reasons[number - 1], getattr(self.filter, "named", None)
         return why if named is None else str(named(why, self.machines.request))
 

@@ -103,7 +103,6 @@ class AnsweringService:
         return self.current.reads()
 
     def accept(self, answers: Sequence[Any]) -> None:
-        """Update the inputs."""
         self.current.accept(answers)
 
     def writes(self) -> Sequence[Command]:
@@ -214,7 +213,6 @@ class ScorerService(AnsweringService):
         return [self._marker.read(), *super().reads()]
 
     def accept(self, answers: Sequence[Any]) -> None:
-        """Update the inputs."""
         super().accept(answers[1:])
         follower = self.current.follower
         if follower.loaded:

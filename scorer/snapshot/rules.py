@@ -122,7 +122,6 @@ class MachineRules:
         return column
 
     def labels(self, row: int) -> Mapping[str, str]:
-        """Return the labels of one machine."""
         return self._labels[row]
 
 

@@ -250,7 +250,6 @@ class Partition:
         self.forget_written()
 
     def drop_facts(self, machines: set[str]) -> None:
-        """Drop the facts of these machines."""
         if machines:
             self.facts = {machine: value for machine, value in self.facts.items() if machine not in machines}
             self.changed_facts -= machines

@@ -102,7 +102,6 @@ class Rejects:
 
 
 def _record(partition: int, message: Arrived, refused: Refused) -> dict[str, Any]:
-    """Return the record that keeps a message."""
     value = message.value
     return {
         "key": message.key and message.key[:KEY_BYTES_MAX],

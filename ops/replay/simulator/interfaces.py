@@ -39,7 +39,6 @@ class Moment:
         return self.measuring.snapshot(self.minute)
 
     def inputs(self, profile: Profile, tables: Tables) -> RankingInputs:
-        """Return the inputs of a ranking by a profile."""
         return RankingInputs(self.snapshot, self.ledger, profile, self.now_s, tables)
 
 

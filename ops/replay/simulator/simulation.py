@@ -249,11 +249,9 @@ class Queue:
         return sorted(asking, key=lambda instance: bool(self._lower[instance]))  # stable: the earlier first
 
     def ask_again(self, instance: int, minute: int) -> None:
-        """Add an instance that asks in a later minute."""
         heapq.heappush(self._waiting, (minute, instance))
 
     def request(self, instance: int) -> Request:
-        """Return the request of an instance that waits."""
         if instance not in self._requests:
             self._requests[instance] = self._workload.request(instance)
         return self._requests[instance]

@@ -193,7 +193,6 @@ class LocalProcess(StartedByWith):
             raise LocalError(f"{self.name} ended with {self.exit_code} before it was ready: {self.output_end()}")
 
     def output_end(self, lines: int = 5) -> str:
-        """Return the last lines of its output."""
         try:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         except OSError:

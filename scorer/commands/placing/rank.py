@@ -105,7 +105,6 @@ def _plot(answer: RankResult, path: str) -> None:
 
 
 def _of_file(settings: RankSettings, path: str, request: Request) -> RankResult:
-    """Rank the machines of the file."""
     from scorer.ranking.profiles.looked_at import check_looked_at
     from scorer.ranking.rank import rank
 

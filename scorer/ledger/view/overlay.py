@@ -118,7 +118,6 @@ class Overlay:
 
     @property
     def changes(self) -> Sequence[Change]:
-        """The changes that are proposed."""
         return self._changes
 
     @property

@@ -160,7 +160,6 @@ class Slots:
         )
 
     def clear(self, slot: int) -> None:
-        """Empty a slot."""
         self.records[slot]["machine"] = -1
 
     def live(self) -> tuple[Integers, Integers]:

@@ -104,7 +104,6 @@ class Draft:
         )  # fmt: skip
 
     def keep(self, step: Step) -> None:
-        """Add a step."""
         self._make(step.instance, step.source, step.target)
         self.overload[step.source], self.overload[step.target] = step.source_after, step.target_after
         self.steps.append(step)

@@ -96,7 +96,6 @@ class _Comparison:
     trial: Trial
 
     def release(self, old: Instance) -> Step:
-        """Take an instance out."""
         self.trial.leave(old.id)
         return Step("release", old.id, old.machine, None, "not in the file", old.generation, old=old)
 

@@ -175,7 +175,6 @@ class Uses:
 
     @cached_property
     def at(self) -> int:
-        """Where it is."""
         return address(self.array)
 
     def put(self, number: int, raw: Floats, slope: float, start: float) -> None:
@@ -280,7 +279,6 @@ class Models:
         self._kept: list[object] = []
 
     def add(self, *arrays: NDArray[Any]) -> None:
-        """Add one."""
         self._kept += arrays
         self._packed.append(tuple(map(address, arrays)))
 

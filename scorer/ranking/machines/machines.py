@@ -163,7 +163,6 @@ class Machines:
 
     @cached_property
     def facets(self) -> frozenset[Facet]:
-        """The facets of the requested instance."""
         return facets_of(self.request)
 
     def amounts_or(self, cpu: float, memory: float) -> Floats:

@@ -23,7 +23,6 @@ class FailedStarts(Plugin):
         return bool(machines.table.residents.ledger.failures) and bool(failed_starts(machines).any())
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Count the failed starts."""
         return (failed_starts(machines),)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:

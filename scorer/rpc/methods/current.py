@@ -61,7 +61,6 @@ class Current:
         return Call(query.id, self.on_ledger(query.deadline))
 
     def ranking(self, profile: Profile) -> RankingInputs:
-        """Return the current inputs of a ranking by this profile."""
         return RankingInputs(self.snapshot, self.ledger, profile, self.clock(), self.tables)
 
     @property

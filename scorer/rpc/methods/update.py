@@ -107,7 +107,6 @@ class Updates:
         raise Conflict(f"{asked.id!r} was changed by others {ATTEMPTS_MAX} times")
 
     def _change(self, old: Instance, asked: Update, call: Call) -> UpdateResult | None:
-        """Change an instance, or move it at once."""
         other = confirmed(self._ledger, self._follower, asked.swap_role_with) if asked.swap_role_with else None
         new, expected, terms = changed(old, asked), -1, None
         refuse_other_size(old, new)
@@ -131,7 +130,6 @@ class Updates:
         return with_terms(answer, terms, old.machine)
 
     def _begin_move(self, old: Instance, asked: Update, call: Call) -> UpdateResult | None:
-        """Reserve the target of a move."""
         if old.moving is not None and asked.machine not in (None, "", old.moving.to):
             refuse_while_moving(old)
         there = with_arrival(old)
