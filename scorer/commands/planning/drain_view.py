@@ -9,15 +9,10 @@ import msgspec
 
 from schemas.process.tables import Column, Screen, view
 from scorer.commands.machines.operator_facts import in_words
-from scorer.commands.shared.show import ON_THE_LIST, amount_of, basis, basis_in_words, counted, time_of
+from scorer.commands.shared.show import ON_THE_LIST, amount, amount_of, basis, basis_in_words, counted, time_of
 
 if TYPE_CHECKING:
     from schemas.rpc.results import DrainLine, DrainResult
-from typing import TYPE_CHECKING
-
-from scorer.commands.shared.show import amount
-
-if TYPE_CHECKING:
     from scorer.planning.drain.evicting import Advice
     from scorer.ranking.inputs import FleetState
     from scorer.ranking.profiles.profile import Profile

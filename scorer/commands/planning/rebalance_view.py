@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from schemas.process.tables import Column, Screen, view
 from schemas.values.durations import duration
 from scorer.commands.shared.show import ON_THE_LIST, basis_in_words, counted, ratio, time_of
@@ -27,42 +29,18 @@ def plan_answer(found: RebalanceResult) -> dict[str, Any]:
 
     The target is null where no machine takes an instance that should leave.
     """
+    answer: dict[str, Any] = msgspec.to_builtins(found)
+    del answer["rounds"]
     moves = [_move(one) for one in found.moves]
-    return {
-        "rule": found.rule,
-        "objective": found.objective,
-        "profile": found.profile,
-        "machines": found.machines,
-        "instances": found.instances,
-        "at": found.at,
-        "movable": found.movable,
-        "measured": found.measured,
-        "moved_in_hour": found.moved_in_hour,
-        "hour_max": found.hour_max,
-        "moves": moves,
-        "why": found.why,
-        "concerned": concerned(moves),
-        "totals": found.totals,
-        "std": found.std,
-        "copy": {
-            "bytes": sum(one.copy_bytes for one in found.moves), "seconds": sum(one.copy_s for one in found.moves),
-        },
-    }  # fmt: skip
+    copied = {"bytes": sum(one.copy_bytes for one in found.moves), "seconds": sum(one.copy_s for one in found.moves)}
+    return answer | {"moves": moves, "concerned": concerned(moves), "copy": copied}
 
 
 def _move(one: RebalanceMove) -> dict[str, Any]:
-    about = {"id": one.id, "generation": one.generation, "source": one.source, "target": one.target}
-    if one.target is None:
-        return {**about, "reason": one.reason}
-    return {
-        **about,
-        "gain": one.gain,
-        "cost": one.cost,
-        "overload": one.overload,
-        "utilization": one.utilization,
-        "copy": {"bytes": one.copy_bytes, "seconds": one.copy_s},
-        "reason": one.reason,
-    }
+    move: dict[str, Any] = msgspec.to_builtins(one)
+    move["copy"] = {"bytes": move.pop("copy_bytes"), "seconds": move.pop("copy_s")}
+    shown = ("id", "generation", "source", "target", "reason") if one.target is None else move
+    return {name: move[name] for name in shown}
 
 
 def concerned(moves: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
