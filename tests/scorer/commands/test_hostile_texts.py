@@ -81,7 +81,7 @@ def test_errors_and_events_are_one_line(as_json: bool, capsys: pytest.CaptureFix
 
 def test_what_needs_a_server_is_readable_too() -> None:
     clean(report([Finding(EVIL, "error", EVIL, EVIL)], 80))
-    row = Row(machine=EVIL, cpu=(0.1,), cpu_std=0.1, memory=(0.1,), rest={}, risk=0.1, age_s=1.0)
+    row = Row(machine=EVIL, cpu=(0.1,), cpu_std=0.1, memory=(0.1,), rest={}, risk=0.1, soon=0.1, age_s=1.0)
     moment = readable(Moment(now_s=5.0, windows_s=(60,), rows=(row,), decisions=(Decision(1.0, EVIL),), problem=EVIL))
     clean(frame(moment, moment.rows, Screen(), machines=5, decisions=5))
     clean(table([Column("a")], [[EVIL]]))
