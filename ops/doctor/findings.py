@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from schemas.messages.process import CLOCK_OFF_S, Process, missing, running
 from schemas.resources import OPTIONAL
+from schemas.rpc.results import Violation
 from schemas.tables.learned import CAPACITY_MOST
 from schemas.values.durations import duration
 from schemas.values.hosts import host_id
@@ -401,6 +402,16 @@ def ledger_findings(epochs: Mapping[str, str], own: str = "") -> list[Finding]:
     said = f"the scorers have {len(scorers)} ledgers: {apart} has another than {some(first)}{here}"
     do = "stop the odd one; give all scorers the same --ledger-url, --redis-url and prefix"
     return [Finding("ledger", "error", f"{said}; each allocates the same room again", do)]
+
+
+def rule_findings(broken: Sequence[Violation]) -> list[Finding]:
+    """Return the finding on broken rules: how many there are, and the one that is broken longest."""
+    if not broken:
+        return []
+    first = broken[0]
+    of_first = f"{first.rule}: {first.count} on {first.domain}, {first.most} may be"
+    said = f"{counted(len(broken), 'rule')} broken, such as {of_first}"
+    return [Finding("rules", "warning", said, "windward instances list --violations")]
 
 
 def scorer_findings(health: HealthResult, scorers: int, waiting: int) -> list[Finding]:

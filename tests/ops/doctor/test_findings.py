@@ -20,10 +20,12 @@ from ops.doctor.findings import (
     process_findings,
     redis_findings,
     replication_findings,
+    rule_findings,
     scorer_findings,
     version_findings,
 )
 from schemas.messages.process import BEAT_S, SILENT_S, Process
+from schemas.rpc.results import Violation
 from schemas.values.hosts import host_id
 from scorer.client import HealthResult
 from tests.rows import each_row
@@ -35,6 +37,10 @@ HEALTH = HealthResult(
     ready=True, scorer="s", version="1", uptime_s=9.0, machines=1, machines_with_data=1, newest_sample_age_s=1.0,
     windows_s=[300], instances=3, ledger_change=7, profiles=["windward"], profile="windward",
 )  # fmt: skip
+
+BROKEN = Violation(
+    rule="cluster=c by rack: skew 1", topology="rack", domain="r1", count=3, most=2, since=1.0, why="left", instances=[]
+)
 
 
 def process(silent_s: float, *, host: str = "h", **changes: Any) -> Process:
@@ -157,6 +163,7 @@ def unwell(**changes: Any) -> list[Finding]:
                      "ledger check --repair", id="sums"),
         pytest.param(replication_findings(2, 0), "note", "2 replicas", "--acknowledged-by", id="replicas"),
         pytest.param(replication_findings(1, 2), "error", "wait for 2 replicas", "start a replica", id="no replicas"),
+        pytest.param(rule_findings([BROKEN] * 2), "warning", "2 rules broken, such", "--violations", id="rules"),
         pytest.param(scorer_findings(HEALTH, 1, 5_000), "warning", "5000 queries wait", "another", id="queue"),
     ],
 )  # fmt: skip
