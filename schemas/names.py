@@ -4,8 +4,6 @@ The major version is part of each name. A change that an older reader would misr
 side by side. ``{p}`` and ``{ledger}`` are Redis Cluster hash tags: all keys of one script are in one slot.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 SLOT_S = 10
@@ -33,7 +31,7 @@ class _Key:
     def __init__(self, *parts: str) -> None:
         self._parts = parts
 
-    def __get__(self, names: Names, _: type[Names]) -> str:
+    def __get__(self, names: "Names", _: "type[Names]") -> str:
         return names.key(*self._parts)
 
 

@@ -5,8 +5,6 @@ Time is in whole minutes from the workload's origin: minute k covers [origin + 6
 Letters: R resources in the order of `schemas.resources`, M machines, K instances, N readings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -71,7 +69,7 @@ class Usage:
     """A factor of the scale that changes with time."""
 
     @classmethod
-    def plain(cls, values: NDArray[np.float32], base: Integers, length: Integers, shift: Integers) -> Usage:
+    def plain(cls, values: NDArray[np.float32], base: Integers, length: Integers, shift: Integers) -> "Usage":
         """Return the usage as it was read, unscaled and without bounds."""
         shape = (len(RESOURCES), len(base))
         return cls(values, base, length, shift, np.ones(shape), np.full(shape, np.inf))

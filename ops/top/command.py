@@ -1,7 +1,5 @@
 """``windward top``: the machines of highest load, the fleet's figures and the newest decisions, in a terminal."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time
@@ -75,7 +73,7 @@ class Reader:
         self._wire = wire_to(settings.windows_arguments())
         self._windows = WindowsReader(asking(self._wire, in_part=True), settings.names)
 
-    def __enter__(self) -> Reader:
+    def __enter__(self) -> "Reader":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,8 +3,6 @@
 R resources in the order of `schemas.resources`, W windows, M machines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -48,7 +46,7 @@ class FleetView:
         """Return for each window the covered share of ``machines`` machines, by their CPU."""
         return [float(np.nansum(np.minimum(window, 1.0)) / max(machines, 1)) for window in self.coverage[:, CPU]]
 
-    def only(self, rows: NDArray[np.int64]) -> FleetView:
+    def only(self, rows: NDArray[np.int64]) -> "FleetView":
         """Return the view restricted to some machines."""
         columns = {name: getattr(self, name)[..., rows] for name in AXES}
         return FleetView([self.names[row] for row in rows], self.windows_s, **columns)

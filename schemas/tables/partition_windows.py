@@ -12,8 +12,6 @@ Both headers have the number of the base, ``base``. Changes of another base are 
 changes without their base, is a loss: a reader keeps its last data, and the writer writes both again.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 
@@ -30,7 +28,7 @@ class PartitionWindows:
     """A base with its changes; a table from elsewhere, such as a file, has no changes. Read-only."""
 
     def __init__(
-        self, base: WindowTable, changes: WindowTable | None = None, previous: PartitionWindows | None = None
+        self, base: WindowTable, changes: WindowTable | None = None, previous: "PartitionWindows | None" = None
     ) -> None:
         """``previous``: its names are reused while they are equal. Raises TableError for changes that do not fit."""
         self.base = base

@@ -24,8 +24,6 @@ prod and the system; F the resources cpu and memory; B buckets; M machines. 800 
 Reference: Koordinator, pkg/util/histogram (of the autoscaler of Kubernetes), whose buckets are in cores and bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -157,7 +155,7 @@ class Histograms:
         return encode_table(header, {"at": self.at, "since": self.since, **columns}, "\n".join(self.names).encode())
 
     @classmethod
-    def restored(cls, raw: bytes | None) -> Histograms:
+    def restored(cls, raw: bytes | None) -> "Histograms":
         """Return the stored histograms; empty ones when there are none, or they cannot be read."""
         found = cls()
         table = _read(raw)

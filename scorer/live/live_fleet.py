@@ -4,8 +4,6 @@ A scorer follows the ledger in the round trips of its queries, and refreshes the
 parts together for itself.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -52,7 +50,7 @@ class LiveFleet:
         self._snapshot = build_snapshot((), {}, {})
 
     @classmethod
-    def open(cls, settings: LedgerSettings) -> LiveFleet:
+    def open(cls, settings: LedgerSettings) -> "LiveFleet":
         """Return the fleet of the settings, over connections of its own; they open when they are first used."""
         ledger = Ledger(Wire(settings.ledger_arguments()), settings.names, **settings.ledger_bounds())
         return cls(Wire(settings.redis_arguments()), ledger, settings.names, windows_wire(settings))

@@ -3,8 +3,6 @@
 A what-if (`scorer.placement.choosing.trial`) has the same value with an overlay: proposed changes of the ledger.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -32,11 +30,11 @@ class RankingInputs:
     overlay: Overlay | None = None
     """Proposed changes of the ledger, which stays as it is; None: there are none."""
 
-    def by(self, profile: Profile) -> RankingInputs:
+    def by(self, profile: Profile) -> "RankingInputs":
         """Return the same inputs for another profile."""
         return replace(self, profile=profile)
 
-    def on(self, overlay: Overlay) -> RankingInputs:
+    def on(self, overlay: Overlay) -> "RankingInputs":
         """Return the same inputs with proposed changes of their ledger."""
         return replace(self, overlay=overlay)
 

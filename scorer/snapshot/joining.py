@@ -4,8 +4,6 @@ During an upgrade workers with different settings may run. So each table's windo
 resources by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,7 +57,7 @@ class Columns:
             self._found[key] = column
         return column
 
-    def of_rows(self, rows: Integers) -> Columns:
+    def of_rows(self, rows: Integers) -> "Columns":
         """Return the columns of some machines, so that a flush is read without the rest of the fleet."""
         return _FewColumns(self, rows)
 

@@ -1,7 +1,5 @@
 """Usage by instance as the stream app wrote it: figures by machine and instance, looked up by name."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import cached_property
@@ -22,7 +20,7 @@ from scorer.snapshot.usage_columns import UsageColumns, UsageIndex
 class UsageTable:
     """One partition's table. Its indexes, by name and by digest, are made at the first look-up."""
 
-    def __init__(self, table: WindowTable, previous: UsageTable | None = None) -> None:
+    def __init__(self, table: WindowTable, previous: "UsageTable | None" = None) -> None:
         """``previous``: its indexes are reused while the pairs are the same."""
         if wrong := _wrong(table):
             raise TableError(f"usage by instance is damaged: {wrong}")
@@ -65,7 +63,7 @@ class UsageTable:
 class Usages:
     """The usage by instance of all partitions at one moment. Read-only."""
 
-    def __init__(self, tables: Sequence[UsageTable] = (), previous: Usages | None = None) -> None:
+    def __init__(self, tables: Sequence[UsageTable] = (), previous: "Usages | None" = None) -> None:
         """``previous``: its index of the pairs is reused while the pairs are the same."""
         self.tables = tables
         names = [table.table.names for table in tables]

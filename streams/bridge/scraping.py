@@ -6,8 +6,6 @@ still being read at its next moment is left out, and counted. Without an answer 
 stale, as with an agent that ended.
 """
 
-from __future__ import annotations
-
 import http.client
 import logging
 import math
@@ -57,7 +55,7 @@ class Target:
     """The machine's name; "": the host's own."""
 
     @classmethod
-    def read(cls, text: str) -> Target:
+    def read(cls, text: str) -> "Target":
         """Return the target of ``HOST:PORT``, ``NAME=HOST:PORT`` or a URL; raises ValueError.
 
         >>> Target.read("db1=10.0.0.7:9100")

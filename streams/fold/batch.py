@@ -3,8 +3,6 @@
 Each refused message has a reason.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
@@ -57,7 +55,7 @@ class Batch:
     def __len__(self) -> int:
         return len(self.machines)
 
-    def take(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Batch:
+    def take(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> "Batch":
         """Return the chosen samples, in order."""
         index = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
         place = {int(old): new for new, old in enumerate(index)}

@@ -6,8 +6,6 @@ sends it. Here a machine gets a place with its first value, and loses it with it
 Axes: rows M of the ring, K places, R resources, S positions.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -30,7 +28,7 @@ class ClassMeans:
         self._values: NDArray[np.float32] = np.empty((0, *_SHAPE), np.float32)
 
     @classmethod
-    def of(cls, values: NDArray[np.float32]) -> ClassMeans:
+    def of(cls, values: NDArray[np.float32]) -> "ClassMeans":
         """Return the means [k, R, S] of the rows 0 to k - 1."""
         means = cls()
         means._values, means._used, means._places = values, len(values), np.arange(len(values))

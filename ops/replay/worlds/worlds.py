@@ -29,8 +29,6 @@
   instances of prod, their times and their usage are those of the world without batch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -157,7 +155,7 @@ def _businesses(start: Integers, generator: np.random.Generator) -> Integers:
 
 
 def _wanted(
-    usage: Usage, source: Integers, arrivals: _Arrivals, shape: Shape, generator: np.random.Generator
+    usage: Usage, source: Integers, arrivals: "_Arrivals", shape: Shape, generator: np.random.Generator
 ) -> Floats:
     """Return [R, K]: the requests that a recommender would choose for each instance, not scaled yet."""
     starts, place = np.unique(usage.base, return_index=True)

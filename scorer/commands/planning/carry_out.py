@@ -24,8 +24,6 @@ A step names the generation that it was planned for: an instance that was replac
 reserves amounts and rules with its target. Ports, role and labels change at once (`NOT_MOVED`), after that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -92,13 +90,13 @@ class Outcome:
         unknown = self.failed and self.error is not None and self.error.code in _UNKNOWN
         return self.state == "done" or self.begun or (unknown and self.step.action != "place")
 
-    def after(self, error: WindwardError) -> Outcome:
+    def after(self, error: WindwardError) -> "Outcome":
         """Return this outcome with a failure of the next call."""
         state: Literal["refused", "unanswered"] = "unanswered" if error.code in _NO_ANSWER else "refused"
         return replace(self, state=state, error=error)
 
 
-def carry_out(steps: Sequence[Step], calls: Calls, on_refusal: OnRefusal) -> Iterator[Outcome]:
+def carry_out(steps: Sequence[Step], calls: "Calls", on_refusal: OnRefusal) -> Iterator[Outcome]:
     """Carry out the steps in their order; yield the outcome of each, except of steps that the plan itself refuses.
 
     The outcomes of one call of ``place`` come with the placed instances first.

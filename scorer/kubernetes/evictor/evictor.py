@@ -15,8 +15,6 @@ gone.
 Several may run: each proposal is taken once, and all share one hold for a kind. Their rates add up.
 """
 
-from __future__ import annotations
-
 import http.client
 import logging
 import time
@@ -77,7 +75,7 @@ class Evictor:
 
     def __init__(
         self,
-        proposals: Proposals,
+        proposals: "Proposals",
         scorer: Client,
         evictions: Evictions,
         rates: Rates,

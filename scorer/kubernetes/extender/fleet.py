@@ -4,8 +4,6 @@ The thread reads Redis without the lock, and holds it while it applies the answe
 must be read again is read into a second replica, which then replaces the first. Readers hold the lock.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import threading
@@ -51,7 +49,7 @@ class FollowedFleet(threading.Thread):
         profile: Profile,
         metrics: Metrics,
         refresh_s: float,
-        holds: Holds,
+        holds: "Holds",
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(name="fleet", daemon=True)

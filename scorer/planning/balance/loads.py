@@ -1,7 +1,5 @@
 """The load of machines, changed by the moves of a plan, and its expected part above a limit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +28,7 @@ class Loads:
     @classmethod
     def of(
         cls, utilization: Floats, deviation: Floats, allocatable: Floats, weights: Floats, limit: float, floor: float
-    ) -> Loads:
+    ) -> "Loads":
         """Return the loads of a fleet, all arguments [K, M]; ``weights`` [K] sum to 1.
 
         The variance is ``deviation^2 + floor^2``: the floor is the least error of a mean over a window.
@@ -103,6 +101,6 @@ class Loads:
         """Take an instance's usage [K] off a machine."""
         self.utilization[:, source] = np.maximum(self.utilization[:, source] - usage * self.inverse[:, source], 0.0)
 
-    def copy(self) -> Loads:
+    def copy(self) -> "Loads":
         """Return a copy that can be changed."""
         return Loads(self.utilization.copy(), self.variance.copy(), self.inverse, self.size, self.limit, self.weights)

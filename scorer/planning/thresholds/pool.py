@@ -1,7 +1,5 @@
 """The pool: the machines that are balanced among each other and the instances on them, as columns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,7 +40,7 @@ class Pool:
     known: Bools | None = None
     """[M] Whether there is a fresh figure of the machine; None: of all."""
 
-    def fresh(self) -> Pool:
+    def fresh(self) -> "Pool":
         """Return the pool without machines that have no fresh data."""
         if self.known is None or self.known.all():
             return self

@@ -1,7 +1,5 @@
 """The learned estimate: the expected use of an instance is the learned share of its request."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -58,7 +56,7 @@ class LearnedEstimate(Estimate):
         return self.watched
 
     @classmethod
-    def of_learned(cls, estimate: Estimate, learned: Learned) -> LearnedEstimate:
+    def of_learned(cls, estimate: Estimate, learned: Learned) -> "LearnedEstimate":
         """Return the profile's estimate with the learned factors."""
         return cls(
             estimate.base, estimate.factor, estimate.default, estimate.round_to,

@@ -1,7 +1,5 @@
 """The rows of a what-if: patches for the machines that proposed changes touch; the fleet's rows stay unchanged."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from weakref import WeakKeyDictionary
 
@@ -86,7 +84,7 @@ class WhatIf:
             found = self._rows[table] = (np.zeros(size, ROW), np.zeros(size, MORE), by)
         return found
 
-    def copy(self) -> WhatIf:
+    def copy(self) -> "WhatIf":
         """Return a copy of the patches, to which a batch adds its own copies while it is chosen."""
         found = WhatIf(self.overlay)
         found.count, found.index, found.place = self.count, self.index.copy(), self.place.copy()

@@ -3,8 +3,6 @@
 ``total = Σ weight * score / Σ weight``, so it stays between 0 and 100.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -68,7 +66,7 @@ class PlacedFilter:
     """None: as the profile's."""
 
     @cached_property
-    def compiled(self) -> Compiled | None:
+    def compiled(self) -> "Compiled | None":
         """The filter's C function; None for a filter of another package."""
         return compiled(self.filter, is_score=False)
 
@@ -84,7 +82,7 @@ class WeightedScore:
     """None: as the profile's."""
 
     @cached_property
-    def compiled(self) -> Compiled | None:
+    def compiled(self) -> "Compiled | None":
         """The score's C function; None for a score of another package."""
         return compiled(self.score, is_score=True)
 

@@ -5,8 +5,6 @@ rule = "overload"
 high = { cpu = 65 }
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
@@ -132,7 +130,7 @@ class Rebalancing:
         if self.rule == "thresholds" and self.objective != "overload":
             raise ValueError('objective: "variance" is of rule "overload"')
 
-    def with_given(self, given: Mapping[str, Any]) -> Rebalancing:
+    def with_given(self, given: Mapping[str, Any]) -> "Rebalancing":
         """Return these settings with some replaced; raises ValueError naming a wrong one.
 
         A new rule without thresholds of its own drops those of the former rule.
