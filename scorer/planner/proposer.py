@@ -19,7 +19,7 @@ import redis
 from schemas.messages.proposal import write_proposal
 from schemas.names import Names
 from schemas.process.redis_url import in_words
-from scorer.ledger.record.transition import UnknownFormat
+from scorer.ledger.record.transition import Overtaken, UnknownFormat
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.store.server_settings import ServerSettings
@@ -40,10 +40,6 @@ log = logging.getLogger("windward.planner")
 _SCRIPT = Path(__file__).with_name("write_moves.lua").read_text()
 READ_MAX = 10_000
 """The most messages of each list that a round reads."""
-
-
-class Overtaken(Exception):
-    """A newer planner has written since: the number of this one's lease is too old."""
 
 
 class MovesQueue:

@@ -36,14 +36,6 @@ Entries = dict[str, dict[str, Any]]
 """Operators' rules by machine."""
 
 
-class LateRules(Exception):
-    """The query's deadline has passed by the server's clock: nothing was written."""
-
-
-class RulesChanged(Exception):
-    """Others changed the same entries at each attempt."""
-
-
 class OperatorRules:
     """The entries of one prefix."""
 
@@ -91,7 +83,8 @@ class OperatorRules:
     ) -> bytes:  # fmt: skip
         """Merge ``facts`` into the entries of some machines; return the query's answer, made from the new entries.
 
-        ``step``: this is one step of a query with several. Raises LateRules, RulesChanged.
+        ``step``: this is one step of a query with several. Raises CallError: the deadline has passed, or others
+        changed the same entries at each attempt.
         """
         for _ in range(TRIES):
             before = self.read(machines)
@@ -113,10 +106,11 @@ class OperatorRules:
                 repr(query.deadline), _KEPT_S, names.changed, said, *entries,
             )  # fmt: skip
             if kind == b"late":
-                raise LateRules("the deadline passed before the rules were written; nothing was changed")
+                message = "the deadline passed before the rules were written; nothing was changed"
+                raise CallError("DEADLINE_EXCEEDED", message, retryable=True)
             if kind != b"changed":
                 return kept[0] if kept else said
-        raise RulesChanged(f"{machines[0]}: changed by others {TRIES} times in a row")
+        raise CallError("UNAVAILABLE", f"{machines[0]}: changed by others {TRIES} times in a row", retryable=True)
 
 
 _decode = msgspec.json.Decoder(CordonResult).decode
@@ -150,12 +144,7 @@ def write_cordon(
     def answer(after: Entries) -> bytes:
         return msgspec.json.encode(CordonResult(rules=after, dry_run=dry_run))
 
-    try:
-        return rules.change(query, machines, facts, answer, step=step, dry_run=dry_run)
-    except LateRules as late:
-        raise CallError("DEADLINE_EXCEEDED", str(late), retryable=True) from None
-    except RulesChanged as changed:
-        raise CallError("UNAVAILABLE", str(changed), retryable=True) from None
+    return rules.change(query, machines, facts, answer, step=step, dry_run=dry_run)
 
 
 def machines_meant(given: Sequence[str], selector: str, snapshot: Snapshot, *, ahead: bool = False) -> list[str]:

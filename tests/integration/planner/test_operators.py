@@ -17,7 +17,8 @@ from schemas.names import Names
 from schemas.rpc.envelope import Query
 from scorer.client import AsyncClient, Client, RequestFields, WindwardError
 from scorer.live.live_fleet import LiveFleet
-from scorer.rpc.operators.operator_rules import TRIES, Entries, LateRules, OperatorRules, RulesChanged
+from scorer.rpc.methods.errors import CallError
+from scorer.rpc.operators.operator_rules import TRIES, Entries, OperatorRules
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, planner_process, scorer_process
@@ -307,7 +308,7 @@ def test_a_frozen_scorer_writes_nothing(wire: Wire, server: redis.Redis, names: 
     for stored in ({}, {"m1": '{"labels":{"a":"b"}}'}):
         if stored:
             server.hset(names.operator, "m1", stored["m1"])
-        with pytest.raises(LateRules, match="nothing was changed"):
+        with pytest.raises(CallError, match="nothing was changed"):
             changed(rules, "late", time.time() - 0.01, cordon=True)
         assert server.hgetall(names.operator) == {k.encode(): v.encode() for k, v in stored.items()}
     assert not server.exists(names.operator_version, names.acted("cordon", "late"))
@@ -334,6 +335,6 @@ def test_what_another_wrote_meanwhile_stays(wire: Wire, server: redis.Redis, nam
     changed(rules, "crossed", time.time() + 60, cordon=True)
     assert msgspec.json.decode(server.hget(names.operator, "m1") or b"") == {"labels": {"left": "0"}, "cordon": True}
     rules.left = TRIES
-    with pytest.raises(RulesChanged, match="changed by others"):
+    with pytest.raises(CallError, match="changed by others"):
         changed(rules, "again", time.time() + 60, cordon=False)
     assert not server.exists(names.acted("cordon", "again"))

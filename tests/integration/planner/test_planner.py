@@ -20,14 +20,14 @@ from schemas.messages.proposal import MoveProposal, begun_move, read_proposal
 from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.client import Client
-from scorer.ledger.record.transition import Candidate, Change, Wanted
+from scorer.ledger.record.transition import Candidate, Change, Overtaken, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.live.live_fleet import LiveFleet, profiles_of
 from scorer.planner.drain import Drainer
 from scorer.planner.metrics import Metrics
-from scorer.planner.proposer import MovesQueue, Overtaken, Proposer
+from scorer.planner.proposer import MovesQueue, Proposer
 from scorer.planner.settings import PlannerSettings, balanced
 from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.wire import Wire
