@@ -13,8 +13,6 @@ A moving member is where it runs. Pure. On 5,000 machines a group of 10⁵ membe
 a rule each .3 s, with a skew each 1.1 s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from math import ceil
 
