@@ -266,6 +266,12 @@ def is_timeseries(series: Sequence[Series], asked: Asked) -> None:
     assert any(math.isfinite(points[-1][1]) for _, points in series)
 
 
+def is_stat(series: Sequence[Series], asked: Asked) -> None:
+    """Figures with names of their own, before a line of the past or of this moment alone."""
+    (once if asked.instant else is_timeseries)(series, asked)
+    assert any(math.isfinite(points[-1][1]) for _, points in series)
+
+
 def is_heatmap(series: Sequence[Series], asked: Asked) -> None:
     """Buckets that hold more the higher they reach, up to all machines."""
     once(series, asked)
@@ -284,7 +290,7 @@ def is_table(series: Sequence[Series], asked: Asked) -> None:
 
 SHAPES: dict[str, Callable[[Sequence[Series], Asked], None]] = {
     "timeseries": is_timeseries,
-    "stat": is_timeseries,
+    "stat": is_stat,
     "bargauge": once,
     "heatmap": is_heatmap,
     "table": is_table,
