@@ -1,7 +1,5 @@
 """Whoever reads JSON of another reads one that nests without end, too: each reader has its own error, and no other."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

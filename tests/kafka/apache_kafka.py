@@ -5,8 +5,6 @@ of any one. Needs Java; the archives come from `tests.kafka.archives`. For a lap
 heaps are small, failures are noticed sooner than by default, and nothing is encrypted.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import shutil
@@ -87,7 +85,7 @@ class KafkaServer(LocalProcess):
         if done.returncode != 0:
             raise LocalError(f"{self.name} cannot prepare its folder: {(done.stdout + done.stderr)[-1000:]}")
 
-    def format_like(self, other: KafkaServer) -> None:
+    def format_like(self, other: "KafkaServer") -> None:
         """Prepare an empty data folder from another broker's: Java takes 1.8 s of a core for the same two files."""
         if self._meta.exists():
             return

@@ -5,8 +5,6 @@
 The files are in ``tests/scorer/kubernetes/recorded/`` and are read there without a control plane.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile
@@ -40,7 +38,7 @@ class _Listener(ThreadingHTTPServer):
     def handle_error(self, *_: object) -> None:
         pass  # the scheduler's connections end with it
 
-    def __enter__(self) -> _Listener:
+    def __enter__(self) -> "_Listener":
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
         return self
 

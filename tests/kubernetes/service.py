@@ -3,8 +3,6 @@
 It can be cut, and it can be silent: connections stay open, new ones are taken, and nothing passes.
 """
 
-from __future__ import annotations
-
 import itertools
 import socket
 import threading
@@ -81,7 +79,7 @@ class Service(threading.Thread):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
 
-    def __enter__(self) -> Service:
+    def __enter__(self) -> "Service":
         self.start()
         return self
 

@@ -3,8 +3,6 @@
 Skipped unless ``make test-kafka`` runs it; the local broker has no authorizer.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -157,7 +155,7 @@ class LocalValkeyReader:
 
         self._redis = redis.Redis.from_url(url)
 
-    def __enter__(self) -> LocalValkeyReader:
+    def __enter__(self) -> "LocalValkeyReader":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,5 @@
 """A password of Redis is rotated while all goes on, by the shipped users and the commands of docs/security.md."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

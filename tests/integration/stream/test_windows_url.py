@@ -1,7 +1,5 @@
 """Windows on a server of their own: the table of docs/deploying.md, held against what really goes to each server."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket
@@ -54,7 +52,7 @@ class Heard:
         self._key = re.compile(rf'"{re.escape(names.prefix)}:v1:([^"\s]+)"')
         self._server = server
 
-    def __enter__(self) -> Heard:
+    def __enter__(self) -> "Heard":
         self._socket = socket.create_connection(("127.0.0.1", self._server.port))
         self._socket.sendall(b"MONITOR\r\n")
         self._reader = threading.Thread(target=self._read, daemon=True)

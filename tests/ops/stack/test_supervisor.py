@@ -1,7 +1,5 @@
 """A local stack: when it is ready, what it says then, what is started again, and what ends first."""
 
-from __future__ import annotations
-
 import itertools
 from pathlib import Path
 from types import SimpleNamespace
@@ -38,7 +36,7 @@ class Fake(LocalProcess):
     def pid(self) -> int:
         return 7
 
-    def spawn(self) -> Fake:
+    def spawn(self) -> "Fake":
         self.alive = True
         self.events.append(f"spawn {self.name}")
         return self

@@ -1,7 +1,5 @@
 """The client by itself."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import pickle
@@ -262,11 +260,11 @@ class Pool:
         self.given = self.returned = 0
         self.fails = False
 
-    def get_connection(self) -> Pool:
+    def get_connection(self) -> "Pool":
         self.given += 1
         return self
 
-    def release(self, _connection: Pool) -> None:
+    def release(self, _connection: "Pool") -> None:
         self.returned += 1
 
     def send_packed_command(self, _packed: list[bytes], check_health: bool) -> None:

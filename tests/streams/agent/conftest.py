@@ -1,7 +1,5 @@
 """A made-up machine: its /proc from files, its /sys/class/net written by the test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,7 +32,7 @@ class Sysfs:
         bond: bool = False,
         virtual_function: bool = False,
         **more: str,
-    ) -> Sysfs:
+    ) -> "Sysfs":
         """Add one interface; its master must be there already. ``more``: further files, as the kernel writes them."""
         interface = self.folder / name
         interface.mkdir(parents=True)

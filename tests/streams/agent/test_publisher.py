@@ -1,7 +1,5 @@
 """The publisher against producers that fail in every way kafka-python's does; what the library says; the clock."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
@@ -42,7 +40,7 @@ class Result:
         """Whether there is a result."""
         return self._done.is_set()
 
-    def resolve(self, exception: BaseException | None = None) -> Result:
+    def resolve(self, exception: BaseException | None = None) -> "Result":
         """Give the result."""
         self.exception = exception
         self._done.set()
@@ -71,7 +69,7 @@ class Broker:
         self.ahead_s: float | None = None
         """How far the agent's clock is ahead of the broker's; None: the topic keeps the sender's times."""
 
-    def connect(self) -> Broker:
+    def connect(self) -> "Broker":
         """Build a producer: the broker itself plays it."""
         if self.connect_error:
             raise self.connect_error

@@ -1,7 +1,5 @@
 """Several binders of the same pods, in any order of their steps: limits hold, and the ledger is as the cluster is."""
 
-from __future__ import annotations
-
 import json
 import random
 import threading
@@ -73,7 +71,7 @@ class World:
     pods: dict[str, dict[str, Any]] = field(default_factory=dict)
     made: list[str] = field(default_factory=list)
     late: list[tuple[float, str, str]] = field(default_factory=list)
-    binders: list[Try] = field(default_factory=list)
+    binders: "list[Try]" = field(default_factory=list)
     seen_s: float = 1000.0
     most: Counter[str] = field(default_factory=Counter)
     """By node, the most cores that ever ran."""

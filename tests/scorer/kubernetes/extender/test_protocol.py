@@ -1,7 +1,5 @@
 """The bodies, with the keys that kube-scheduler 1.34 sends and reads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """The score `expression`: a value over a machine's columns, and what it refuses to read."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
