@@ -142,8 +142,8 @@ def choose(links: Iterable[Link], include: re.Pattern[str] | None, exclude: re.P
     return [link for link in wanted.values() if link.up and link.master not in wanted]
 
 
-_OF_GUEST = re.compile(r"(c\d+)?pf\d+(vf|sf)\d+")
-"""The port name of a representor: the host's end of a virtual function in switchdev mode."""
+_OF_GUEST = re.compile(r"([cp]\d+)?pf\d+((vfr?|sf)\d+)?")
+"""The port name of a representor: the card's end of a host's or a virtual function in switchdev mode."""
 
 
 def is_physical(path: Path) -> bool:

@@ -6,9 +6,13 @@ from dataclasses import dataclass, field
 
 from schemas.messages.instance_report import InstanceMeans
 from streams.agent.collectors.disk import DiskLine
+from streams.agent.rises import LINK_MAX
 
 NO_PROCESS: tuple[int, int] = (0, 0)
 """Stands for a process in the counter of a whole control group."""
+
+MOST = {"cpu": 8192.0, "memory": 2.0**52, "nic": LINK_MAX, "disk": 1.0}
+"""The most of each resource that a machine may have: cores of Linux, bytes of memory, bytes/s of a link."""
 
 
 @dataclass(frozen=True)
@@ -116,17 +120,18 @@ def means_of(
 ) -> tuple[InstanceMeans, bool]:
     """Return the mean usage of an instance between two moments, and whether a counter fell.
 
-    Only memory is known when there is no earlier moment. A counter that fell leaves its own figure unknown.
+    Only memory is known when there is no earlier moment. A counter that fell, or a figure that no machine can have,
+    leaves its own figure unknown.
     """
-    if before is None:
-        return InstanceMeans(memory=now.memory), False
-    means: dict[str, float | None] = {}
-    for name, mean in (("cpu", cpu_mean), ("nic", net_mean)):
+    means: dict[str, float | None] = {"memory": now.memory}
+    if before is not None:
+        for name, mean in (("cpu", cpu_mean), ("nic", net_mean)):
+            with suppress(WentBackError):
+                means[name] = mean(before, now, elapsed_s)
         with suppress(WentBackError):
-            means[name] = mean(before, now, elapsed_s)
-    with suppress(WentBackError):
-        means["disk"] = disk_mean(before, now, disk)
-    return InstanceMeans(memory=now.memory, **means), len(means) < 3
+            means["disk"] = disk_mean(before, now, disk)
+    known = {name: mean for name, mean in means.items() if mean is None or mean <= MOST[name]}
+    return InstanceMeans(**known), len(known) < (4 if before else 1)
 
 
 def together(parts: Sequence[Counters]) -> Counters:

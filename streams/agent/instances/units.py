@@ -5,7 +5,7 @@
 | ``redis-7001.service`` | yes, unless the unit came with the system | ``redis-7001`` |
 | ``redis@7001.service`` | yes, unless the template is one of systemd's own | ``redis@7001`` |
 | ``redis-7001.scope`` | yes; not ``init.scope``, nor a login's | ``redis-7001`` |
-| ``docker-ID.scope``, ``libpod-``, ``cri-containerd-``, ``crio-``; ``PARENT/ID`` | yes | the container's id |
+| ``docker-ID.scope``, ``libpod-``, ``cri-containerd-``, ``crio-``, ``nerdctl-``; ``PARENT/ID`` | yes | the container's id |
 | ``kubepods-burstable-podUID.slice``, ``kubelet-kubepods-podUID.slice`` | yes, with its containers | the pod's uid |
 | ``kubepods/podUID``, ``kubepods/besteffort/podUID`` | yes, with its containers | the pod's uid |
 | ``kubepods-podUID.slice:cri-containerd:ID`` | added to its pod; kubelet and runtime differ | the pod's uid |
@@ -35,11 +35,13 @@ GROUPS_MAX = 20_000
 """The most control groups read: more are a misconfiguration and would take long."""
 DEPTH_MAX = 10
 
-_CONTAINER = re.compile(r"(?:docker|libpod|cri-containerd|crio)-([0-9a-f]{12,64})(?:\.scope)?|(?:.*/)?([0-9a-f]{64})")
+_CONTAINER = re.compile(
+    r"(?:docker|libpod|cri-containerd|crio|nerdctl)-([0-9a-f]{12,64})(?:\.scope)?|(?:.*/)?([0-9a-f]{64})"
+)
 _POD = re.compile(
     r"(?:(?:.+-)?kubepods(?:-burstable|-besteffort)?-)?pod([0-9a-f]{8}[0-9a-f_-]{20,40})(?:\.slice)?(?::.*)?"
 )
-_NO_SCOPE = re.compile(r"init\.scope|session-.*\.scope|.*\.(?:socket|mount|swap)")
+_NO_SCOPE = re.compile(r"init\.scope|(?:crio|libpod)-conmon-.*|session-.*\.scope|.*\.(?:socket|mount|swap)")
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 _ID = re.compile(INSTANCE_ID_PATTERN)
 

@@ -156,9 +156,22 @@ HOSTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
             ("ens1f0npf0vf0", {"phys_port_name": "pf0vf0"}),
             ("ens1f0npf0sf88", {"phys_port_name": "pf0sf88"}),
             ("eth5", {"phys_port_name": "c1pf0vf3"}),
+            ("eth6", {"phys_port_name": "pf0vfr3"}),  # ice_repr.c
+            ("eth7", {"phys_port_name": "p0pf0vf3"}),  # sfc, ef100_rep.c
         ],
         ["ens1f0np0"],
     ),
+    # devlink-port documentation: the host's function, as the processor of the card itself has it
+    "a card with a processor of its own: the port and the representors of the host": (
+        [
+            ("p0", {"phys_port_name": "p0"}),
+            ("pf0hpf", {"phys_port_name": "c1pf0"}),
+            ("en3f0pf0sf0", {"phys_port_name": "pf0sf0"}),
+            ("pf1", {"phys_port_name": "pf1"}),
+        ],
+        ["p0"],
+    ),
+    "a port that is split": ([("swp1s0", {"phys_port_name": "p1s0"})], ["swp1s0"]),
     "two ports of one card have port names, too": (
         [("ens1f0np0", {"phys_port_name": "p0"}), ("ens1f1np1", {"phys_port_name": "p1"})],
         ["ens1f0np0", "ens1f1np1"],

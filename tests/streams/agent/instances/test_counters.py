@@ -51,6 +51,10 @@ def test_means(name: str, before: dict[str, Any], now: dict[str, Any], means: di
         ("a process's CPU", {"cpu_s": {A: 5.0}}, {"cpu_s": {A: 1.0}}),
         ("traffic", {"net": (9, 9)}, {"net": (9, 1)}),
         ("disk", {"io": {"8:0": 100}}, {"io": {"8:0": 50}}),
+        # page_counter.c: a counter that is uncharged once too often is 2^64 less some pages
+        ("memory of 2^64 bytes", {}, {"memory": 2.0**64 - 8192}),
+        ("CPU that leaps", {"cpu_s": {NO_PROCESS: 5.0}}, {"cpu_s": {NO_PROCESS: 9e9}}),
+        ("traffic that leaps", {"net": (9, 9)}, {"net": (2**63, 9)}),
     ],
 )
 def test_a_counter_that_went_back_is_said(name: str, before: dict[str, Any], now: dict[str, Any]) -> None:
