@@ -5,7 +5,7 @@
 | ``redis-7001.service`` | yes, unless the unit came with the system | ``redis-7001`` |
 | ``redis@7001.service`` | yes, unless the template is one of systemd's own | ``redis@7001`` |
 | ``redis-7001.scope`` | yes; not ``init.scope``, nor a login's | ``redis-7001`` |
-| ``docker-ID.scope``, ``libpod-``, ``cri-containerd-``, ``crio-``, ``nerdctl-``; ``PARENT/ID`` | yes | the container's id |
+| ``docker-ID.scope``, ``libpod-``, ``cri-containerd-``, ``crio-``, ``nerdctl-``; ``PARENT/ID`` | yes | its own id |
 | ``kubepods-burstable-podUID.slice``, ``kubelet-kubepods-podUID.slice`` | yes, with its containers | the pod's uid |
 | ``kubepods/podUID``, ``kubepods/besteffort/podUID`` | yes, with its containers | the pod's uid |
 | ``kubepods-podUID.slice:cri-containerd:ID`` | added to its pod; kubelet and runtime differ | the pod's uid |
