@@ -9,6 +9,7 @@ import msgspec
 from schemas.messages.operator import OperatorFacts, Taint
 from schemas.messages.sample import check_machine_id
 from schemas.resources import CPU, MEMORY, RESOURCES
+from schemas.values.numbers import Amount
 from schemas.values.quantity import parse_quantity
 from scorer.kubernetes.pods_body import Amounts, ListMeta, Said
 from scorer.ledger.record.marks import CLUSTER, PODS
@@ -128,6 +129,6 @@ def _read(amounts: Amounts | None) -> dict[str, float]:
     found = {}
     for name in (*_COUNTED, "pods"):
         if amounts and name in amounts:
-            with suppress(ValueError):
-                found[name] = parse_quantity(amounts[name])
+            with suppress(ValueError):  # msgspec's is one
+                found[name] = msgspec.convert(parse_quantity(amounts[name]), Amount)
     return found

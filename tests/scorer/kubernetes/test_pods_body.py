@@ -229,6 +229,9 @@ def test_what_is_no_machine() -> None:
         ({"cpu": "4"}, {"cpu": "3", "memory": "1 Gi"}, {"cpu": 4.0}, {"cpu": 1.0}, ["allocatable.memory: '1 Gi'"]),
         ({"cpu": ""}, {"pods": "some"}, {}, {}, ["capacity.cpu: ''", "allocatable.pods: 'some'"]),
         ({"x.com/gpu": "?"}, {"hugepages-2Mi": "?"}, {}, {}, []),
+        # documentation of resource.Quantity: at most 2^63-1, else an exponent
+        ({"cpu": "4", "memory": "1e21"}, {"cpu": "1e999"}, {"cpu": 4.0}, {},
+         ["capacity.memory: '1e21'", "allocatable.cpu: '1e999'"]),
     ],
 )  # fmt: skip
 def test_an_amount_that_is_none_costs_only_itself(
