@@ -43,9 +43,9 @@ def _runs(names: tuple[str, ...]) -> tuple[tuple[int, int, int], ...]:
 
 
 def aligned(table: WindowTable, name: str) -> NDArray[Any] | None:
-    """Return a column with its R axis in the order of `schemas.resources`, NaN where the table has nothing.
+    """Return a column with its R axis in the order of `schemas.resources`; NaN where the table has nothing.
 
-    A column without an R axis is returned unchanged, and None for a missing column.
+    In a column of whole numbers that is 0. A column without an R axis is returned unchanged, None for a missing one.
     """
     axis = resource_axis(name)
     if axis is None or name not in table.columns:

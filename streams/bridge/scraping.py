@@ -61,16 +61,17 @@ class Target:
         >>> Target.read("db1=10.0.0.7:9100")
         Target(url='http://10.0.0.7:9100/metrics', name='db1')
         """
-        name, _, where = text.rpartition("=") if "://" not in text.partition("=")[0] else ("", "", text)
+        named = "=" in text and "://" not in text.partition("=")[0]
+        name, _, where = text.partition("=") if named else ("", "", text)
         url = where if "://" in where else f"http://{where}"
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or any(each.isspace() for each in text):
             got = "" if "@" in text else f", got {text!r}"  # it may hold a password
             raise ValueError(f"expected HOST:PORT, NAME=HOST:PORT or a URL{got}")
-        refuse_password(parts.netloc)
+        refuse_password(url)
         port = parts.port or (9100 if "://" not in where else None)
         host = parts.netloc if port is None or parts.port else f"{parts.netloc}:{port}"
-        return cls(f"{parts.scheme}://{host}{parts.path or '/metrics'}", name)
+        return cls(f"{parts.scheme}://{host}{parts.path or '/metrics'}{'?' * bool(parts.query)}{parts.query}", name)
 
 
 @dataclass(frozen=True)

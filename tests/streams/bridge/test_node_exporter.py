@@ -206,6 +206,7 @@ def test_forty_targets_that_drip_hold_up_no_other() -> None:
         ("a target", {"target": ("http://user:secret@db1:9100",)}),
         ("a named target", {"target": ("db1=http://user:secret@db1:9100",)}),
         ("HOST:PORT", {"target": ("user:secret@db1:9100",)}),
+        ("one slash of two", {"target": ("http:/user:secret@db1:9100",)}),
         ("a user alone", {"target": ("http://secret@db1:9100",)}),
         ("no URL", {"target": ("ftp://user:secret@db1",)}),
     ],
@@ -553,6 +554,9 @@ def test_a_prometheus_that_refuses_is_asked_again(exporter: str) -> None:
         ("one=10.0.0.7:9101", "http://10.0.0.7:9101/metrics", "one"),
         ("https://db1:9443/node", "https://db1:9443/node", ""),
         ("one=http://[::1]:9100", "http://[::1]:9100/metrics", "one"),
+        # node_exporter's README: collect[] filters collectors
+        ("one=http://db1:9100/metrics?collect[]=cpu", "http://db1:9100/metrics?collect[]=cpu", "one"),
+        ("http://db1:9100?collect[]=cpu&x=1", "http://db1:9100/metrics?collect[]=cpu&x=1", ""),
     ],
 )
 def test_targets(text: str, url: str, name: str) -> None:
