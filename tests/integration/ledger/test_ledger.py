@@ -846,6 +846,8 @@ def test_both_ends_of_a_move_may_have_another_name(
     moving_instance(ledger)
     follower.poll()
     assert ledger.rename(old, new, ledger.machine_versions()[old], ["a"])
+    far, change = wire.one("HMGET", ledger.head, "far", "change")
+    assert far == change, "what was decided before is decided again"
     follower.poll()
     (now,) = ledger.all_instances().values()
     assert (held(ledger, wire), now.moving.to if now.moving else None) == (rows, to)

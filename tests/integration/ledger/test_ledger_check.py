@@ -221,7 +221,9 @@ def test_a_torn_record_is_told_in_words_and_mended_from_the_log(
     assert all("the log has it as of change" in one.what for one in found)
     number = Lease(ledger, "check", "here", 60).take()
     assert number is not None
+    assert wire.one("HGET", ledger.head, "far") is None
     assert mend(ledger, number).repaired >= 2
+    assert int(wire.one("HGET", ledger.head, "far")) > 0, "what was decided before is decided again"
     again = Check(ledger).run()
     assert (again.differences, again.busy) == ([], 0)
     known.poll()

@@ -37,7 +37,7 @@ if ID ~= '' then
   if not record or record.version ~= tonumber(VERSION) then return answer('changed') end
 end
 if KIND == 'record' then
-  record = decode(SUMS, NAME)
+  record, far = decode(SUMS, NAME), nil -- nothing has looked at its rules while it was torn
 elseif KIND == 'machine' then
   row(NAME, '0 ' .. SUMS).touched = true
   for at = FIRST, #ARGV, EACH do counts[NAME .. ' ' .. ARGV[at]] = tonumber(ARGV[at + TRUE_COUNT]) end
