@@ -9,8 +9,8 @@ No placement breaks a rule, so something else was changed. The records tell what
 | ``left`` | a share or a skew: members elsewhere have left or are lost, or a label was changed | the same |
 | ``relabel`` | a label of machines was changed, or the labels or rules of members | the same |
 
-A moving member is where it runs. Pure. On 5,000 machines a group of 10⁵ members takes 0.1 s, 10⁴ groups of six with
-a rule each .3 s, with a skew each 1.1 s.
+A moving member is where it runs. Pure. On 5,000 machines a group of 10⁵ members takes 0.1 s. 33,000 groups of six with
+a rule each take 0.9 s, with a skew each 0.4 s while the skews hold.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ import numpy as np
 
 from schemas.rpc.request import Request
 from schemas.rpc.results import Violation
-from scorer.ledger.record.facets import Avoids, facets_of
+from scorer.ledger.record.facets import Avoids
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.formulas.topology import counted_for_skew
@@ -40,11 +40,13 @@ def violations(machines: Machines, ledger: LedgerView) -> list[Violation]:
 
 
 def _of_rule(rule: Avoids, machines: Machines, ledger: LedgerView) -> Iterator[Violation]:
-    members = [ledger.instances[name] for name in ledger.matching(rule.facets)]
-    if len(members) <= rule.others:
+    own = dict.fromkeys(ledger.matching(rule.facets))
+    members = [ledger.instances[name] for name in own]
+    there = _by_domain(rule, machines, members)
+    if max(map(len, there.values()), default=0) <= max(rule.others, rule.skew):
         return
     holders = [ledger.instances[name] for name in ledger.matching(frozenset([rule]))]
-    there, ruled = _by_domain(rule, machines, members), _by_domain(rule, machines, holders)
+    ruled = _by_domain(rule, machines, holders)
     most = rule.others + 1
     if rule.share:
         most = ceil(rule.share * len(members) - 1e-9)
@@ -55,7 +57,7 @@ def _of_rule(rule: Avoids, machines: Machines, ledger: LedgerView) -> Iterator[V
         if not (rule.share or rule.skew):
             if domain not in ruled:
                 continue
-            allowed -= not any(rule.facets <= facets for facets in map(facets_of, ruled[domain]))
+            allowed -= not any(one.id in own for one in ruled[domain])
         if len(here) > allowed:
             value = machines.label(rule.topology).values[domain]
             yield _violation(rule, value, allowed, here, holders)
