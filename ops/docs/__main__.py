@@ -19,7 +19,7 @@ ORDER: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Start", ("quick-start.md", "which-profile.md", "coming-from.md", "concepts.md", "decision.md", "glossary.md")),
     ("Placing", ("clients.md", "rpc.md", "profiles.md", "filters.md", "scores.md", "learning.md", "rebalancing.md",
                "draining.md", "spreading.md", "classes.md", "over-commit.md", "writing-plugins.md")),
-    ("Running", ("deploying.md", "settings.md", "operating.md", "sizing.md", "growth.md", "security.md",
+    ("Running", ("deploying.md", "settings.md", "operating.md", "soon-hot.md", "sizing.md", "growth.md", "security.md",
                "upgrading.md", "ledger.md", "backup.md")),
     ("When it fails", ("failures.md", "runbook.md")),
     ("Reference", ("commands.md", "metrics.md")),
@@ -46,6 +46,7 @@ img[src$=".svg"] { display: block; margin: 0.5rem auto; }
 @media (max-width: 46em) {
   table.docutils, .highlight pre { font-size: 0.7rem; }
   th.head, table.docutils td, table.docutils th { padding: 0.15rem 0.2rem; }
+  td:first-child { min-width: 4.5rem; }
   td:first-child code { white-space: normal; overflow-wrap: anywhere; }
   .highlight .c1 { display: inline-block; }
 }
