@@ -101,6 +101,7 @@ def test_a_selector_leaves_racks_out() -> None:
     assert broken(*members("a c", far(skew=1), **kept), e="3") == []
     assert len(broken(*members("a c a", far(skew=1), **kept), e="3")) == 0
     assert len(broken(*members("a c a b", far(skew=1)), e="3")) == 1
+    assert broken(*members("a b", far(skew=1), selector="rack=9")) == []
 
 
 ASKED = st.fixed_dictionaries(
