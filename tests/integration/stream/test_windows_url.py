@@ -135,6 +135,7 @@ def test_the_table_says_where_each_key_is(servers: dict[str, Valkey], names: Nam
         pipeline.publish([facts], keep=False)  # type: ignore[list-item]
         pipeline.await_folded(len(samples) + 1)
         stack.enter_context(running(dict(environ), tmp_path))
+        run_command("ledger", "accept", environ=environ)  # an agent reports an instance that it does not have
         with Client(servers["redis"].url, names.prefix, timeout_s=30) as client:
             eventually(lambda: client.place(id="a", cpu=1).machine)
             client.confirm("a")

@@ -393,6 +393,7 @@ class LedgerModel:
                 moving = msgspec.structs.replace(moving, to=new)
             machine = new if record.machine == old else record.machine
             changed.append(self._write(msgspec.structs.replace(record, machine=machine, moving=moving), old))
+        self.far = self.change
         return changed
 
     def expire(self, most: int = 1000) -> Transition:
