@@ -80,7 +80,8 @@ def _why_machine(settings: WhySettings, machine: str) -> int:
         ) from None
     asked = amounts_in_words([amounts.get(name) for name in RESOURCES])
     rules = ", ".join(name for name in request if name not in (*RESOURCES, *_NO_RULES)) or "no rules"
-    about = f"the newest request ({entry[b'ids'].decode().split(chr(10))[0]})" if newest else "an empty request"
+    first = entry.get(b"ids", b"").decode().partition("\n")[0]
+    about = f"the newest request ({first})" if newest else "an empty request"
     head = (
         f"{machine} now, for {about}: {asked}; {rules if whole or not newest else 'its rules are not kept'}; "
         f"profile {answer.profile}; for another: windward rank --explain {machine} --cpu ..."
