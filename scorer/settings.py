@@ -146,17 +146,14 @@ class ScorerSettings(AnsweringSettings):
 
     @property
     def lists(self) -> QueryLists:
-        """Those of deployers and operators."""
         return self.names.of_scorers
 
     @property
     def together(self) -> int:
-        """As many as set: each takes a few milliseconds."""
         return self.drain_max
 
     @property
     def block_s(self) -> float:
-        """A longer time, since deployers' queries wake an idle scorer."""
         return 0.25
 
 

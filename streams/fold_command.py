@@ -178,7 +178,6 @@ def _by_resource(values: Any) -> dict[str, float]:
 
 
 def _show(result: Mapping[str, Any], screen: Screen) -> None:
-    """Print one line a machine, window and resource, in the units of the other tables."""
     columns = [
         Column("machine"), Column("window"), Column("resource", left=True), Column("mean"), Column("std", 2),
         Column("p95", 1), Column("max", 3), Column("of", 1), Column("covered", 4), Column("notes", left=True),

@@ -88,5 +88,4 @@ def profiles() -> str:
 
 
 def _refusal(plugin: type[Any]) -> str:
-    """Return the reasons of a filter."""
     return getattr(plugin, "reason", "") or "* or *".join(plugin.reasons)

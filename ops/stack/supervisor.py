@@ -44,12 +44,10 @@ class Supervisor:
 
     @property
     def processes(self) -> list[LocalProcess]:
-        """Everything that is watched."""
         return [watched.process for tier in self._tiers for watched in tier]
 
     @property
     def dead(self) -> list[LocalProcess]:
-        """Processes that do not run now."""
         return [process for process in self.processes if not process.running]
 
     def watch(self, now_s: float) -> None:

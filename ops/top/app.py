@@ -104,7 +104,6 @@ class TopApp(App[None]):
         shown.move_cursor(row=min(under, len(rows) - 1))
 
     def on_resize(self) -> None:
-        """Choose the columns that fit the new width."""
         self.show(self.moment)
 
     def action_sort(self, by: str) -> None:
@@ -121,13 +120,11 @@ class TopApp(App[None]):
         self.show(self.moment)
 
     def action_search(self) -> None:
-        """Ask for a part of a name."""
         field = self.query_one("#filter", Input)
         field.display = True
         field.focus()
 
     def action_clear(self) -> None:
-        """Show all machines again."""
         self.text, self.stale_only = "", False
         self.query_one("#filter", Input).value = ""
         self._leave_search()

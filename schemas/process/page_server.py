@@ -210,16 +210,13 @@ class PageServer:
 
     @property
     def accepting(self) -> bool:
-        """Whether the thread runs and the socket listens."""
         return self._thread.is_alive() and self._server.socket.fileno() >= 0
 
     @property
     def unsent_bytes(self) -> int:
-        """The bytes of answers that no reader has taken yet."""
         return self._server.unsent_bytes()
 
     def stop(self) -> None:
-        """Close all connections and end the threads."""
         self._server.task_dispatcher.shutdown(timeout=1)
         if self._thread.is_alive():
             trigger = self._server.trigger

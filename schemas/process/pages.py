@@ -41,7 +41,6 @@ class _OfFleet(Collector):
         self._fleet = fleet
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every family as it is now."""
         for family in self._registry.collect():
             samples = [one._replace(labels={"fleet": self._fleet, **one.labels}) for one in family.samples]
             labelled = Metric(family.name, family.documentation, family.type, family.unit)

@@ -113,7 +113,6 @@ class Topology:
 
     @property
     def uncovered(self) -> int:
-        """The number of slots that no node has."""
         ranges = zip(self._starts, self._ranges, strict=True)
         return SLOTS - sum(last - first + 1 for first, (last, _) in ranges)
 
@@ -142,7 +141,6 @@ class Topology:
         self._hosts = list(dict.fromkeys([*self.primaries, *replicas, *self._given]))
 
     def missed(self, now_s: float) -> None:
-        """Note that no node returned the slot map."""
         self._looked_at = now_s
 
     def at(self, key: str | bytes) -> Address:
@@ -169,11 +167,9 @@ class Topology:
         self._hosts = [host for host in self._hosts if host != address] + [address]
 
     def answered(self, address: Address) -> None:
-        """Record that a node answered a command."""
         self._away.pop(address, None)
 
     def is_away(self, address: Address) -> bool:
-        """Return whether a node failed to answer the last command sent to it."""
         return address in self._away
 
     def may_try(self, address: Address, now_s: float) -> bool:

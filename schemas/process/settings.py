@@ -226,7 +226,6 @@ def _convert(field: dataclasses.Field[Any], value: Any, source: str, kind: Any) 
 
 
 def _converts(value: Any, kind: Any) -> bool:
-    """Return whether a value can be converted."""
     try:
         msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError:

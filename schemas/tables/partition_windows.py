@@ -51,7 +51,6 @@ class PartitionWindows:
 
     @property
     def machines(self) -> list[str]:
-        """The machine ids in row order."""
         return self.names.decode().split("\n") if self.names else []
 
     @cached_property

@@ -118,7 +118,6 @@ class WindowTable:
 
     @property
     def machines(self) -> list[str]:
-        """The machine ids in row order."""
         return self.names.decode().split("\n") if self.names else []
 
 

@@ -139,12 +139,10 @@ class Histograms:
         self._rows = {name: row for row, name in enumerate(self.names)}
 
     def peaks(self) -> bytes:
-        """Return the value that all scorers read."""
         peak = np.array([[quantile(self.weights[i, f], QUANTILES[f]) for f in range(RESOURCES)] for i in range(_I)])
         return self._table({"peak": peak.astype(np.float32)})
 
     def stored(self) -> bytes:
-        """Return the stored value, which `restored` reads."""
         largest = self.weights.max(axis=2, keepdims=True, initial=0.0)
         scale = WEIGHT_MAX / np.maximum(largest, 1e-9)
         return self._table({"weights": np.rint(self.weights * scale).astype(np.uint16), "largest": largest[:, :, 0]})

@@ -78,7 +78,6 @@ class _Entry:
             raise WindwardError("INTERNAL", f"change {self.last} of the ledger cannot be read: {error}") from None
 
     def at(self) -> float:
-        """Return when it was written."""
         return self.records[0].event(self.said, "").at
 
 
@@ -227,5 +226,4 @@ class Log:
 
     @property
     def position(self) -> str:
-        """The position in the log."""
         return f"{self._epoch}-{self._last}"

@@ -62,7 +62,6 @@ class Method(Generic[Parameters, Kind]):
         def __get__(self, client: Any, kind: type) -> Any: ...
 
     def here(self) -> Any:
-        """Return the function that runs the steps."""
         steps = self._steps
 
         @functools.wraps(steps)
@@ -72,7 +71,6 @@ class Method(Generic[Parameters, Kind]):
         return _returning(taken)
 
     def there(self) -> Any:
-        """Return the function that awaits the steps."""
         steps = self._steps
 
         @functools.wraps(steps)

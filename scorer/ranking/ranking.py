@@ -153,7 +153,6 @@ class Ranking:
         return verdict_of(self.verdicts, code) if code else None
 
     def limits_for(self, request: Request, rows: Sequence[int]) -> list[Limit]:
-        """Return the limits of the profile's filters for a request on some machines, and one instance per port."""
         index, found = np.array(rows, np.int64), list[Limit]()
         for placed in self.profile.filters:
             own = next((each.machines for each in self.verdicts if each.placed is placed), self.machines)

@@ -59,7 +59,6 @@ class Parts:
         """In the order in which they are started; the first reads the server's time, before anything else."""
 
     def ledger_on(self, wire: Wire, acknowledged_by: int = 0) -> Ledger:
-        """Return the ledger over a connection."""
         settings = self.settings
         return Ledger(wire, settings.names, acknowledged_by=acknowledged_by, **settings.ledger_bounds())
 
@@ -69,7 +68,6 @@ class Parts:
         self._background += [self.refresher, *background]
 
     def run(self, stop: Stop) -> None:
-        """Start the threads, answer queries until the event is set."""
         heartbeat, *others = self._background
         heartbeat.start()
         self.refresher.look()
@@ -79,7 +77,6 @@ class Parts:
         self.rpc.run(stop)
 
     def close(self) -> None:
-        """End the threads, close the connections."""
         for thread in reversed(self._background):
             thread.stop()
         self.wire.close()

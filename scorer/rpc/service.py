@@ -95,18 +95,15 @@ class AnsweringService:
 
     @property
     def methods(self) -> Collection[str]:
-        """The functions of the methods, by name."""
         return self.METHODS
 
     def reads(self) -> Sequence[Command]:
-        """Return the commands that read the ledger's log."""
         return self.current.reads()
 
     def accept(self, answers: Sequence[Any]) -> None:
         self.current.accept(answers)
 
     def writes(self) -> Sequence[Command]:
-        """Return the commands that write the log of decisions."""
         return self._decisions.take()
 
     def lost(self) -> None:
@@ -209,7 +206,6 @@ class ScorerService(AnsweringService):
         self._marks: list[Command] = []
 
     def reads(self) -> Sequence[Command]:
-        """Return the commands that read the ledger's log and its marker."""
         return [self._marker.read(), *super().reads()]
 
     def accept(self, answers: Sequence[Any]) -> None:
@@ -225,7 +221,6 @@ class ScorerService(AnsweringService):
         return self.current.snapshot.usages.columns.running_before(began_s, self.current.clock())
 
     def writes(self) -> Sequence[Command]:
-        """Return the commands that write the log of decisions and the ledger's marker."""
         marks, self._marks = self._marks, []
         return [*marks, *super().writes()]
 

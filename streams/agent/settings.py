@@ -95,7 +95,6 @@ class AgentSettings(PublishSettings, InstanceSettings):
 
     @property
     def capacities(self) -> Mapping[str, float]:
-        """Capacity by resource, in base units, where it is set."""
         found = {}
         for resource, amount in self.capacity.items():
             if resource not in RESOURCES:

@@ -56,7 +56,6 @@ class Batch:
         return len(self.machines)
 
     def take(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> "Batch":
-        """Return the chosen samples, in order."""
         index = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
         place = {int(old): new for new, old in enumerate(index)}
         arrays = {name: value[index] for name, value in vars(self).items() if isinstance(value, np.ndarray)}

@@ -47,7 +47,6 @@ class ClassMeans:
         return found
 
     def at(self, position: int, rows: int) -> NDArray[np.float32] | None:
-        """Return one position of the first ``rows`` rows, [rows, R]; None when no machine has a value there."""
         places = self._of(np.arange(rows))
         held = places >= 0
         there = self._values[places[held], :, position]
@@ -70,13 +69,11 @@ class ClassMeans:
         self._values[places, resources, position] = means[rows]
 
     def blank(self, rows: Rows, positions: NDArray[np.int64]) -> None:
-        """Clear one position of each of these rows."""
         places = self._of(rows)
         held = places >= 0
         self._values[places[held], :, positions[held]] = np.nan
 
     def blank_position(self, position: int) -> None:
-        """Clear one position of all machines."""
         self._values[: self._used, :, position] = np.nan
 
     def keep(self, rows: Rows) -> None:

@@ -39,7 +39,6 @@ class FactChanges:
         return bool(due)
 
     def drop(self, machines: set[str]) -> None:
-        """Forget machines whose facts were dropped."""
         self._waiting -= machines
         for machine in machines & self._told.keys():
             del self._told[machine]

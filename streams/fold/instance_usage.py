@@ -78,7 +78,6 @@ class InstanceUsage:
 
     @property
     def instances(self) -> int:
-        """Number of pairs without systems."""
         return len(self.names) - self._systems
 
     # ---- applying
@@ -206,7 +205,6 @@ class InstanceUsage:
         return used - len(kept)
 
     def drop_silent(self, before_s: float) -> int:
-        """Drop pairs whose last report ended before a moment; return how many."""
         used = len(self.names)
         kept = np.flatnonzero(self.at[:used] >= before_s)
         self.keep(kept)

@@ -101,7 +101,6 @@ class Ring:
         return len(self.machines)
 
     def add(self, machines: Iterable[str]) -> None:
-        """Add rows for machines that have none."""
         for machine in machines:
             if machine not in self.row:
                 self.row[machine] = len(self.machines)

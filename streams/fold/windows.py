@@ -64,7 +64,6 @@ def window_columns(ring: Ring, rows: NDArray[np.intp], windows_s: Sequence[int])
 
 
 def _fill(ring: Ring, rows: NDArray[np.intp], windows_s: Sequence[int], out: dict[str, NDArray[np.generic]]) -> None:
-    """Compute one chunk."""
     ends = [window_s // SLOT_S for window_s in windows_s]
     head, n, means = ring.head[rows], ring.n.take(rows, axis=0), ring.mean.take(rows, axis=0)
     weights, largest, slot_means, empty = (

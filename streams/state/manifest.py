@@ -57,7 +57,6 @@ class Manifest:
         self.facts_count = len(self.facts)
 
     def encode(self) -> bytes:
-        """Return the manifest as one value."""
         topic = self.topic_id.encode()
         head = _HEAD.pack(
             self.offset,

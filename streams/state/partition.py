@@ -161,7 +161,6 @@ class Partition:
 
     @property
     def position(self) -> Position:
-        """The position up to which messages are folded."""
         return Position(self.topic_id, self.pending[0].offset if self.pending else self.next_offset)
 
     def take(self, arrived: Sequence[Arrived]) -> int | None:
@@ -299,7 +298,6 @@ class Partition:
 
     @property
     def refreshed(self) -> bool:
-        """Whether `refresh_tables` has computed the table for the next write."""
         return not self.rows and self.written is not None and self.write_number > self.written.number
 
     def _next_update(self, now_s: float) -> Update:

@@ -47,7 +47,6 @@ class Holdings:
 
     @property
     def held(self) -> list[Partition]:
-        """The partitions that are assigned to this worker and loaded."""
         return [self.loaded[number] for number in self.owned if number in self.loaded]
 
     @property
@@ -55,7 +54,6 @@ class Holdings:
         return self.owned <= self.loaded.keys()
 
     def assign(self, numbers: Iterable[int]) -> None:
-        """Set the partitions that are assigned to this worker."""
         self.owned = set(numbers)
         self._health.keep(self.owned)
         self._metrics.rebalances.inc()

@@ -28,7 +28,6 @@ class RedisHealth:
         self._note()
 
     def keep(self, partitions: Iterable[int]) -> None:
-        """Drop the other partitions, which belong to another worker now."""
         if self.ok is not None:
             self._failing &= {None, *partitions}
             self._note()

@@ -16,7 +16,6 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
     """The build of a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the files, and name them to hatchling."""
         self._folder = tempfile.TemporaryDirectory(prefix="windward-client-")
         for name, text in files().items():
             path = Path(self._folder.name, name)

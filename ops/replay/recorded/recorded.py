@@ -101,7 +101,6 @@ class Missing:
     """The part of the requested time before the first or after the last entry, s."""
 
     def lines(self, world: Workload) -> list[str]:
-        """Return a line for each kind of missing data."""
         count, minutes = len(world.instances), world.minutes * len(world.machines)
         filled = self.filled
         said = [

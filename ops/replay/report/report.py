@@ -31,7 +31,6 @@ class Shown(NamedTuple):
     """After the title of the ratios."""
 
     def columns(self, names: Sequence[str]) -> list[Column]:
-        """Return the columns: the policy, and these figures."""
         return [Column("policy"), *(Column(self.headings.get(name, name), at) for at, name in enumerate(names))]
 
     def cell(self, row: Row, name: str) -> str:

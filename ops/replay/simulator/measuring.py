@@ -67,7 +67,6 @@ class Measuring:
         return self._snapshot
 
     def empty_snapshot(self) -> Snapshot:
-        """Return a snapshot of the machines without any load."""
         return build_snapshot([], self._facts, {})
 
     def now_s(self, minute: int) -> float:

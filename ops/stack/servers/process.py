@@ -156,7 +156,6 @@ class LocalProcess(StartedByWith):
 
     @property
     def ready(self) -> bool:
-        """Whether it can be used now."""
         return self.running and self._ready()
 
     def spawn(self) -> Self:

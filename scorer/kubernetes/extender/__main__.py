@@ -119,7 +119,6 @@ class VerbPages:
         self._client_names = frozenset(client_names)
 
     def __call__(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
-        """Answer one request."""
         status, kind, body = self._answer(environ)
         start(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])
         return [body]

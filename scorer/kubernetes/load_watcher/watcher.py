@@ -112,7 +112,6 @@ class WatcherPages:
         self._metrics = metrics
 
     def __call__(self, environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
-        """Answer one request."""
         path, method = environ.get("PATH_INFO", ""), environ["REQUEST_METHOD"]
         if path not in ("/watcher", "/watcher/health") or method not in ("GET", "HEAD"):
             return self._pages(environ, start)

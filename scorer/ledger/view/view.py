@@ -235,11 +235,9 @@ class LedgerView:
 
     @property
     def avoiders(self) -> tuple[Avoiders, ...]:
-        """Whom the instances keep away."""
         return (self._avoiders,)
 
     def holders(self, facets: frozenset[Facet]) -> list[str]:
-        """Return the machine of each instance with all these facets; both machines of a moving one."""
         return [machine for one in self.matching(facets) for machine in machines_of(self.instances[one])]
 
     # ---- reading: columns by slot
@@ -261,18 +259,15 @@ class LedgerView:
         return self._by_machine[self.instances[instance_id].machine][instance_id]
 
     def live(self) -> tuple[Integers, Integers]:
-        """Return the slots in use, and the machine's number for each."""
         return self._slots.live()
 
     def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
-        """Return the instances in these slots as columns; ``rows``: the row of each one's machine."""
         return self._slots.take(slots, rows)
 
     # ---- reading: changes
 
     @property
     def position(self) -> int:
-        """The number of changes so far."""
         return self._forgotten + len(self._changes)
 
     def changes_since(self, position: int) -> Sequence[Change] | None:

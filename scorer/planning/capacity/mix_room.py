@@ -47,7 +47,6 @@ class MixRoom:
 
     @property
     def total(self) -> int:
-        """Instances of all kinds."""
         return sum(self.fit)
 
 

@@ -41,7 +41,6 @@ class Room:
 
     @property
     def total(self) -> int:
-        """Copies on all machines."""
         return int(self.copies.sum())
 
 

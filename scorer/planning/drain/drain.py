@@ -33,12 +33,10 @@ class Drained:
 
     @property
     def moves(self) -> list[Anew]:
-        """The instances that would move."""
         return [one for one in self.found if one.target is not None]
 
     @property
     def blocked(self) -> list[Anew]:
-        """The instances that stay, with their reasons."""
         return [one for one in self.found if one.target is None]
 
 
@@ -107,7 +105,6 @@ class Apart:
         return bool(self.same or instance.cluster or CLUSTER in instance.labels)
 
     def allowed(self, instance: Instance, machines: Machines) -> Bools:
-        """Return [M]."""
         allowed = self.trial.sharing(instance.machine, self.same) & takes_pod(self.trial, instance)
         if instance.cluster:
             apart = allowed & (machines.tally(frozenset([("cluster", instance.cluster)])) == 0)
@@ -116,7 +113,6 @@ class Apart:
         return allowed
 
     def words(self, instance: Instance) -> str:
-        """Return the condition as text."""
         pods = [f"a node of {instance.labels[CLUSTER]!r} for one more pod"] if CLUSTER in instance.labels else []
         parts = [f"without another instance of cluster {instance.cluster!r}"] if instance.cluster else []
         parts += [f"with the {key} of {instance.machine}" for key in self.same]

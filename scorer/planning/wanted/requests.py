@@ -44,7 +44,6 @@ class WantedRequests:
 
     @property
     def all(self) -> list[Request]:
-        """In the order in which they were added."""
         return list(self._found.values())
 
 

@@ -43,5 +43,4 @@ class Wanted:
     """Instances of the ledger that the file does not name and that are left alone."""
 
     def count(self, action: Action) -> int:
-        """Return the number of steps of one kind."""
         return self.same if action == "same" else sum(step.action == action for step in self.steps)

@@ -24,11 +24,9 @@ class Affinity(Plugin):
     looks_at = ("affinity",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request without such terms."""
         return bool(request.affinity)
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Count the terms that no instance near the machine matches."""
         unmatched = np.zeros(len(machines))
         for term in request.affinity:
             wanted = facets(term)
@@ -43,7 +41,6 @@ class Affinity(Plugin):
         return any(facets(term) <= machines.facets for term in request.affinity)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the number of matching instances nearby."""
         return {
             _shown(term): int(instances_near(facets(term), term.topology, machines)[position])
             for term in request.affinity
@@ -65,7 +62,6 @@ class AntiAffinity(Plugin):
     looks_at = ("anti_affinity",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request without such terms, if no instance avoids it either."""
         return bool(request.anti_affinity or avoiding(machines))
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
@@ -79,7 +75,6 @@ class AntiAffinity(Plugin):
         return near, avoid, missing
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
-        """Return the number of terms that an instance like the requested one matches."""
         return (float(sum(facets(term) <= machines.facets for term in request.anti_affinity)), 0.0, 0.0)
 
     def far(self, request: Request, machines: Machines) -> bool:
@@ -88,7 +83,6 @@ class AntiAffinity(Plugin):
         return any(rule.far or rule.counts for rule in own) or any(rule.counts for rule in avoiding(machines))
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the number of matching instances nearby, and of those that avoid the requested one."""
         near = {_shown(term): instances_near(facets(term), term.topology, machines) for term in request.anti_affinity}
         for rule in avoiding(machines):
             whom = ",".join(sorted("=".join(facet[-2:]) for facet in rule.facets)) or "all"

@@ -14,5 +14,4 @@ class Cordon(Plugin):
     momentary = True
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip while no machine is cordoned."""
         return machines.rules.has_cordon

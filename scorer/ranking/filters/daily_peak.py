@@ -55,7 +55,6 @@ class DailyPeak(Plugin):
         return [(name, f"{what} {limit:g} of allocatable") for name, limit in self.thresholds.items() if limit > 0]
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip while no threshold is set."""
         return any(self.thresholds.values()) and not machines.requests_alone
 
     def settings(self) -> NDArray[Any]:
@@ -70,7 +69,6 @@ class DailyPeak(Plugin):
         return [f"{day}'s peak of use over threshold" for day in self.days]
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the peaks with the requested instance, and the limit."""
         limited = [name for name in RESOURCES if self.thresholds.get(name)]
         peaks: dict[str, Any] = {day: by_resource(said, place) for place, day in enumerate(self.days)}
         return {**peaks, "limit": by_resource(said, len(DAYS), limited)}

@@ -106,7 +106,6 @@ class Fits(Plugin):
         return found
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request that asks for nothing."""
         return any(self._amounts(machines).tolist())
 
     @property
@@ -115,7 +114,6 @@ class Fits(Plugin):
         return [why.format(name=name) for name in RESOURCES for why in _WHYS]
 
     def named(self, why: str, request: Request) -> str:
-        """Return a reason with the class of the request."""
         if self.classes is None:
             return why
         counted = GROUPS[request.priority_class]
@@ -159,7 +157,6 @@ class Fits(Plugin):
                 yield Limit(total(name), of, f"too much {name} promised")
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show both sides of the comparison."""
         if (by_class := self.by_class(machines)) is not None:
             return {"request": numbers(machines.amounts), "ratio": by_resource(said, 3), **by_class.detail(position)}
         return {
@@ -183,7 +180,6 @@ class Fits(Plugin):
         return ByClass(self.classes, machines, self._most(machines), usage_counts=self.basis == "taken")
 
     def _most(self, machines: Machines) -> Floats:
-        """Return [R, n]: the most that may be allocated."""
         most: Floats = machines.allocatable * self._ratio(machines)
         return most
 

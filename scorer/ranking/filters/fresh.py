@@ -37,7 +37,6 @@ class Fresh(Plugin):
             raise ValueError(f"intervals_max: expected zero or more, got {self.intervals_max}")
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip when the ranking is by requests alone."""
         return not machines.requests_alone
 
     def settings(self) -> NDArray[Any]:
@@ -45,9 +44,7 @@ class Fresh(Plugin):
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Distinguish missing data from old data."""
         return ("without data", "stale")
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the age and its limit."""
         return {"age_s": finite(said[0]), "age_s_max": float(said[1])}

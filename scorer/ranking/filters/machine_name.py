@@ -18,7 +18,6 @@ class MachineName(Plugin):
     looks_at = ("machine", "not_on")
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request that names none."""
         return bool(request.machine or request.not_on)
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:

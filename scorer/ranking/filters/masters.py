@@ -37,11 +37,9 @@ class Masters(Plugin):
         return (there, np.full(there.shape, float(self._most(request))))
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
-        """Return 1, the contribution of one master to the count."""
         return (1.0, 0.0)
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
-        """Limit the number of the cluster's masters."""
         yield Limit(in_role(request.cluster, self.role), self._most(request), "too many masters")
 
     def _most(self, request: Request) -> int:
@@ -49,6 +47,5 @@ class Masters(Plugin):
         return max(1, math.ceil(self.share * request.cluster_masters - 1e-9) - 1)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the masters with the requested instance, and their limit."""
         there = machines.tally(frozenset([("cluster", request.cluster), ("role", self.role)]))
         return {"masters": int(there[position]) + 1, "below": self.share * request.cluster_masters}

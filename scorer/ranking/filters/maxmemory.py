@@ -34,9 +34,7 @@ class Maxmemory(Plugin):
         return settings(self.struct, share=self.share)
 
     def limit(self, request: Request, machines: Machines) -> Iterator[Limit]:
-        """Limit the sum of maxmemory to the share."""
         yield Limit(total("maxmemory"), machines.allocatable[MEMORY] * self.share, "maxmemory over its share")
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the sum with the requested instance, and its limit."""
         return {"maxmemory": float(said[0]), "limit": float(said[1])}

@@ -32,7 +32,6 @@ class MemoryPressure(Plugin):
             raise ValueError(f"available_min: expected a share from 0 to 1, got {self.available_min}")
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip when switched off by 0, or for a request that asks for something."""
         if self.best_effort_only and (machines.amounts.any() or request.limits):
             return False
         return self.available_min > 0 and not machines.requests_alone

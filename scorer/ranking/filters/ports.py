@@ -21,18 +21,14 @@ class Ports(Plugin):
         return bool(request.ports)
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Count the instances that have one of the ports."""
         return (sum((machines.tally(frozenset([("port", port)])) for port in request.ports), np.zeros(len(machines))),)
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
-        """Return the number of ports that the instance uses."""
         return (float(len(request.ports)),)
 
     def limit(self, request: Request, machines: Machines) -> list[Limit]:
-        """Limit each port to one instance."""
         return one_to_a_port(request.ports)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the ports that are in use."""
         taken = [port for port in request.ports if machines.tally(frozenset([("port", port)]))[position]]
         return {"ports": list(request.ports), "taken": taken}

@@ -18,14 +18,12 @@ class Selector(Plugin):
     looks_at = ("selector",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request without a selector."""
         return bool(request.selector.strip())
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
         return (select(request.selector, machines).astype(np.float64),)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the labels that the selector requires."""
         labels = {}
         for requirement in parse_selector(request.selector):
             column = machines.label(requirement.key)

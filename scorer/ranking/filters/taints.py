@@ -16,11 +16,9 @@ class Taints(Plugin):
     looks_at = ("tolerations",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip while no machine has such a taint."""
         return "refuse" in machines.rules.taint_effects
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Count the taints that the request does not tolerate."""
         return (left_of(machines.rules, request.tolerations, "refuse"),)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:

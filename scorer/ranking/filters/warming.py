@@ -28,12 +28,10 @@ class Warming(Plugin):
             raise ValueError(f"coverage_min: expected a share from 0 to 1, got {self.coverage_min}")
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip when any coverage is enough, or when the ranking is by requests alone."""
         return self.coverage_min > 0 and not machines.requests_alone
 
     def settings(self) -> NDArray[Any]:
         return settings(self.struct, coverage_min=self.coverage_min)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the coverage and its limit."""
         return {"coverage": float(said[0]), "coverage_min": self.coverage_min}

@@ -51,7 +51,6 @@ class Allocation(Plugin):
             raise ValueError("default_cpu and default_memory: expected zero or more")
 
     def added(self, machines: Machines) -> Floats:
-        """Return [R]: the amounts that the requested instance adds."""
         if self.basis == "used":
             return machines.expected
         return machines.amounts_or(self.default_cpu, self.default_memory)
@@ -76,7 +75,6 @@ class Allocation(Plugin):
         )
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the shares with the requested instance."""
         return {"shares": by_resource(said, 0, tuple(RESOURCES[row] for row in self.rows(machines)))}
 
 

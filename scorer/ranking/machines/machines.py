@@ -189,7 +189,6 @@ class Machines:
         return position if self.rows is None else int(self.rows[position])
 
     def name(self, position: int) -> str:
-        """Return the machine's name."""
         return self.roster.names[self.row_of(position)]
 
     @property
@@ -310,11 +309,9 @@ class Machines:
         return self if self.rows is None else self._with(None)
 
     def take(self, rows: Integers) -> Machines:
-        """Return some machines of the fleet, by their rows."""
         return self._with(rows)
 
     def of(self, request: Request) -> Machines:
-        """Return the same machines for another request."""
         return self if request is self.request else self._with(self.rows, request)
 
     def _with(self, rows: Integers | None, request: Request | None = None) -> Machines:

@@ -18,17 +18,13 @@ class Apart(Plugin):
     name = "apart"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request that names no cluster."""
         return bool(request.cluster)
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Count the instances of the cluster."""
         return (machines.tally(frozenset([("cluster", request.cluster)])),)
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
-        """Return 1, the contribution of one more instance to the count."""
         return (1.0,)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the number of the cluster's instances there."""
         return {"of_the_cluster": int(machines.tally(frozenset([("cluster", request.cluster)]))[position])}

@@ -32,7 +32,6 @@ class BalancedAllocation(Allocation):
     form: Literal["v1.21", "v1.22", "v1.36"] = "v1.22"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request that requests none of the resources."""
         return bool((self.added(machines)[self.rows(machines)] > 0).any())
 
     def settings(self) -> NDArray[Any]:

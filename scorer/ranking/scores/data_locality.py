@@ -20,7 +20,6 @@ class DataLocality(Plugin):
     looks_at = ("data_labels",)
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request that names none."""
         return bool(request.data_labels)
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:

@@ -54,13 +54,11 @@ class Expression(Plugin):
         return SHARE
 
     def needs(self, rules: object) -> frozenset[str]:
-        """Return ``statistics`` where the formula names the maximum."""
         attributes = (node.value for node in ast.walk(self._tree) if isinstance(node, ast.Attribute))
         named = any(isinstance(each, ast.Name) and each.id == "max" for each in attributes)
         return frozenset(["statistics"] if named else [])
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Return the value of each machine."""
         found = np.array(np.broadcast_to(self._of(machines), len(machines)), np.float64)
         return (np.where(np.isfinite(found), found, np.nan),)
 
@@ -69,7 +67,6 @@ class Expression(Plugin):
         return True
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the value."""
         return {"amount": finite(said[0])}
 
     def _of(self, machines: Any) -> Any:

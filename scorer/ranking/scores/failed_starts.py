@@ -19,14 +19,12 @@ class FailedStarts(Plugin):
     name = "failed_starts"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip while no start failed lately."""
         return bool(machines.table.residents.ledger.failures) and bool(failed_starts(machines).any())
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
         return (failed_starts(machines),)
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the number of failed starts; older ones count less."""
         return {"failed": round(float(failed_starts(machines)[position]), 3)}
 
 

@@ -48,6 +48,5 @@ class GlobalVariance(ByWeight):
         return self.over == "feasible"
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the change of variance, and the fleet's mean utilization by resource."""
         means = {name: float(said[1 + RESOURCES.index(name)]) for name, weight in self.weights.items() if weight > 0}
         return {"variance_change": float(said[0]), "fleet_mean": means}

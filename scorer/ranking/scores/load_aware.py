@@ -94,5 +94,4 @@ class LoadAware(Plugin):
         )
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show what is left by resource."""
         return {"left_percent": by_resource(said, 0, self._used())}

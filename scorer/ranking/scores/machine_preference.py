@@ -32,7 +32,6 @@ class MachinePreference(Plugin):
         return SHARE_WHOLE if self.rounding else SHARE
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Return the sum of the weights of the preferences that match."""
         total = np.zeros(len(machines))
         for number, preference in enumerate(request.prefer):
             total += preference.weight * select(preference.selector, machines, f"prefer[{number}].selector")

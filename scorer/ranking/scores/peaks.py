@@ -30,7 +30,6 @@ class Peaks(Plugin):
 
     @property
     def inner(self) -> int:
-        """Compare with the least and the largest increase among the feasible machines."""
         return LEAST_BEST_WHOLE if self.peer else LEAST_BEST
 
     def settings(self) -> NDArray[Any]:

@@ -32,7 +32,6 @@ class Spread(Plugin):
     topology: str = "machine"
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip a request that belongs to no group."""
         return bool(self._group(request))
 
     @property
@@ -41,11 +40,9 @@ class Spread(Plugin):
         return SHARE_REVERSED
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Count the instances of the group near the machine."""
         return (self._near(request, machines),)
 
     def own(self, request: Request, machines: Machines) -> Sequence[float]:
-        """Return 1, the contribution of one more instance to the count."""
         return (1.0,)
 
     def far(self, request: Request, machines: Machines) -> bool:
@@ -53,7 +50,6 @@ class Spread(Plugin):
         return self.topology != "machine"
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the number of the group's instances nearby."""
         near = float(self._near(request, machines)[position])
         return {"near": None if np.isnan(near) else int(near)}
 

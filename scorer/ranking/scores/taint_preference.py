@@ -21,7 +21,6 @@ class TaintPreference(Plugin):
     rounding: bool = False
 
     def wanted(self, request: Request, machines: Machines) -> bool:
-        """Skip while no machine has such a taint."""
         return "avoid" in machines.rules.taint_effects
 
     @property
@@ -30,5 +29,4 @@ class TaintPreference(Plugin):
         return SHARE_REVERSED_WHOLE if self.rounding else SHARE_REVERSED
 
     def columns(self, request: Request, machines: Machines) -> Sequence[Floats]:
-        """Count the taints that the request does not tolerate."""
         return (left_of(machines.rules, request.tolerations, "avoid"),)

@@ -54,5 +54,4 @@ class TargetLoadPacking(Plugin):
         )
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
-        """Show the utilization with the requested instance, in percent, and the target."""
         return {"utilization_percent": finite(said[0]), "target_percent": self.target * 100.0}

@@ -57,7 +57,6 @@ class Current:
         return self.follower.view
 
     def call(self, query: Query) -> Call:
-        """Return a query in the form of the ledger's scripts."""
         return Call(query.id, self.on_ledger(query.deadline))
 
     def ranking(self, profile: Profile) -> RankingInputs:

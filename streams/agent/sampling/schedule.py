@@ -48,7 +48,6 @@ class Schedule:
         return round((epoch_s - self.phase_s) / self.reading_s)
 
     def tick_at(self, tick: int) -> float:
-        """Return the time of a tick, epoch s."""
         return tick * self.reading_s + self.phase_s
 
     def until_next_tick_s(self, epoch_s: float) -> float:
@@ -56,7 +55,6 @@ class Schedule:
         return self.tick_at(self.tick(epoch_s) + 1) - epoch_s
 
     def interval(self, tick: int) -> int:
-        """Return the number of the interval that includes the reading taken at ``tick``."""
         return -(-tick // self.readings)
 
     def ends(self, tick: int) -> bool:

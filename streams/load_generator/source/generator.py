@@ -151,7 +151,6 @@ class Generator:
         return utilization
 
     def over(self, epoch_s: float) -> bool:
-        """Return False: a simulated fleet never ends."""
         return False
 
 

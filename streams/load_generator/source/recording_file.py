@@ -243,5 +243,4 @@ class Recording:
         return utilization * self.machines.capacity[:, None, rows]
 
     def over(self, epoch_s: float) -> bool:
-        """Return whether the trace has been replayed to its end."""
         return not self._loop and self._start_s + (epoch_s - self._origin_s) * self._speed >= self._trace.length_s
