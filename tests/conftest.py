@@ -100,7 +100,6 @@ class Valkey:
     port: int
 
     def connect(self, **arguments: object) -> redis.Redis:
-        """Return a new client."""
         return redis.Redis.from_url(self.url, **arguments)
 
 
@@ -179,7 +178,6 @@ def names() -> Names:
 
 @pytest.fixture
 def server(valkey: Valkey) -> Iterator[redis.Redis]:
-    """A client of the server."""
     with valkey.connect(socket_timeout=120) as client:
         yield client
 

@@ -38,7 +38,6 @@ def paragraphs() -> Iterator[tuple[str, str]]:
 
 
 def main(argv: list[str]) -> int:
-    """Print what is drawn."""
     parser = argparse.ArgumentParser(prog="python -m tests.drawn_prose")
     parser.add_argument("--seed", type=int, required=True)
     dice = random.Random(parser.parse_args(argv).seed)

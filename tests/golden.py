@@ -45,7 +45,6 @@ class Golden:
 
     @property
     def file(self) -> Path:
-        """Its file."""
         return _HERE / self.path
 
 

@@ -156,7 +156,6 @@ def places_in_c(source: str) -> list[tuple[int, str]]:
 
 
 def mutated_c(path: Path, start: int, operator: str) -> Mutation:
-    """Return the mutation of one operator."""
     source = path.read_text()
     after = source[:start] + IN_C[operator] + source[start + len(operator) :]
     line = source.count("\n", 0, start)
@@ -164,7 +163,6 @@ def mutated_c(path: Path, start: int, operator: str) -> Mutation:
 
 
 def mutations_of(path: Path) -> list[Callable[[], Mutation]]:
-    """Return what makes each mutation of a module."""
     source = path.read_text()
     if path.suffix != ".py":
         return [partial(mutated_c, path, *each) for each in places_in_c(source)]

@@ -66,7 +66,6 @@ def imported(path: Path) -> set[str]:
 
 
 def is_under(module: str, listed: Iterable[str]) -> bool:
-    """Whether a module is one of these or inside one of them."""
     return any(module == one or module.startswith(f"{one}.") for one in listed)
 
 

@@ -80,7 +80,6 @@ def unsummed(raw: bytes, **header: Any) -> bytes:
 
 
 def no_changes(base: bytes) -> bytes:
-    """Return the changes of a base in which no row changed."""
     table = decode_table(base)
     columns = {name: column[..., :0] for name, column in table.columns.items()} | {ROW: np.zeros(0, np.uint32)}
     return encode_table(msgspec.structs.replace(table.header, machines=0), columns, b"")

@@ -53,7 +53,6 @@ def together(outcome: Outcome, of: list[int]) -> float:
 
 
 def without_apart(profile: Profile) -> Profile:
-    """Return the profile without the score."""
     return replace(
         profile, name="without", scores=tuple(one for one in profile.scores if not isinstance(one.score, Apart))
     )

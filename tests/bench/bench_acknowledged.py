@@ -60,7 +60,6 @@ def measure(url: str, prefix: str, clients: int, seconds: float) -> tuple[float,
 
 
 def main() -> int:
-    """Measure each way."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name, default in (("rounds", 7), ("seconds", 2), ("clients", 8), ("machines", 500)):
         parser.add_argument(f"--{name}", type=int, default=default)

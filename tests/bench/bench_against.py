@@ -70,7 +70,6 @@ class HotFigures:
         self._mixed, self._batches = MixedLoad(rig), Batches(rig)
 
     def __call__(self, call: str = "", mixed: str = "", batch: str = "", alone: str = "") -> Figures:
-        """Return the figures of one question."""
         if call:
             return self._calls(CALLS[call])
         if mixed:
@@ -110,7 +109,6 @@ def first_answer(url: str) -> Figures:
 
 @contextmanager
 def hot_figures(machines: int) -> Iterator[HotFigures]:
-    """Yield them on servers of their own."""
     with ExitStack() as stack:
         rig = stack.enter_context(own_rig(machines))
         stack.enter_context(echo_on(rig.url))

@@ -32,7 +32,6 @@ Figures = dict[str, float]
 
 
 def windward(name: str, folder: Path, *arguments: str) -> LocalProcess:
-    """Start one of the processes."""
     command = [sys.executable, "-m", "ops.cli.main", name, *arguments]
     return LocalProcess(name, command, log=folder / f"{name}.log").spawn()
 
@@ -81,7 +80,6 @@ def newest_at(client: Client) -> float:
 
 
 def measure(machines: int, interval_s: int, probes: int) -> Figures:
-    """Run the pipeline and return the figures."""
     folder = Path(tempfile.mkdtemp(prefix="windward-age-"))
     with LocalBroker() as broker, LocalValkey(directory=folder) as valkey:
         ensure_topics(TopicSettings(kafka=broker.address))
@@ -125,7 +123,6 @@ def measure(machines: int, interval_s: int, probes: int) -> Figures:
 
 
 def main() -> None:
-    """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, default=5000)
     parser.add_argument("--interval-s", type=int, default=10)

@@ -34,7 +34,6 @@ TIMEOUT_S = 600.0
 
 
 def batch(kind: str, name: str, count: int) -> dict[str, Any]:
-    """Return the parameters of a placement."""
     if kind == "identical":
         cpu, memory = ONE_SIZE
         return {"id": name, "cpu": cpu, "memory": memory, "count": count, "ttl_s": TTL_S}
@@ -44,7 +43,6 @@ def batch(kind: str, name: str, count: int) -> dict[str, Any]:
 
 
 def different(number: int) -> dict[str, float]:
-    """Return amounts that no other number has."""
     return {"cpu": 0.001 * (1 + number % 97), "memory": 1e6 + number}
 
 
@@ -114,7 +112,6 @@ class Batches:
 
 @contextmanager
 def batches(machines: int) -> Iterator[Batches]:
-    """Yield them on a scorer of their own."""
     with own_rig(machines) as rig:
         yield Batches(rig)
 

@@ -98,7 +98,6 @@ WORKER = (
 
 
 def measure(machines: int, turns: int, probes: int) -> Figures:
-    """Return the figures of one size."""
     found: Figures = {}
     with own_rig(machines) as rig, echo_on(rig.url):
         load = MixedLoad(rig)
@@ -128,7 +127,6 @@ def measure(machines: int, turns: int, probes: int) -> Figures:
 
 
 def medians(turns: Sequence[Figures]) -> Figures:
-    """Return the median of each figure."""
     return {name: median(one[name] for one in turns) for name in turns[0]}
 
 
@@ -159,7 +157,6 @@ def workers() -> dict[str, Figures]:
 
 
 def table(sizes: dict[int, Figures], columns: Sequence[Column]) -> str:
-    """Return a table with a row for each size."""
     lines = [
         "| machines | " + " | ".join(column.heading for column in columns) + " |",
         "|---" * (len(columns) + 1) + "|",

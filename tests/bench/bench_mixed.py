@@ -133,7 +133,6 @@ class MixedLoad:
         self._turns = 0
 
     def __call__(self, kind: str, seconds: float) -> Figures:
-        """Return the figures of one turn."""
         self._turns += 1
         rig = self._rig
         rig.tell("go")
@@ -254,7 +253,6 @@ class DecisionsAlone:
 
     @property
     def snapshot(self) -> Any:
-        """The snapshot that decisions are made on."""
         return self._parts.current.snapshot
 
     def fold(self, samples: int) -> Figures:
@@ -270,7 +268,6 @@ class DecisionsAlone:
 
 @contextmanager
 def decisions_alone(machines: int, *, whole: bool = False) -> Iterator[DecisionsAlone]:
-    """Yield them on a server of their own."""
     with own_server() as (url, _):
         yield DecisionsAlone(url, machines, whole=whole)
 

@@ -84,7 +84,6 @@ def wanted(there: list[Instance], count: int) -> list[Request]:
 
 
 def main() -> int:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--machines", type=int, default=5_000)
     parser.add_argument("--instances", type=int, default=100_000)

@@ -28,7 +28,6 @@ BEGIN_S = 480_000 * 3600.0
 
 
 def messages(machines: int, instances: int, minute: int, draw: np.random.Generator, level: np.ndarray) -> list[bytes]:  # type: ignore[type-arg]
-    """One minute of the fleet on the wire."""
     level *= draw.uniform(0.97, 1.03, level.shape)
     np.clip(level, 0.05, 4.0, out=level)
     found = []

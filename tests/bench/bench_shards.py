@@ -103,7 +103,6 @@ def _row(cluster: Cluster | None, port: int, held: list[Any], before: tuple[floa
 
 
 def main() -> int:
-    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--machines", type=int, default=100_000)
     parser.add_argument("--partitions", type=int, default=24)

@@ -22,7 +22,6 @@ RUNS = {
 
 
 def cpu_s(arguments: tuple[str, ...]) -> float:
-    """Return the CPU time of one start."""
     process = subprocess.Popen(
         [sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ
     )

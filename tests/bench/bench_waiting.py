@@ -89,7 +89,6 @@ def begun(wire: Wire, client: Client, running: psutil.Process | None, started: f
 
 
 def main() -> int:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tree", type=Path, default=Path(__file__).parents[2])
     parser.add_argument("--machines", type=int, default=5_000)

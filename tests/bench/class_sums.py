@@ -71,7 +71,6 @@ class ChangingUsage(threading.Thread):
             self.write()
 
     def stop(self) -> None:
-        """End the thread."""
         self._ended.set()
         self.join()
 
@@ -156,7 +155,6 @@ class ClassSums:
                     self._check(record, machine, name)
 
     def sums(self, machine: str, name: str) -> dict[str, int]:
-        """Return what each class asks for on a machine."""
         found = dict.fromkeys(("prod", "mid", "batch", "free"), 0)
         for one in self._held[machine].values():
             found[one.priority_class] += _asked(one, name)
@@ -173,7 +171,6 @@ class ClassSums:
         return max(int(self._capacity[name] * SHARE[name]) - busy, 0)
 
     def above(self, machine: str, known: Round) -> list[str]:
-        """Return which sums of a machine are above what there is for them."""
         found = []
         for name in SHARE:
             of = self.sums(machine, name)
@@ -184,7 +181,6 @@ class ClassSums:
         return found
 
     def leave(self, machine: str, instance_id: str) -> None:
-        """Take an instance off a machine."""
         del self._held[machine][instance_id]
 
     def _check(self, record: Instance, machine: str, name: str) -> None:

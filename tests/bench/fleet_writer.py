@@ -43,7 +43,6 @@ _Zone: Any = of_tree("streams.fold.peaks", "streams.peaks").Zone
 
 
 def labels_of(number: int) -> dict[str, str]:
-    """Return the labels of a machine."""
     return {"zone": f"z{number % ZONES}", "rack": f"r{number % RACKS}", "disk": DISKS[number // ZONES % len(DISKS)]}
 
 
@@ -112,7 +111,6 @@ class WindowWriter:
         return arrived
 
     def fold(self, arrived: list[list[Any]]) -> None:
-        """Fold messages, by partition."""
         for partition, messages in zip(self.partitions, arrived, strict=True):
             if messages:
                 partition.fold(messages, messages[-1].recorded_at)
@@ -137,7 +135,6 @@ class WindowWriter:
 
 
 def machine_name(row: int) -> str:
-    """Return the name of a machine."""
     return f"machine-{row:06d}"
 
 

@@ -89,7 +89,6 @@ class Side:
         )
 
     def ask(self, **question: Any) -> Figures:
-        """Return the figures that the side measured."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(question) + "\n")

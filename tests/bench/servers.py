@@ -44,19 +44,16 @@ def own_scorer(url: str, *options: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def server_process(wire: Wire) -> int:
-    """Return the process of the server."""
     lines = wire.one("INFO", "server").decode().splitlines()
     return int(next(line.partition(":")[2] for line in lines if line.startswith("process_id:")))
 
 
 def processor_us(process: int) -> float:
-    """Return the processor time of all threads of a process."""
     tasks = Path(f"/proc/{process}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e3
 
 
 def machine_names(count: int) -> list[str]:
-    """Return so many names of machines."""
     return [f"machine-{number:05d}" for number in range(count)]
 
 
@@ -109,7 +106,6 @@ class Rig:
 
 @contextmanager
 def own_rig(machines: int) -> Iterator[Rig]:
-    """Yield a rig that ends with the block."""
     with own_server() as (url, wire), fleet_writer(url, machines) as tell, own_scorer(url) as scorer:
         with Client(url, timeout_s=60) as client:
             client.health()

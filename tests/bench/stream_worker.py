@@ -36,7 +36,6 @@ class Timer:
         self.done = asyncio.Event()
 
     def add(self, count: int) -> None:
-        """Count a batch."""
         self.count += count
         if self.begin is None and self.count >= self.total // 10:
             self.begin = (self.count, time.perf_counter(), time.process_time())

@@ -114,12 +114,10 @@ def build(kind: type[Any]) -> Any:
 
 
 def is_filter(kind: type[Any]) -> bool:
-    """Return whether it is a filter, and no score."""
     return FILTERS.get(kind.name) is kind
 
 
 def ranked(kind: type[Any], fleet: FleetState, asked: dict[str, Any]) -> Ranking:
-    """Return the ranking by this plugin alone."""
     return rank(read_request(asked), fleet.inputs(alone(build(kind), kind="filter" if is_filter(kind) else "score")))
 
 

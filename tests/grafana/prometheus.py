@@ -33,14 +33,12 @@ class Prometheus:
                 raise QueryError(json.loads(error.read()).get("error", "")) from None
 
     def at(self, expression: str, time_s: float) -> list[Series]:
-        """Return each series' value at one moment."""
         found = self.get("query", query=expression, time=time_s)
         if found["resultType"] == "scalar":
             return [({}, [(found["result"][0], float(found["result"][1]))])]
         return [(each["metric"], [(each["value"][0], float(each["value"][1]))]) for each in found["result"]]
 
     def over(self, expression: str, start_s: float, end_s: float, step_s: float) -> list[Series]:
-        """Return each series' values over a time."""
         found = self.get("query_range", query=expression, start=start_s, end=end_s, step=step_s)
         return [
             (each["metric"], [(time_s, float(value)) for time_s, value in each["values"]]) for each in found["result"]
@@ -55,5 +53,4 @@ class Prometheus:
         raise QueryError(f"no query of a variable: {query}")
 
     def metrics(self) -> set[str]:
-        """Return the name of every metric there is."""
         return set(self.get("label/__name__/values"))

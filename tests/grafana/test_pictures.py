@@ -19,7 +19,6 @@ def without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_machines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Prometheus that has two."""
     monkeypatch.setattr(Prometheus, "variable", lambda self, query: ["sim-00001", "sim-00002"])
 
 

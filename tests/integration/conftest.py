@@ -16,7 +16,6 @@ KINDS = ("tansu", "apache")
 
 @pytest.fixture
 def wire(valkey: Valkey) -> Iterator[Wire]:
-    """A connection."""
     wire = Wire({"url": valkey.url})
     yield wire
     wire.close()

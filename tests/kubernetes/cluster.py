@@ -87,7 +87,6 @@ class Cluster:
 
     @property
     def port(self) -> int:
-        """The port of the API server."""
         return self._port
 
     def control(self) -> None:
@@ -116,7 +115,6 @@ class Cluster:
         return path
 
     def kubectl(self, *words: str | Path, account: str = "") -> subprocess.CompletedProcess[str]:
-        """Run kubectl as an account."""
         command = [self._binary, "kubectl", *map(str, words)]
         environ = os.environ | {"KUBECONFIG": str(self.kubeconfig("kubectl", account)), "HOME": str(self._folder)}
         return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
@@ -157,18 +155,15 @@ class Cluster:
         parts.enter_context(self._part("scheduler", flags, port, log=name))
 
     def unschedule(self, name: str) -> None:
-        """Stop a scheduler."""
         self._named[name].close()
 
     def make_node(self, name: str, *, cpu: str, memory: str, labels: dict[str, str]) -> None:
-        """Make a node that is ready."""
         room = {"cpu": cpu, "memory": memory, "pods": "110"}
         status = {"capacity": room, "allocatable": room, "conditions": [{"type": "Ready", "status": "True"}]}
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
         self.call("POST", "/api/v1/nodes", node)
 
     def make_pod(self, name: str, requests: dict[str, str], limits: dict[str, str], **spec: Any) -> None:
-        """Make a pod of one container."""
         container = {"name": "c", "image": "none", "resources": {"requests": requests, "limits": limits}}
         whole = {"containers": [container], "automountServiceAccountToken": False, **spec}
         self.make_owned(name, "", whole)
@@ -205,7 +200,6 @@ class Cluster:
         self.call("POST", _BUDGETS, budget | {"spec": spec})
 
     def delete_budget(self, name: str) -> None:
-        """Delete a budget."""
         self.call("DELETE", f"{_BUDGETS}/{name}")
 
     def allowed(self, budget: str) -> int:
@@ -214,8 +208,6 @@ class Cluster:
         return int(status["disruptionsAllowed"]) if status.get("observedGeneration") else -1
 
     def node_of(self, pod: str) -> str:
-        """Return the node of a pod, once it is bound."""
-
         def node() -> str:
             found = self.call("GET", f"{PODS}/{pod}")["spec"].get("nodeName", "")
             return str(found)
@@ -245,7 +237,6 @@ class Cluster:
         self.call("DELETE", f"{PODS}/{pod}?gracePeriodSeconds=0")
 
     def uid_of(self, pod: str) -> str:
-        """Return the uid of a pod."""
         return str(self.call("GET", f"{PODS}/{pod}")["metadata"]["uid"])
 
     def is_ending(self, pod: str) -> bool:

@@ -25,7 +25,6 @@ class Service(threading.Thread):
         self._listener = socket.create_server((LOOPBACK, self.port), backlog=256)
 
     def cut(self) -> None:
-        """Close all connections."""
         with self._lock:
             closing, self._open = self._open, set()
         for each in closing:
@@ -37,7 +36,6 @@ class Service(threading.Thread):
         self._passes.clear()
 
     def pass_on(self) -> None:
-        """Let all pass again."""
         self._passes.set()
 
     def run(self) -> None:

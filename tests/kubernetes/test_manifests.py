@@ -30,7 +30,6 @@ RIGHTS = {
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster with the namespace."""
     with Cluster(BINARY, tmp_path_factory.mktemp("cluster")) as made:
         made.apply()
         yield made

@@ -154,7 +154,6 @@ def _valid_container(one: Body, *, on_host: bool) -> Body:
 
 
 def _only_on(pod: Body, node: str) -> Body:
-    """Return a pod that accepts this node alone, of those that it accepted."""
     name = [{"key": "metadata.name", "operator": "In", "values": [node]}]
     affinity = pod["spec"].get("affinity", {})
     terms = affinity.get("nodeAffinity", {NODE_RULE: {"nodeSelectorTerms": [{}]}})[NODE_RULE]["nodeSelectorTerms"]

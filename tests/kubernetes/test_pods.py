@@ -79,7 +79,6 @@ class Scene:
         return True
 
     def nodes(self) -> dict[str, Any]:
-        """Return what Redis has of the nodes."""
         flat = self.ledger.wire.one("HGETALL", self._names.nodes)
         return {name.decode(): msgspec.json.decode(raw) for name, raw in zip(flat[::2], flat[1::2], strict=True)}
 

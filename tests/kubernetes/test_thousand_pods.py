@@ -63,7 +63,6 @@ class Scene:
         return {node: 0.1 + 0.005 * (place % 60) + seen[node] * 0.1 / CORES for place, node in enumerate(NODES)}
 
     def make(self, scheduler: str, pods: int) -> None:
-        """Make pods, four at a time."""
         with ThreadPoolExecutor(4) as threads:
             each = range(pods)
             list(
@@ -157,6 +156,5 @@ def test_none_is_lost_and_none_doubled(
 
 
 def leader(followers: list[tuple[LocalProcess, str]]) -> LocalProcess:
-    """Return the one that leads."""
     (found,) = (process for process, page in followers if value(page, "windward_pods_leads"))
     return found

@@ -93,7 +93,6 @@ def exposed_metrics() -> frozenset[str]:
 
 
 def exporters() -> set[str]:
-    """Return those of the exporter."""
     profiles = load_profiles()
     operator = {"a": OperatorFacts(thresholds=dict.fromkeys(RESOURCES, 0.5))}
     table = window_table(["a"], capacity=[1.0] * len(RESOURCES), at=1e9)

@@ -31,7 +31,6 @@ RULES = {path.name: read_yaml(path.read_text()) for path in sorted((ROOT / "ops/
 
 
 def read(name: str) -> dict[str, Any]:
-    """Return a dashboard as it is in the tree."""
     found: dict[str, Any] = json.loads((FOLDER / name).read_text())
     return found
 
@@ -42,7 +41,6 @@ def panels(name: str) -> list[Mapping[str, Any]]:
 
 
 def rules() -> list[dict[str, Any]]:
-    """Return every rule."""
     return [rule for file in RULES.values() for group in file["groups"] for rule in group["rules"]]
 
 

@@ -20,7 +20,6 @@ Labels = Mapping[str, str]
 
 
 def labels_of(series: str) -> Labels:
-    """Return the labels of a series as promtool writes it."""
     return dict(re.findall(r'(\w+)="([^"]*)"', series))
 
 

@@ -42,7 +42,6 @@ VERSIONS = ("1.29", "1.33", "1.37")
 
 
 def pod(workload: dict[str, Any]) -> dict[str, Any]:
-    """Return the pod that a workload makes."""
     return workload["spec"]["template"]["spec"]
 
 

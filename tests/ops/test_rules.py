@@ -35,7 +35,6 @@ needs_promtool = pytest.mark.skipif(
 
 
 def promtool(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run promtool."""
     return subprocess.run(["promtool", *map(str, arguments)], capture_output=True, text=True, check=False)
 
 

@@ -58,7 +58,6 @@ class Setting:
 
 
 def settings() -> Iterator[Setting]:
-    """Yield every setting of every command."""
     for command in COMMANDS:
         for cls in classes(command):
             for field in dataclasses.fields(cls):

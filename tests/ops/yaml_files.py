@@ -8,10 +8,8 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read_yaml(text: str) -> Any:
-    """Return what a text with one document holds."""
     return yaml.load(text, Loader=LOADER)
 
 
 def read_all_yaml(text: str) -> list[Any]:
-    """Return what each document of a text holds."""
     return list(yaml.load_all(text, Loader=LOADER))

@@ -28,7 +28,6 @@ def test_there_are_no_other_files() -> None:
 
 
 def load(name: str) -> dict[str, Any]:
-    """A schema file."""
     schema: dict[str, Any] = json.loads((FOLDER / name).read_text())
     return schema
 

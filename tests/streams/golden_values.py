@@ -34,7 +34,6 @@ def state() -> Partition:
 
 
 def decode_ring(vitals: bytes, positions: dict[int, bytes], hours: dict[int, bytes]) -> Ring:
-    """Return the ring that these values describe."""
     ring = decode_vitals(vitals)
     for place, raw in [*positions.items(), *hours.items()]:
         restore_place(ring, raw, place)

@@ -39,21 +39,18 @@ def batch(first: int, *values: bytes, codec: int = 0, as_codec: int | None = Non
 
 
 def default_crc(data: bytes) -> int:
-    """The checksum of a batch."""
     from kafka.record.util import calc_crc32c
 
     return int(calc_crc32c(data))
 
 
 def of_kafka_python(raw: bytes, first: int, passed: PassedOver) -> list[Any]:
-    """The records that kafka-python reads."""
     consumer = SimpleNamespace(_fetcher=Fetcher.__new__(Fetcher))
     read_with_kafka_python(consumer, passed)
     return list(consumer._fetcher.PartitionRecords(first, PARTITION, MemoryRecords(raw)).take())
 
 
 def of_aiokafka(raw: bytes, first: int, passed: PassedOver) -> list[Any]:
-    """The records that aiokafka reads."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fetcher, "PartitionRecords", fetcher.PartitionRecords)
         read_with_aiokafka(passed)
@@ -65,7 +62,6 @@ READERS: list[tuple[str, Reader]] = [("kafka-python", of_kafka_python), ("aiokaf
 
 @pytest.fixture(params=[read for _, read in READERS], ids=[name for name, _ in READERS])
 def read(request: pytest.FixtureRequest) -> Iterator[Reader]:
-    """What reads: each of the two libraries."""
     yield request.param
 
 

@@ -20,12 +20,10 @@ WINDOWS = (300, 900, 3600)
 
 
 def lines_of(*machines: str, slots: int = 360, **more: Any) -> list[bytes]:
-    """A recording of some machines."""
     return [encode(sample(machine, slot, **more)) for slot in range(slots) for machine in machines]
 
 
 def fold_json(tmp_path: Path, capsys: pytest.CaptureFixture[str], lines: list[bytes], *argv: str) -> Any:
-    """What ``windward fold --json`` prints."""
     path = tmp_path / "samples.jsonl"
     path.write_bytes(b"\n".join(lines))
     code = main([str(path), "--json", *argv], {})

@@ -101,7 +101,6 @@ Mutation = Callable[[random.Random, bytes], bytes | None]
 
 
 def flip_bits(rng: random.Random, raw: bytes) -> bytes:
-    """Flip one to eight bits."""
     value = bytearray(raw)
     for _ in range(rng.choice((1, 1, 1, 2, 8))):
         value[rng.randrange(len(value))] ^= 1 << rng.randrange(8)
@@ -115,13 +114,11 @@ def cut(rng: random.Random, raw: bytes) -> bytes:
 
 
 def insert(rng: random.Random, raw: bytes) -> bytes:
-    """Put bytes in somewhere."""
     place = rng.randrange(len(raw) + 1)
     return raw[:place] + rng.randbytes(rng.choice((1, 1, 2, 5, 50))) + raw[place:]
 
 
 def delete(rng: random.Random, raw: bytes) -> bytes:
-    """Take bytes out."""
     place = rng.randrange(len(raw))
     return raw[:place] + raw[place + rng.choice((1, 1, 2, 5, 50)) :]
 
@@ -207,7 +204,6 @@ def other_machine(rng: random.Random, raw: bytes) -> bytes:
 
 
 def garbage(rng: random.Random, raw: bytes) -> bytes:
-    """Forget the message."""
     return rng.randbytes(rng.randrange(1, len(raw) + 1))
 
 

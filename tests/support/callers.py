@@ -62,7 +62,6 @@ def tell(said: Sequence[Told]) -> None:
 
 
 def main() -> None:
-    """Run them."""
     first, count = map(int, sys.argv[1:])
     given = {name: os.environ.get(f"WINDWARD_REDIS_{name.upper()}", "") for name in ("password", "sentinel_password")}
     stopping = threading.Event()

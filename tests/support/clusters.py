@@ -37,12 +37,10 @@ class Cluster:
 
     @property
     def ports(self) -> list[int]:
-        """All nodes."""
         return list(self._bus)
 
     @property
     def url(self) -> str:
-        """The URL, by two of the nodes."""
         return f"redis+cluster://127.0.0.1:{self._first[-1]},127.0.0.1:{self._first[0]}"
 
     @property
@@ -51,7 +49,6 @@ class Cluster:
         return [port for port in self.ports if self._processes[port].poll() is None and self.is_primary(port)]
 
     def replica_of(self, primary: int) -> int:
-        """Return a replica that follows this node."""
         roles = {port: self._ask(port, "ROLE") for port in self.ports}
         return next(port for port, role in roles.items() if role[0] == "slave" and int(role[2]) == primary)
 
@@ -92,7 +89,6 @@ class Cluster:
         self._processes[port] = start_valkey(port, folder, *options)
 
     def node(self, port: int) -> redis.Redis:
-        """Return a client of one node."""
         return redis.Redis(port=port, socket_timeout=5, decode_responses=True)
 
     def _ask(self, port: int, *command: object) -> Any:

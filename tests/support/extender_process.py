@@ -25,7 +25,6 @@ def extender(url: str, names: Names, *flags: str, log: Path | None = None) -> It
 
 
 def pod(uid: str, cpu: str = "1", scheduler: str = "windward") -> dict[str, Any]:
-    """Return a pod as the scheduler sends it."""
     container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
     about = {"name": f"pod-{uid}", "namespace": "shop", "uid": uid, "resourceVersion": "1"}
     spec = {"containers": [container], "schedulerName": scheduler}
@@ -33,7 +32,6 @@ def pod(uid: str, cpu: str = "1", scheduler: str = "windward") -> dict[str, Any]
 
 
 def ask(port: int, verb: str, body: Any, timeout_s: float = 30.0) -> tuple[int, Any]:
-    """Return status and body of an answer."""
     with closing(http.client.HTTPConnection(LOOPBACK, port, timeout=timeout_s)) as connection:
         connection.request("POST", f"/{verb}", body if isinstance(body, bytes) else json.dumps(body))
         answer = connection.getresponse()

@@ -74,7 +74,6 @@ class Verdict:
 
     @property
     def faults(self) -> list[str]:
-        """All of them, the kind first."""
         kinds = ("lost", "doubled", "over", "wrong")
         return [f"{kind}: {fault}" for kind in kinds for fault in getattr(self, kind)]
 

@@ -53,7 +53,6 @@ class KubeApi(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Its address."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def put(self, uid: str, node: str = "n1", *, cpu: str = "1", phase: str = "Running", **metadata: Any) -> None:
@@ -65,7 +64,6 @@ class KubeApi(ThreadingHTTPServer):
         self._note(uid, {"kind": "Pod", "apiVersion": "v1", "metadata": about, "spec": spec, "status": status})
 
     def delete(self, uid: str) -> None:
-        """Delete a pod."""
         self._note(uid, None)
 
     def _note(self, uid: str, new: Body | None) -> None:
@@ -84,7 +82,6 @@ class KubeApi(ThreadingHTTPServer):
             self.changed.notify_all()
 
     def put_node(self, name: str, *, cpu: str = "8", allocatable: str = "7500m", **spec: Any) -> None:
-        """Make or change a node."""
         status = {"capacity": {"cpu": cpu, "memory": "16Gi"}, "allocatable": {"cpu": allocatable, "memory": "15Gi"}}
         about = {"name": name, "labels": {"zone": "a"}}
         body = {"kind": "Node", "apiVersion": "v1", "metadata": about, "spec": spec, "status": status}
@@ -93,7 +90,6 @@ class KubeApi(ThreadingHTTPServer):
             self.nodes[name] = body
 
     def delete_node(self, name: str) -> None:
-        """Delete a node."""
         with self.changed:
             self._note_node("DELETED", self.nodes.pop(name))
 
@@ -119,19 +115,16 @@ class KubeApi(ThreadingHTTPServer):
         self.cut()
 
     def cut(self) -> None:
-        """Cut all watches."""
         with self.changed:
             self.cuts += 1
             self.changed.notify_all()
 
     def page_of_nodes(self) -> Body:
-        """Return all nodes."""
         with self.changed:
             metadata = {"resourceVersion": str(self.version)}
             return {"kind": "NodeList", "apiVersion": "v1", "metadata": metadata, "items": list(self.nodes.values())}
 
     def named(self, name: str) -> Body | None:
-        """Return the pod of a name."""
         with self.changed:
             return next((pod for pod in self.pods.values() if pod["metadata"]["name"] == name), None)
 
@@ -262,7 +255,6 @@ class _Call(BaseHTTPRequestHandler):
 
 @contextmanager
 def kube_api() -> Iterator[KubeApi]:
-    """Run one."""
     with KubeApi() as api:
         thread = threading.Thread(target=api.serve_forever, args=(0.01,))
         thread.start()

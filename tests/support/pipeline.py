@@ -94,7 +94,6 @@ class Pipeline:
         )
 
     def start_worker(self, *more: str) -> LocalProcess:
-        """Start a worker; do not wait."""
         arguments = [
             *("--kafka", self.broker.address, "--redis-url", self.redis_url, "--prefix", self.names.prefix),
             *(("--windows-url", self.windows_url) if self.windows_url else ()),
@@ -109,7 +108,6 @@ class Pipeline:
         return worker
 
     def publish(self, samples: Sequence[Sample], keep: bool = True) -> None:
-        """Publish and wait until the broker has them all."""
         if self._producer is None:
             self._producer = KafkaProducer(
                 bootstrap_servers=self.broker.address.split(","), acks="all", linger_ms=5, retries=100

@@ -30,7 +30,6 @@ class Received(NamedTuple):
 
 
 def make_topics(broker: Any, names: Names) -> None:
-    """Make the topics as the stack would."""
     ensure_topics(
         TopicSettings(
             kafka=broker.address, prefix=names.prefix, replication=broker.replication, min_insync=broker.min_insync
@@ -104,5 +103,4 @@ def receive(
 
 
 def samples(received: list[Received]) -> list[Sample]:
-    """Return the samples alone."""
     return [found.message for found in received if isinstance(found.message, Sample)]

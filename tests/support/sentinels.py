@@ -60,7 +60,6 @@ class Watched:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of a `scorer.wire.Wire`."""
         return {"url": self.url, "password": PASSWORD, "sentinel_password": SENTINEL_PASSWORD}
 
     @property
@@ -138,11 +137,9 @@ class Watched:
                 return {}
 
     def server(self, port: int) -> redis.Redis:
-        """Return a client of one server."""
         return redis.Redis(port=self._own[port], password=PASSWORD, socket_timeout=5)
 
     def sentinel(self, port: int) -> redis.Redis:
-        """Return a client of one sentinel."""
         return redis.Redis(port=self._own[port], password=SENTINEL_PASSWORD, socket_timeout=1)
 
     def _all_follow(self) -> bool:
@@ -190,7 +187,6 @@ class Watched:
 
 
 def eventually(check: Callable[[], Any], wait_s: float = 60.0) -> Any:
-    """Return what a check returns once it is true."""
     deadline = time.monotonic() + wait_s
     while not (found := check()):
         assert time.monotonic() < deadline, "it did not happen"

@@ -168,7 +168,6 @@ Panel = Mapping[str, Any]
 
 
 def draw(dashboard: Mapping[str, Any], data: PanelData) -> Figure:
-    """Return the picture of a dashboard."""
     data.marks = [mark for one in dashboard.get("annotations", {}).get("list", ()) for mark in data.times(one)]
     panels = dashboard["panels"]
     height = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels) + 1.6

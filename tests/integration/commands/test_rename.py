@@ -49,18 +49,15 @@ class Fleet:
         publish(self.wire, self.names, tables, facts)
 
     def rename(self, old: str = OLD, new: str = "db1") -> dict[str, Any]:
-        """Do it."""
         return rename(self.server, self.wire, self.ledger, self.names, old, new)
 
     def operator(self, name: str) -> Any:
-        """What operators say of a machine."""
         raw = self.server.hget(self.names.operator, name)
         return json.loads(raw) if raw else None  # type: ignore[arg-type]
 
 
 @pytest.fixture
 def fleet(valkey: Valkey, names: Names) -> Iterator[Fleet]:
-    """A filled fleet."""
     wire = Wire({"url": valkey.url})
     with redis.Redis.from_url(valkey.url) as server:
         fleet = Fleet(server, wire, names)

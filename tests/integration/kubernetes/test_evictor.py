@@ -73,7 +73,6 @@ class Scene:
         self.server.lpush(self.names.moves_waiting, write_proposal(move))
 
     def held(self) -> list[str]:
-        """Return the node that is held."""
         return [row.machine for row in self.client.instances(id=HOLD, state="reserved").instances]
 
     def lists(self) -> tuple[int, int]:
@@ -87,7 +86,6 @@ class Scene:
 
 @pytest.fixture
 def scene(valkey: Valkey, names: Names) -> Iterator[Scene]:
-    """One."""
     wire = Wire({"url": valkey.url})
     publish(wire, names, [window_table(["n0", "n1", "n2", "n3"], at=time.time() + 300)])
     wire.close()
@@ -100,7 +98,6 @@ def scene(valkey: Valkey, names: Names) -> Iterator[Scene]:
 
 
 def counted(page: str, metric: str, **labels: str) -> float:
-    """Return a metric."""
     (found,) = (value for given, value in samples(get(f"{page}/metrics")[2])[metric] if labels.items() <= given.items())
     return found
 

@@ -156,7 +156,6 @@ class Binding:
         return str(found.get("Error", ""))
 
     def held(self) -> dict[str, str]:
-        """Return the machine of each instance."""
         assert Check(self.ledger).run().differences == []
         return {one.id: f"{one.machine} {one.state}" for one in self.ledger.all_instances().values()}
 

@@ -39,7 +39,6 @@ LEASE_S = 1.0
 
 @pytest.fixture
 def api() -> Iterator[KubeApi]:
-    """Run an API server."""
     with kube_api() as made:
         yield made
 
@@ -61,7 +60,6 @@ class Follower(threading.Thread):
             self.turns += 1
 
     def value(self, name: str, **labels: str) -> float | None:
-        """Return the value of a metric."""
         return self.metrics.registry.get_sample_value(name, labels)
 
     def __enter__(self) -> Self:
@@ -103,7 +101,6 @@ class Scene:
         return True
 
     def watched(self, times: int = 1) -> None:
-        """Wait until so many watches are open."""
         eventually(lambda: self.api.watching == times, 20)
 
 
@@ -169,7 +166,6 @@ def test_what_happened_while_away_is_made_up_for(scene: Scene) -> None:
 
 
 def cut(api: KubeApi) -> None:
-    """Cut the connections of all watches."""
     api.cut()
 
 
@@ -179,7 +175,6 @@ def too_old(api: KubeApi) -> None:
 
 
 def too_old_as_event(api: KubeApi) -> None:
-    """Say so in the watch."""
     api.gone_as_status = False
     api.forget()
 

@@ -41,7 +41,6 @@ class Pair:
             eventually(lambda: server.wait(1, 100))
 
     def replica(self, how: signal.Signals) -> None:
-        """Freeze the replica, or wake it."""
         self.processes[1].send_signal(how)
 
 
@@ -64,13 +63,11 @@ class Recorded(Wire):
         self.asked: list[list[str]] = []
 
     def ask(self, commands: Sequence[Command], *more: Any, **named: Any) -> list[Any]:
-        """Note, and ask."""
         self.asked.append([str(command[0]) for command in commands])
         return super().ask(commands, *more, **named)
 
 
 def reserve(ledger: Ledger, name: str, query: str, **more: Any) -> Transition:
-    """Place an instance for a query."""
     call = Call(query, time.time() + 600)
     wanted = Wanted(instance_of(Request(id=name, cpu=1.0), "", time.time()), 300.0, [Candidate("m1", -1)], call)
     return ledger.reserve([wanted], **more)

@@ -112,7 +112,6 @@ def test_an_emptied_ledger_is_restored(
 
 
 def dumped(admin_of_server: redis.Redis) -> None:
-    """Have the server write its dump, and wait for it."""
     admin_of_server.bgsave()
     eventually(lambda: not admin_of_server.info("persistence")["rdb_bgsave_in_progress"])
 
@@ -178,7 +177,6 @@ def test_the_servers_own_files_are_restored_in_the_order_of_the_page(tmp_path: P
 
 
 def lines_of(*records: dict[str, object], count: int = 1) -> list[bytes]:
-    """Return a backup with these entries."""
     head = {"ledger": 1, "position": "1.0-7", "at": 5.0, "instances": count}
     return [json.dumps(one).encode() for one in (head, *records)]
 

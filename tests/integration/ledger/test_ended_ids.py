@@ -61,7 +61,6 @@ class Caller:
         return json.dumps({"v": 1, "id": query_id, "method": method, "deadline": deadline, "params": params}).encode()
 
     def send(self, query: bytes) -> dict[str, Any]:
-        """Deliver a query; return the answer as it is."""
         self.server.lpush(self.names.queries, query)
         reply = self.server.blpop([self.names.reply(json.loads(query)["id"])], timeout=60)
         assert reply is not None
@@ -88,12 +87,10 @@ def caller(server: redis.Redis, module_names: Names, running: subprocess.Popen[b
 
 
 def new_id() -> str:
-    """Return an id that no other test has."""
     return f"db-{uuid.uuid4().hex[:10]}"
 
 
 def live(caller: Caller, instance_id: str) -> tuple[str, int]:
-    """Return state and generation of an id."""
     (one,) = caller.ask("instances", id=instance_id)["instances"]
     return one["state"], one["generation"]
 
@@ -306,13 +303,11 @@ class Releases:
         yield
 
     def reads(self) -> list[Command]:
-        """Read nothing."""
         return []
 
     writes = reads
 
     def known(self, _: object = None) -> bool:
-        """Know nothing."""
         return False
 
     accept = taken = prepare = lost = between = known
@@ -378,7 +373,6 @@ def test_a_frozen_scorer_does_not_act_a_second_time(
 
 @pytest.fixture
 def ledger(valkey: Valkey, names: Names) -> Iterator[Ledger]:
-    """A ledger of its own."""
     wire = Wire({"url": valkey.url})
     yield Ledger(wire, names)
     wire.close()

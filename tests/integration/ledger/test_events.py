@@ -36,14 +36,12 @@ def client(valkey: Valkey, names: Names) -> Iterator[Client]:
 
 
 def place(ledger: Ledger, *ids: str, machine: str = "m1", ttl_s: float = 60.0) -> None:
-    """Reserve instances on a machine."""
     batch = [wanted(one, machine, ttl_s, ports=[], role="") for one in ids]
     roomy = [msgspec.structs.replace(one.instance, amounts=()) for one in batch]
     ledger.reserve([one._replace(instance=own) for one, own in zip(batch, roomy, strict=True)])
 
 
 def short(events: Any) -> list[tuple[str, str, str, str, str, str]]:
-    """Return what the tests compare."""
     return [(one.event, one.id, one.machine, one.source, one.target, one.why) for one in events]
 
 
@@ -58,7 +56,6 @@ def take(events: Events, count: int) -> list[Event]:
 
 
 def told(client: Client, **options: Any) -> list[Event]:
-    """Return the events that there are."""
     return list(client.events(follow=False, **options))
 
 
@@ -206,7 +203,6 @@ def test_a_ledger_begun_anew_is_a_gap(client: Client, wire: Wire, names: Names) 
 
 
 def kept(wire: Wire, names: Names) -> dict[bytes, bytes]:
-    """Return a copy of the ledger."""
     return {key: wire.one("DUMP", key) for key in wire.one("KEYS", f"{names.ledger()}*")}
 
 
@@ -240,13 +236,11 @@ class Own:
         self.start()
 
     def start(self) -> None:
-        """Start it, and connect."""
         self.process = start_valkey(self.port, self.folder, "--appendonly", "yes", "--appendfsync", "always")
         self.wire = Wire({"url": self.url})
         self.ledger = Ledger(self.wire, self.names)
 
     def stop(self) -> None:
-        """Stop it."""
         self.wire.close()
         stop(self.process)
 
@@ -365,7 +359,6 @@ def test_what_cannot_be_read_is_refused(client: Client, wire: Wire, names: Names
 
 
 def run(valkey: Valkey, names: Names, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run ``windward events``."""
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix, "TZ": "UTC"}
     return run_command("events", *words, environ=environ)
 

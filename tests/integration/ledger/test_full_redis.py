@@ -69,7 +69,6 @@ def test_a_full_redis_is_unavailable_and_may_be_tried_again(servers: Servers, wh
 
 
 def let_it_write(server: redis.Redis) -> None:
-    """End what keeps a server from writing."""
     server.replicaof("NO", "ONE")
     server.config_set("min-replicas-to-write", 0)
 

@@ -69,7 +69,6 @@ def amounts_of(cpu: float = 0.0, memory: float = 0.0, nic: float = 0.0) -> tuple
 
 
 def limits_on(machine: str) -> list[Limit]:
-    """Return every kind of limit there is."""
     sums = [
         Limit(total(name), most, f"too much {name} promised")
         for name, most in zip(("cpu", "memory", "nic"), LIMITS[machine], strict=True)
@@ -226,7 +225,6 @@ class LedgerMachine(RuleBasedStateMachine):
         return Call(query, self.now_s + in_s if in_s else 0.0) if query else NO_QUERY
 
     def generation(self, instance_id: str, which: int | None) -> int | None:
-        """Return the generation that the id has now, or one beside it."""
         record = self.model.records.get(instance_id)
         return None if which is None or record is None else record.generation + which
 
@@ -235,7 +233,6 @@ class LedgerMachine(RuleBasedStateMachine):
         which=generations, query=queries,
     )  # fmt: skip
     def confirm(self, instance_id: str, machine: str, started: float, which: int | None, query: str) -> None:
-        """Confirm any id, known or not."""
         at = self.now_s - started if started else 0.0
         options: dict[str, Any] = {"generation": self.generation(instance_id, which), "call": self.call(query, 30.0)}
         options |= {"machine": self.named.get(machine, ""), "started_at": at}
@@ -245,7 +242,6 @@ class LedgerMachine(RuleBasedStateMachine):
         instance_id=st.sampled_from(IDS), machine=st.sampled_from(["", "", "m1"]), which=generations, query=queries,
     )  # fmt: skip
     def release(self, instance_id: str, machine: str, which: int | None, query: str) -> None:
-        """Release any id, known or not."""
         options: dict[str, Any] = {"generation": self.generation(instance_id, which), "call": self.call(query, 30.0)}
         options["machine"] = self.named.get(machine, "")
         self.same(self.real.release(instance_id, **options), self.model.release(instance_id, **options))
@@ -306,7 +302,6 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(one.moving for one in self.model.live()))
     @rule(number=st.integers(0, 50), released=st.sampled_from([False, False, True]))
     def end_move(self, number: int, released: bool) -> None:
-        """Have a moving instance stay, or release it."""
         record = self.one_of(number, lambda one: one.moving)
         if released:
             self.same(self.real.release(record.id), self.model.release(record.id))
@@ -617,7 +612,6 @@ def give_up_a_batch(ledger: Ledger, held: list[Wanted]) -> None:
 
 
 def try_a_batch(ledger: Ledger, held: list[Wanted]) -> None:
-    """Only try the same ids."""
     ledger.reserve(held, dry_run=True)
 
 
@@ -632,7 +626,6 @@ def mistake_an_id(ledger: Ledger, held: list[Wanted]) -> None:
 
 
 def update_two(ledger: Ledger, held: list[Wanted]) -> None:
-    """Update two of which one has run out."""
     ledger.update(
         [Change(one.instance, one.instance, [Candidate("m1", -1)]) for one in (held[-1], held[-2])], dry_run=True
     )

@@ -86,7 +86,6 @@ DAMAGE: list[tuple[str, Callable[[Ledger, Wire], object]]] = [
 
 
 def row_of(ledger: Ledger, wire: Wire) -> bytes:
-    """Return the row of m1."""
     return bytes(wire.one("HGET", ledger.machines, "m1"))
 
 

@@ -211,14 +211,12 @@ class Apart:
         )  # fmt: skip
 
     def metric(self, name: str) -> float:
-        """Return a metric of the scorer."""
         page = urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=5).read().decode()
         return float(next(line.split()[1] for line in without_fleet(page).splitlines() if line.startswith(f"{name} ")))
 
 
 @pytest.fixture
 def apart(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[Apart]:
-    """Run them."""
     port, metrics_port = free_port(), free_port()
     server = start_valkey(port, tmp_path)
     found = Apart(valkey.url, f"redis://127.0.0.1:{port}/0", names, tmp_path / "log", metrics_port)

@@ -78,7 +78,6 @@ class Story:
         return [Candidate(machine, -1, limits) for machine in machines]
 
     def now(self) -> Instance:
-        """Return the record as it is stored."""
         found = self.ledger.find(self.said.id)
         assert found is not None
         return found
@@ -121,7 +120,6 @@ class Story:
         self.done(self.ledger.begin_move(self.now(), self.on(to), lasts_s, new=new))
 
     def larger(self, rules: Rules | None) -> Instance:
-        """Return what the instance is to be where it moves to."""
         return msgspec.structs.replace(self.now(), amounts=amounts_of(2.0, 3e9), maxmemory=5.0, rules=rules)
 
     def repair(self) -> None:
@@ -211,14 +209,12 @@ def test_whatever_a_record_says_every_transition_leaves_it_so(
 
 
 def reserve(ledger: Ledger, instance_id: str, machine: str, ttl_s: float = 300.0) -> None:
-    """Hold one core on a machine."""
     record = instance_of(Request(id=instance_id, cpu=1.0), "", 0.0)
     (outcome,) = ledger.reserve([Wanted(record, ttl_s, [Candidate(machine, -1)])]).outcomes
     assert outcome.kind == "placed"
 
 
 def run(ledger: Ledger, instance_id: str, machine: str) -> Instance:
-    """Start an instance of one core."""
     reserve(ledger, instance_id, machine)
     record = ledger.confirm(instance_id).outcomes[0].instance
     assert record is not None

@@ -33,7 +33,6 @@ def where(valkey: Valkey) -> Iterator[tuple[str, str]]:
 
 
 def state(scorer: Client, one: str) -> str:
-    """What became of an instance."""
     return scorer.instances(id=one).instances[0].state
 
 

@@ -42,7 +42,6 @@ class World:
         self.placing = Placing(self.ledger, self.follower, clock=lambda: self.now_s)
 
     def inputs(self) -> RankingInputs:
-        """Return what a ranking is made from now."""
         return RankingInputs(self.fleet.snapshot, self.follower.view, FITS, self.now_s)
 
     def set_clock(self, now_s: float) -> None:

@@ -81,7 +81,6 @@ class Run:
 
 @pytest.fixture(scope="module")
 def api() -> Iterator[KubeApi]:
-    """A cluster of one pod."""
     with kube_api() as made:
         made.put("pod", HERE)
         yield made

@@ -34,7 +34,6 @@ from tests.window_tables import publish, window_table
 
 @contextmanager
 def exporter(url: str, *flags: str, **environ: str) -> Iterator[tuple[LocalProcess, int]]:
-    """Run an exporter; yields the process and its port."""
     port = free_port()
     command = [
         sys.executable,

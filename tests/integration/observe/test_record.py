@@ -78,7 +78,6 @@ def reported(samples: list[Sample]) -> list[Sample]:
 
 
 def read(pipeline: Pipeline) -> list[Step]:
-    """All that is recorded so far."""
     folder = pipeline.folder / "recording"
     return list(steps(folder, 0.0, 1e11)) if folder.exists() else []
 

@@ -61,12 +61,10 @@ def planned(client: Client) -> bool:
 
 
 def put(server: redis.Redis, where: str, query_id: str, method: str, **params: Any) -> None:
-    """Put a query on a list."""
     server.lpush(where, json.dumps({"v": 1, "id": query_id, "method": method, "params": params}))
 
 
 def answer(server: redis.Redis, names: Names, query_id: str) -> dict[str, Any]:
-    """Take the answer of a query."""
     found: dict[str, Any] = json.loads(eventually(lambda: server.lpop(names.reply(query_id))))
     return found
 
@@ -320,7 +318,6 @@ class Crossed(OperatorRules):
     left, server, names = 0, None, Names()
 
     def read(self, machines: Any) -> list[bytes]:
-        """Read, and be too late."""
         found = super().read(machines)
         if self.left:
             self.left -= 1

@@ -76,7 +76,6 @@ class Fleet:
 
     @property
     def waiting(self) -> list[MoveProposal]:
-        """What waits."""
         return self.proposals(self.names.moves_waiting)
 
     def take(self) -> bytes:
@@ -105,7 +104,6 @@ def fleet(wire: Wire, names: Names) -> Fleet:
 
 
 def counted(daemon: Proposer) -> dict[str, float]:
-    """The outcomes that were counted."""
     samples = [sample for family in daemon._metrics.registry.collect() for sample in family.samples]
     named = [one for one in samples if one.name == "windward_planner_proposals_total" and one.value]
     return {one.labels["outcome"]: one.value for one in named}

@@ -70,7 +70,6 @@ class Fleet:
         return rows
 
     def promised(self) -> list[float]:
-        """Return the cores that each machine has promised."""
         rows = {one["machine"]: one for one in self.client.call("machines", {})["machines"]}
         return [rows[name]["resources"]["cpu"]["promised"] for name in MACHINES]
 

@@ -79,7 +79,6 @@ def go(*words: str) -> None:
 
 @pytest.fixture(scope="module", params=LANGUAGES)
 def language(request: pytest.FixtureRequest) -> str:
-    """Each language that has an example."""
     return str(request.param)
 
 
@@ -103,7 +102,6 @@ def start(command: list[str], *words: str, **environ: str) -> subprocess.Popen[s
 
 
 def finished(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
-    """Wait for a process and return what it said."""
     try:
         out, err = process.communicate(timeout=60)
     finally:
@@ -113,7 +111,6 @@ def finished(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture(scope="module")
 def names(language: str) -> Names:
-    """One prefix for the fleet of a language."""
     return Names(f"{language}-{os.getpid()}")
 
 

@@ -132,7 +132,6 @@ def test_a_playbook_says_why_nothing_was_placed(run: Run, variables: dict[str, s
 
 
 def job() -> dict[str, Any]:
-    """The job file, parsed."""
     import hcl2
 
     found: dict[str, Any] = hcl2.loads((EXAMPLES / "nomad" / "web.nomad.hcl").read_text())
@@ -158,7 +157,6 @@ def test_the_job_of_nomad_is_bound_to_the_variable() -> None:
 
 
 def nomad_run(run: Run, instance: str, *more: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Place and run the job."""
     words = [str(EXAMPLES / "nomad" / "place.py"), str(EXAMPLES / "nomad" / "web.nomad.hcl"), instance]
     return run(sys.executable, *words, "--memory", "10G", *(more or ("--cpu", "2")), **environ)
 

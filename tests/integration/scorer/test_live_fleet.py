@@ -38,7 +38,6 @@ def fleet(valkey: Valkey, names: Names) -> Iterator[LiveFleet]:
 
 
 def reserve(wire: Wire, names: Names, instance: str, machine: str) -> None:
-    """Have an instance on a machine."""
     record = instance_of(Request(id=instance, cpu=1.0), "", time.time())
     Ledger(wire, names).reserve([Wanted(record, 300.0, [Candidate(machine, -1)])])
 

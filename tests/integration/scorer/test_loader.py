@@ -33,7 +33,6 @@ class CountingWire(Wire):
     asked: list[Command]
 
     def ask(self, commands: Any, block_s: float = 0.0) -> list[Any]:
-        """Remember and ask."""
         self.asked = [*getattr(self, "asked", []), *commands]
         return super().ask(commands, block_s)
 
@@ -46,7 +45,6 @@ class CountingWire(Wire):
 
 @pytest.fixture
 def wire(valkey: Valkey) -> Iterator[CountingWire]:
-    """A counting connection."""
     wire = CountingWire({"url": valkey.url})
     yield wire
     wire.close()

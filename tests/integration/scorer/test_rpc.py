@@ -58,7 +58,6 @@ planner_process = partial(scorer_process, program=("-m", "ops.cli.main", "planne
 
 
 def eventually(check: Callable[[], Any], wait_s: float = 60.0) -> Any:
-    """Return what a check returns once it is true."""
     deadline = time.monotonic() + wait_s
     while True:
         if found := check():
@@ -94,7 +93,6 @@ def running(valkey: Valkey, module_names: Names) -> Iterator[subprocess.Popen[by
 
 @pytest.fixture
 def client(valkey: Valkey, module_names: Names, running: subprocess.Popen[bytes]) -> Iterator[Client]:
-    """A client of that scorer."""
     with Client(valkey.url, module_names.prefix, timeout_s=60) as client:
         yield client
 
@@ -140,7 +138,6 @@ def put_together(server: redis.Redis, names: Names, params: dict[str, Any], coun
 
 
 def answers_of(server: redis.Redis, names: Names, count: int) -> list[dict[str, Any]]:
-    """Return their results."""
     replies = [server.blpop([names.reply(f"q{number}")], timeout=60) for number in range(count)]
     return [json.loads(reply[1])["result"] for reply in replies]
 
@@ -731,7 +728,6 @@ def test_pages_tell_live_ready_and_metrics(valkey: Valkey, names: Names) -> None
 
 
 def get(url: str) -> tuple[int, str]:
-    """Return status and body."""
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
             return answer.status, answer.read().decode()

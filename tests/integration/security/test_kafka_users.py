@@ -76,7 +76,6 @@ class Cluster(NamedTuple):
     redis_url: str
 
     def settings(self, user: str) -> dict[str, Any]:
-        """Connection settings of one user."""
         return {
             "kafka": self.kafka.users_address,
             "kafka_security": "SASL_PLAINTEXT",
@@ -86,11 +85,9 @@ class Cluster(NamedTuple):
         }
 
     def arguments(self, user: str) -> dict[str, Any]:
-        """Those of kafka-python."""
         return KafkaSettings(**self.settings(user)).kafka_python_arguments()
 
     def process(self, command: str, user: str, folder: Path, *more: str) -> LocalProcess:
-        """Return a ``windward`` command that comes as one user."""
         environ = {f"WINDWARD_{name.upper()}": value for name, value in self.settings(user).items()}
         environ["WINDWARD_REDIS_URL"] = self.redis_url
         if command == "agent":
@@ -177,8 +174,6 @@ def committed(cluster: Cluster) -> bool:
 
 
 def write(topic: str) -> Callable[[Cluster, str], object]:
-    """Send one record."""
-
     def attempt(cluster: Cluster, user: str) -> object:
         producer = KafkaProducer(
             **cluster.arguments(user), enable_idempotence=False, acks=1, max_block_ms=5_000, retries=0
@@ -192,8 +187,6 @@ def write(topic: str) -> Callable[[Cluster, str], object]:
 
 
 def read(topic: str, group: str | None = None, partitions: int = 2) -> Callable[[Cluster, str], object]:
-    """Fetch one record, in a group or in none."""
-
     def attempt(cluster: Cluster, user: str) -> object:
         consumer = KafkaConsumer(
             **cluster.arguments(user), group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
@@ -239,17 +232,14 @@ def read_settings(admin: KafkaAdminClient) -> object:
 
 
 def make_topic(admin: KafkaAdminClient) -> object:
-    """Make one that is not ours."""
     return admin.create_topics({"of-my-own": {"num_partitions": 1, "replication_factor": 1}})
 
 
 def delete_topic(admin: KafkaAdminClient) -> object:
-    """Delete the samples."""
     return admin.delete_topics([NAMES.samples_topic])
 
 
 def shorten_retention(admin: KafkaAdminClient) -> object:
-    """Have the samples deleted."""
     told = admin.alter_configs([ConfigResource("TOPIC", S, configs={"retention.ms": "1"})], raise_on_unknown=False)
     if "uthoriz" in str(told):
         raise AuthorizationError(str(told))

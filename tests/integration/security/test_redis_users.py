@@ -58,7 +58,6 @@ HANDSHAKE = ("client|setinfo", "client|maint_notifications", "client|maint-notif
 
 
 def password(user: str) -> str:
-    """Every user has one of its own."""
     return f"{user}'s own"
 
 
@@ -94,7 +93,6 @@ def environment(user: str) -> dict[str, str]:
 
 
 def url(port: int) -> str:
-    """The server's URL."""
     return f"redis://127.0.0.1:{port}/0"
 
 
@@ -121,7 +119,6 @@ def scorer(port: int) -> Iterator[None]:
 
 
 def deployer(port: int, user: str = "deployer") -> Client:
-    """A client under a user."""
     return Client(url(port), username=user, password=password(user), timeout_s=30)
 
 

@@ -52,11 +52,9 @@ class Rotated:
         self.process = start_valkey(self.port, self.folder, "--aclfile", str(self.users), *kept)
 
     def file(self, user: str) -> Path:
-        """The file of a user's password."""
         return self.folder / f"{user}-password"
 
     def environ(self, user: str) -> dict[str, str]:
-        """The settings of a process that is this user."""
         return {
             "WINDWARD_REDIS_URL": url(self.port), "WINDWARD_REDIS_USERNAME": user,
             "WINDWARD_REDIS_PASSWORD_FILE": str(self.file(user)),
@@ -81,7 +79,6 @@ class Rotated:
 
 @pytest.fixture(scope="module")
 def rotated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rotated]:
-    """The server."""
     found = Rotated(tmp_path_factory.mktemp("rotated"))
     yield found
     stop(found.process)

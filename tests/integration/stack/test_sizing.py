@@ -63,7 +63,6 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    """An empty server."""
     with LocalValkey(directory=tmp_path / "valkey") as valkey:
         yield (found := Server(valkey.url))
         found.wire.close()
@@ -152,7 +151,6 @@ def of_leaver(server: Server) -> float:
 
 
 def of_change(server: Server) -> float:
-    """A change in the change log."""
     list(life(server, log_length=100_000))
     changes: Any = server.client.hget(NAMES.ledger("head"), "change")
     taken: Any = server.client.memory_usage(NAMES.ledger("log"), samples=0)
@@ -181,7 +179,6 @@ def of_decision(server: Server) -> float:
 
 
 def msgspec_query(query_id: str) -> Query:
-    """A query for one instance."""
     return Query(v=1, id=query_id, method="place", params=msgspec.Raw(b'{"cpu": 0.01, "memory": "1M"}'))
 
 

@@ -115,7 +115,6 @@ def under_load(pipeline: Pipeline, lost: list[Callable[[], AbstractContextManage
 
 @pytest.fixture
 def pipeline(brokers: ApacheKafka, names: Names, tmp_path: Path) -> Iterator[Pipeline]:
-    """Yield a pipeline on the three brokers."""
     with LocalValkey(directory=tmp_path / "valkey") as store:
         pipeline = Pipeline(brokers, store.url, names, tmp_path)
         try:

@@ -13,7 +13,6 @@ from tests.support.pipeline import Pipeline
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[LocalValkey]:
-    """A Valkey to be killed and restored."""
     with LocalValkey(directory=tmp_path / "valkey") as server:
         yield server
 

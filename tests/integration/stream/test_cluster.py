@@ -46,7 +46,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def wire(cluster: Cluster) -> Iterator[ClusterWire]:
-    """Yield a wire to it."""
     found = ClusterWire({"url": cluster.url})
     yield found
     found.close()

@@ -38,7 +38,6 @@ def kept(pipeline: Pipeline, count: int) -> list[dict[str, Any]]:
 
 
 def of(one: Sample, **more: Any) -> dict[str, Any]:
-    """The record of a sample."""
     return {"key": one.machine.encode(), "value": encode(one)} | more
 
 

@@ -291,7 +291,6 @@ def _save(store: LocalValkey) -> bool:
 
 
 def quarter_of_the_slots(client: redis.Redis, names: Names, number: int) -> None:
-    """As an eviction leaves it."""
     client.delete(*[names.slots(number, position) for position in random.Random(1).sample(range(360), 90)])
 
 
@@ -396,14 +395,12 @@ def reported(sample: Sample) -> Sample:
 
 
 def figures(usage: InstanceUsage) -> dict[str, Any]:
-    """Every figure by pair."""
     return {
         name: [repr(getattr(usage, column)[..., row].tolist()) for column in COLUMNS] for name, row in usage.row.items()
     }
 
 
 def stored(pipeline: Pipeline) -> dict[str, Any]:
-    """The figures in Redis."""
     found: dict[str, Any] = {}
     with redis.Redis.from_url(pipeline.redis_url) as client:
         for number in range(pipeline.partitions):
@@ -414,7 +411,6 @@ def stored(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def straight(samples: list[Sample]) -> dict[str, Any]:
-    """The figures of one pass."""
     usage = InstanceUsage()
     for one in samples:
         if one.instance_report is not None:
@@ -428,7 +424,6 @@ def usage_gone_of_one(client: redis.Redis, names: Names) -> None:
 
 
 def everything_gone(client: redis.Redis, names: Names) -> None:
-    """A Redis that lost its data."""
     client.flushdb()
 
 
@@ -468,7 +463,6 @@ def get(port: int, path: str) -> tuple[int, str]:
 
 
 def values(port: int, name: str) -> list[float]:
-    """Every value of a metric."""
     families = text_string_to_metric_families(get(port, "/metrics")[1])
     return [sample.value for family in families for sample in family.samples if sample.name == name]
 

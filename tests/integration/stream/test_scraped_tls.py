@@ -24,7 +24,6 @@ class Handler(BaseHTTPRequestHandler):
     """Serves one page."""
 
     def do_GET(self) -> None:
-        """Answer with the page."""
         self.send_response(200)
         self.send_header("Content-Length", str(len(PAGE)))
         self.end_headers()

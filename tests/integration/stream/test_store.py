@@ -28,7 +28,6 @@ from tests.streams.batches import START, sample
 
 
 def table() -> Table:
-    """A table of the default windows."""
     return Table((300, 900, 3600), Zone())
 
 
@@ -47,13 +46,10 @@ def take(state: Partition, *values: bytes, recorded_at: float) -> None:
 
 
 def facts(machine: str, at: float) -> bytes:
-    """A machine's facts."""
     return encode(MachineFacts(v=1, machine=machine, boot=1, at=at, capacity={"cpu": 4.0}))
 
 
 def with_store(valkey: Valkey, names: Names, work: Callable[[Store], Awaitable[None]]) -> None:
-    """Run ``work`` on a store of this test."""
-
     async def run() -> None:
         async with Redis.from_url(valkey.url) as client:
             await work(Store(client, names))
@@ -192,7 +188,6 @@ def test_a_name_of_two_hosts_is_told_beside_the_state(valkey: Valkey, names: Nam
 
 
 def reported(slot: int, cores: float) -> bytes:
-    """A sample with a report of one instance."""
     report = InstanceReport(at=START + slot * 10, interval_s=60.0, entries={"a": InstanceMeans(cpu=cores)})
     return encode(sample("m", slot, instance_report=report))
 
@@ -300,7 +295,6 @@ def test_usage_by_instance_costs_nothing_where_none_is_reported(
 
 
 def machines_at(slot: int, *names: str) -> list[bytes]:
-    """A sample of each of these machines."""
     return [encode(sample(name, slot)) for name in names]
 
 

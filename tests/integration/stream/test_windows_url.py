@@ -75,7 +75,6 @@ class Heard:
 
 @pytest.fixture
 def servers(tmp_path: Path) -> Iterator[dict[str, Valkey]]:
-    """Three servers, by what they are for."""
     with ExitStack() as stack:
         found = {}
         for what in WHERE.values():
@@ -156,6 +155,5 @@ def test_the_table_says_where_each_key_is(servers: dict[str, Valkey], names: Nam
 
 
 def redis_has(server: Valkey, key: str) -> Any:
-    """Whether a server has a key."""
     with redis.Redis.from_url(server.url) as client:
         return client.exists(key)

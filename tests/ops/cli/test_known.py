@@ -19,7 +19,6 @@ Caught = pytest.CaptureFixture[str]
 
 @pytest.fixture(autouse=True)
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what a test sets."""
     for name in [name for name in os.environ if name.startswith("WINDWARD_")]:
         monkeypatch.delenv(name)
 

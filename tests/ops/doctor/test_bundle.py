@@ -77,7 +77,6 @@ class Said:
 
 
 def a_process(**changes: Any) -> Process:
-    """Return a heartbeat of this host."""
     told: dict[str, Any] = {"host": socket.gethostname(), "pid": 1, "version": "1.0", "started": 0.0, "at": 0.0}
     return Process(**told | changes)
 

@@ -54,7 +54,6 @@ ALIKE = {"s-1": process(1.0, details={"profiles": "a"})}
 
 
 def unwell(**changes: Any) -> list[Finding]:
-    """The findings on one scorer that is not as `HEALTH`."""
     return scorer_findings(replace(HEALTH, **changes), 1, 0)
 
 

@@ -52,7 +52,6 @@ def table(names: list[str], *, partition: int = 0, age_s: float = 5.0, seed: int
 
 
 def state(tables: list[Any], **more: Any) -> State:
-    """Return the state of these tables."""
     ledger = LedgerView(more.pop("instances", ()))
     facts, operator = more.pop("facts", {}), more.pop("operator", {})
     snapshot = build_snapshot(tables, facts, operator, ledger_machines=ledger.machine_names)
@@ -72,22 +71,18 @@ def read(body: bytes) -> Page:
 
 
 def of_machines(seen: State, **selection: Any) -> Page:
-    """Return what a page says of single machines."""
     return read(page(MachineFamilies(Selection(**selection)).families(seen)))
 
 
 def of_fleet(seen: State, **selection: Any) -> Page:
-    """Return what a page says of the fleet."""
     return read(page(fleet.families(seen, Selection(probe=read_request({"cpu": "1"}), **selection))))
 
 
 def at(values: dict[tuple[tuple[str, str], ...], float], **labels: str) -> float:
-    """Return the one value with these labels."""
     return values[tuple(sorted(labels.items()))]
 
 
 def names_in(found: Page, metric: str) -> set[str]:
-    """Return the machines that a metric has."""
     return {dict(labels)["machine"] for labels in found.get(metric, {})}
 
 

@@ -20,7 +20,6 @@ NOW_S = 1_700_000_000.0
 
 
 def shown(offline: Any, **selection: Any) -> Page:
-    """A page of this fleet."""
     state = State(offline.snapshot, offline.ledger, load_profiles().choose(), offline.now_s)
     chosen = Selection(probe=read_request({"cpu": "1"}), **selection)
     return read(page([*fleet.families(state, chosen), *MachineFamilies(chosen).families(state)]))

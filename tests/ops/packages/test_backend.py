@@ -29,7 +29,6 @@ RECORD = "w-1.dist-info/RECORD"
 
 
 def wheel(folder: Path, files: dict[str, bytes]) -> Path:
-    """Write a wheel with these files and their record."""
     path = folder / "w-1-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as whole:
         for name, content in files.items():
@@ -39,7 +38,6 @@ def wheel(folder: Path, files: dict[str, bytes]) -> Path:
 
 
 def content(path: Path) -> dict[str, bytes]:
-    """Return the files of a wheel."""
     with zipfile.ZipFile(path) as whole:
         assert whole.testzip() is None
         return {name: whole.read(name) for name in whole.namelist()}

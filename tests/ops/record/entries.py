@@ -20,17 +20,14 @@ def figures(rows: Sequence[int], until_s: Sequence[float], values: Any, seconds:
 
 
 def first(at: float, **more: Any) -> Entry:
-    """The first entry of a file."""
     return Entry(at=at, version="1", resources=list(RESOURCES), full=True, **more)
 
 
 def later(at: float, machine: str = "m", row: int = 0, **more: Any) -> Entry:
-    """An entry with a figure."""
     return Entry(at=at, usage=pack(figures([row], [at], [1.0])), **more)
 
 
 def rich(at: float) -> Entry:
-    """An entry with everything."""
     return first(
         at,
         facts={"m": Facts({"cpu": 8.0}, {"rack": "a"})},
@@ -47,7 +44,6 @@ def rich(at: float) -> Entry:
 
 
 def sample(machine: str, at: float, cpu: float = 1.0, **more: Any) -> bytes:
-    """A sample as it is on the wire."""
     moments = Moments(n=10, mean=cpu, m2=0.0, max=cpu, capacity=8.0)
     made = Sample(v=1, machine=machine, boot=1, seq=int(at), at=at, interval_s=10.0, cpu=moments, **more)
     return encode(made)

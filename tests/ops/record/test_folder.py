@@ -33,12 +33,10 @@ def taken(path: Path, bytes_max: int = 2**24) -> Iterator[Folder]:
 
 
 def noise(at: float, size: int) -> Entry:
-    """An entry of about so many bytes."""
     return Entry(at=at, operator={"m": os.urandom(size)})
 
 
 def entries(folder: Path) -> list[Entry]:
-    """All entries of a folder."""
     return [read.entry for path in files(folder) for read in read_frames(path.read_bytes(), path.name)]
 
 

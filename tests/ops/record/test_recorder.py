@@ -40,13 +40,11 @@ class Sources:
         self.queued: list[bytes] = []
 
     def connect(self) -> Any:
-        """The topic."""
         if "kafka" in self.away:
             raise KafkaError("no broker")
         return self
 
     def poll(self, timeout_s: float, now_s: float) -> list[Any]:
-        """What is queued."""
         if "kafka" in self.away:
             raise KafkaError("no broker")
         taken, self.queued = self.queued, []
@@ -54,14 +52,12 @@ class Sources:
         return [SimpleNamespace(value=raw, key=b"m", timestamp=int(now_s * 1000)) for raw in taken]
 
     def take_gaps(self, now_s: float) -> list[Gap]:
-        """None."""
         return []
 
     def close(self) -> None:
         """Nothing."""
 
     def read(self, now_s: float) -> News:
-        """A change a round."""
         if "redis" in self.away:
             raise redis.ConnectionError("no server")
         self.change += 1
@@ -72,18 +68,15 @@ class Sources:
         """As they are."""
 
     def read_decisions(self) -> tuple[list[Decision], Gap | None]:
-        """None."""
         return [], None
 
 
 @pytest.fixture
 def sources() -> Sources:
-    """Everything is there."""
     return Sources()
 
 
 def make(path: Path, sources: Any) -> Recorder:
-    """A recorder with these sources."""
     folder = Folder(path, 2**24)
     last = folder.take()
     return Recorder(
@@ -93,7 +86,6 @@ def make(path: Path, sources: Any) -> Recorder:
 
 
 def read(path: Path) -> list[Step]:
-    """What is recorded."""
     return list(steps(path, 0, 1e11))
 
 

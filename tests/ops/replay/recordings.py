@@ -20,7 +20,6 @@ ORIGIN_S = 1_700_000_040.0 // 3600 * 3600
 
 
 def record(number: int, minute: float, machine: str, state: str = "confirmed", **asked: Any) -> Instance:
-    """Instance iNUMBER, placed in a minute."""
     at = ORIGIN_S + 60 * minute
     made = instance_of(Request(**({"id": f"i{number}", "cpu": 2.0} | asked)), machine, at)
     changed: Any = {"state": state, "reserved_at": at, "started_at": at if state != "reserved" else 0.0}
@@ -45,7 +44,6 @@ def cpu(rows: Sequence[int], minutes: Sequence[float], values: Sequence[float]) 
 
 
 def state(minute: float, machines: Sequence[str], instances: Sequence[Instance] = (), **more: Any) -> Entry:
-    """The first entry of a file."""
     return Entry(
         at=ORIGIN_S + 60 * minute,
         version="1",
@@ -60,12 +58,10 @@ def state(minute: float, machines: Sequence[str], instances: Sequence[Instance] 
 
 
 def change(minute: float, *instances: Instance, **more: Any) -> Entry:
-    """A later entry."""
     return Entry(at=ORIGIN_S + 60 * minute, instances=[raw(one) for one in instances], **more)
 
 
 def ended(instance: Instance, minute: float, kind: str = "released") -> Instance:
-    """The record after its end."""
     return copy_with(instance, state=kind, ended_at=ORIGIN_S + 60 * minute, version=instance.version + 100)
 
 

@@ -27,7 +27,6 @@ class Observed(ProfilePolicy):
         self._look = look
 
     def choose(self, instances: Sequence[int], requests: Sequence[Request], moment: Moment) -> list[int | None]:
-        """Choose as the profile does."""
         if not self.moments or self.moments[-1].minute < moment.minute:
             self._look(moment)
             self.moments.append(moment)
@@ -78,6 +77,5 @@ def waves(sources: int = 24, seed: int = 5) -> Trace:
 
 
 def small_world(seed: int = 1, machines: int = 8, days: int = 1, **more: Any) -> Workload:
-    """A world of a few machines from those waves."""
     lives = Lives(np.array([600.0, 1_200.0, 3_600.0]), np.array([1.0, 2.0, 4.0]), np.full(3, 2.0**32))
     return build_world(waves(), lives, Shape(machines=machines, days=days, per_machine=8, **more), seed)

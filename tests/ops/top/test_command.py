@@ -38,7 +38,6 @@ WINDOWS_S = (300, 900, 3600)
 
 
 def row(machine: str, cpu: float, *, memory: float = 0.5, age_s: float = 3.0, disk: float | None = None) -> Row:
-    """A machine."""
     rest = {"nic": 0.1, "disk": disk}
     return Row(machine, (cpu, cpu, cpu), 0.05, (memory, memory, memory), rest, 0.2, cpu, age_s)
 
@@ -79,7 +78,6 @@ def driven(
 
 
 def names(app: TopApp) -> list[str]:
-    """The machines, from the top."""
     shown = app.query_one(DataTable)
     return [str(shown.get_row_at(at)[0]) for at in range(shown.row_count)]
 

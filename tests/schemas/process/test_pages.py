@@ -42,7 +42,6 @@ def port(registry: CollectorRegistry) -> Iterator[int]:
 
 @contextmanager
 def stopped(server: PageServer) -> Iterator[PageServer]:
-    """Stop a server in the end."""
     try:
         yield server
     finally:

@@ -58,7 +58,6 @@ class Required:
 def load(
     argv: list[str] | None = None, environ: Mapping[str, str] | None = None, config: Path | None = None
 ) -> Example:
-    """The settings of ``windward example``."""
     flags = ["--config", str(config), *(argv or [])] if config else argv or []
     return load_settings(Example, "example", flags, environ or {})
 

@@ -195,7 +195,6 @@ def test_columns_need_not_be_contiguous() -> None:
 
 
 def table(names: list[str], base: int = 7, rows: list[int] | None = None, mean: float = 1.0, **more: Any) -> bytes:
-    """Return a base of these machines, or changes of these rows."""
     count = len(names)
     columns: dict[str, Any] = {"at": np.full(count, 5.0), "mean": np.full((1, 2, count), mean)}
     columns["version"] = np.full(count, base)

@@ -29,7 +29,6 @@ ABOVE = "cpu of {} above what is reclaimable"
 def one(
     name: str, cpu: float, use: float | None = None, of: str = "prod", on: str = "m", **more: Any
 ) -> dict[str, Any]:
-    """An instance; ``use``: what is measured of it."""
     usage = {} if use is None else {"usage": {"cpu": use}}
     return {"id": name, "machine": on, "cpu": cpu, "priority_class": of, **usage, **more}
 

@@ -51,7 +51,6 @@ def record(one: Pod, instance_id: str = "", **other: Any) -> Instance:
 
 
 def said(found: Changes) -> dict[str, list[str]]:
-    """Return the ids by what is to be done; only what there is."""
     all_of = {
         "confirm": [f"{one.id} {one.machine}" for one in found.to_ledger.added],
         "correct": [f"{old.id} {what}" for old, _, what in found.to_ledger.changed],

@@ -51,7 +51,6 @@ def clock(seconds: int) -> str:
 
 
 def wanted(instance_id: str, machine: str, ttl_s: float = 60.0, query: str = "", **changes: Any) -> Wanted:
-    """Return an instance that may go to one machine."""
     record = instance_of(read_request({**REQUEST, "id": instance_id, **changes}), "", 0.0)
     limits = [Limit(total("cpu"), 4.0, "too much cpu promised"), *one_to_a_port(record.ports)]
     record = msgspec.structs.replace(record, request="digest")
@@ -106,7 +105,6 @@ def dump(wire: Wire, names: Names) -> dict[str, Any]:
 
 
 def load(wire: Wire, names: Names, state: dict[str, Any]) -> None:
-    """Write what `dump` returned."""
     for part, value in state.items():
         key = names.ledger(part)
         if isinstance(value, str):

@@ -158,7 +158,6 @@ class LedgerModel:
         dry_run: bool = False,
         meanwhile: Callable[[], None] | None = None,
     ) -> Transition:
-        """As `Ledger.reserve`."""
         if meanwhile is not None:
             meanwhile()
         before, drawn = self.change, self.drawn()
@@ -273,7 +272,6 @@ class LedgerModel:
         self, instance_id: str, *, machine: str = "", started_at: float = 0.0, generation: int | None = None,
         move: int | None = None, call: Call = NO_QUERY,
     ) -> Transition:  # fmt: skip
-        """As `Ledger.confirm`."""
         now = self._clock()
 
         def there(record: Instance) -> Instance:
@@ -288,7 +286,6 @@ class LedgerModel:
         self, instance_id: str, *, machine: str = "", generation: int | None = None, failed: bool = False,
         call: Call = NO_QUERY,
     ) -> Transition:  # fmt: skip
-        """As `Ledger.release`."""
         now = self._clock()
         return self._single(
             instance_id,
@@ -300,7 +297,6 @@ class LedgerModel:
         )
 
     def acted(self, step: str, instance_id: str, call: Call) -> bool:
-        """As `Ledger.acted`."""
         return bool(call.query) and self._acted(call, step, instance_id) is not None
 
     def update(self, changes: Sequence[Change], *, generation: int | None = None, call: Call = NO_QUERY) -> Transition:
@@ -397,7 +393,6 @@ class LedgerModel:
         return changed
 
     def expire(self, most: int = 1000) -> Transition:
-        """As `Ledger.expire`."""
         before = self.change
         count = self._sweep(most)
         return Transition("", before, self.log[before:], [], count)
@@ -408,7 +403,6 @@ def _held(record: Instance) -> tuple[str, ...]:
 
 
 def _on(record: Instance, machine: str) -> Instance:
-    """Return the record with the amounts that it has on a machine that it holds."""
     new = record.moving.new if record.moving and record.moving.to == machine else None
     return msgspec.structs.replace(record, **msgspec.structs.asdict(new)) if new else record
 

@@ -39,7 +39,6 @@ def scorer() -> Scorer:
 
 
 def query(query_id: str, **params: Any) -> Query:
-    """A query of ``drain``."""
     raw = msgspec.Raw(msgspec.json.encode({"machines": ["a1"], **params}))
     return Query(id=query_id, method="drain", deadline=9e9, params=raw)
 

@@ -31,7 +31,6 @@ def broken(*instances: dict[str, Any], **racks: str) -> list[tuple[Any, ...]]:
 
 
 def record(said: dict[str, Any]) -> Instance:
-    """Return a confirmed instance."""
     asked = {name: value for name, value in said.items() if name not in ("machine", "started_at")}
     return copy_with(
         instance_of(request(**asked), said["machine"], 0.0), state="confirmed", started_at=said["started_at"]

@@ -55,7 +55,6 @@ def amounts(said: dict[str, float]) -> dict[str, float]:
 
 
 def instance(pod: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod in the words of a request."""
     limits = amounts(pod["limits"])
     kind = pod["priority_class"].removeprefix("koord-")
     return {"priority_class": kind, **amounts(pod["requests"]), **({"limits": limits} if limits else {})}

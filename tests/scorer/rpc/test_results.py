@@ -40,7 +40,6 @@ class Model(LedgerModel):
     """The model, asked as the service asks the ledger."""
 
     def find(self, instance_id: str) -> Instance | None:
-        """As `Ledger.find`."""
         return self.records.get(instance_id)
 
     def confirm(self, instance_id: str, **more: Any) -> Transition:
@@ -49,22 +48,18 @@ class Model(LedgerModel):
         return super().confirm(instance_id, **more)
 
     def release(self, instance_id: str, **more: Any) -> Transition:
-        """As `Ledger.release`."""
         more.pop("dry_run", None)
         return super().release(instance_id, **more)
 
     def update(self, changes: Sequence[Change], **_: Any) -> Transition:
-        """As `Ledger.update`."""
         return super().update(changes)
 
     def begin_move(
         self, old: Instance, candidates: Sequence[Candidate], lasts_s: float, *, new: Instance | None = None, **_: Any
     ) -> Transition:
-        """As `Ledger.begin_move`."""
         return super().begin_move(old, candidates, lasts_s, new=new)
 
     def cancel_move(self, old: Instance, **_: Any) -> Transition:
-        """As `Ledger.cancel_move`."""
         return super().cancel_move(old)
 
 
@@ -182,7 +177,6 @@ def test_every_answer_of_a_method_has_its_keys() -> None:
 
 
 def keys(value: Any) -> Any:
-    """The keys of an answer, and of all that is in it."""
     if isinstance(value, dict):
         return {key: keys(inner) for key, inner in value.items()}
     return [keys(one) for one in value] if isinstance(value, list) else None

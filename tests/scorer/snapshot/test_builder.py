@@ -126,7 +126,6 @@ def test_the_longest_window_that_is_covered(coverages: list[float], window_s: fl
 
 
 def facts(**labels: str) -> MachineFacts:
-    """Return the facts of a machine with these labels."""
     return MachineFacts(v=1, machine="m", boot=1, at=1.0, labels=labels, capacity={"cpu": float(len(labels))})
 
 

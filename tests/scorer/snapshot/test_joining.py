@@ -132,7 +132,6 @@ def changed(snapshot: Snapshot, other: Snapshot) -> list[str] | None:
 
 
 def after(before: Snapshot, *tables: WindowTable, facts: object = FACTS, operator: object = OPERATOR) -> Snapshot:
-    """Return the snapshot that is built after another one."""
     return build_snapshot(tables, facts, operator, previous=before)  # type: ignore[arg-type]
 
 

@@ -29,7 +29,6 @@ def encoded(pairs: dict[tuple[str, str], float], at: float = 100.0, resources: t
 
 
 def table(*given: Any, **more: Any) -> WindowTable:
-    """The same as it is read."""
     return decode_table(encoded(*given, **more))
 
 
@@ -83,7 +82,6 @@ CPU = RESOURCES.index("cpu")
 
 
 def pair_table(pairs: dict[str, float], at: float = 1000.0, daily: float | None = None) -> UsageTable:
-    """A pairs of pairs by name with their cores."""
     recent = np.full((len(RESOURCES), len(pairs)), np.nan, "f4")
     recent[CPU] = list(pairs.values())
     columns = {"at": np.full(len(pairs), at), "since": np.full(len(pairs), at - 300, "u4"), "recent": recent}

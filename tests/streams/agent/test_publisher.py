@@ -23,7 +23,6 @@ DEADLINE_S = 10.0
 
 
 def records(*numbers: int) -> list[Record]:
-    """Return records named by numbers."""
     return [Record(b"m", str(number).encode()) for number in numbers]
 
 
@@ -37,17 +36,14 @@ class Result:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is a result."""
         return self._done.is_set()
 
     def resolve(self, exception: BaseException | None = None) -> "Result":
-        """Give the result."""
         self.exception = exception
         self._done.set()
         return self
 
     def get(self, timeout: float | None = None) -> None:
-        """Wait for it."""
         if not self._done.wait(timeout):
             raise KafkaTimeoutError("not yet")
         if self.exception:
@@ -301,11 +297,9 @@ class Cluster:
         self.partitions = partitions
 
     def topics(self) -> set[str]:
-        """Return the topics."""
         return {"samples"}
 
     def partitions_for_topic(self, topic: str) -> set[int]:
-        """Return the partitions."""
         return set(range(self.partitions))
 
     available_partitions_for_topic = partitions_for_topic

@@ -33,7 +33,6 @@ READERS: dict[str, Callable[[bytes], list[Point]]] = {"telegraf": telegraf.read_
 
 
 def recording(agent: str) -> list[bytes]:
-    """The messages of one agent."""
     return (HERE / f"{agent}.jsonl").read_bytes().splitlines()
 
 
@@ -134,7 +133,6 @@ def renamed(names: dict[str, str], states: dict[str, str] | None = None) -> Call
 
 
 def points_of(metric: dict[str, Any]) -> list[dict[str, Any]]:
-    """The points of a metric, as JSON."""
     return (metric.get("sum") or metric.get("gauge"))["dataPoints"]  # type: ignore[no-any-return]
 
 
@@ -165,7 +163,6 @@ class Deltas:
         self.before: dict[str, dict[str, Any]] = {}
 
     def __call__(self, metric: dict[str, Any]) -> None:
-        """Change a metric in place."""
         if not metric.get("sum", {}).get("isMonotonic"):
             return
         metric["sum"]["aggregationTemporality"] = self.temporality

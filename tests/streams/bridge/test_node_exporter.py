@@ -69,7 +69,6 @@ def assembled(found: list[list[Point]]) -> list[Message]:
 
 
 def samples(messages: list[Message]) -> list[Sample]:
-    """Return the samples alone."""
     return [one for one in messages if isinstance(one, Sample)]
 
 
@@ -374,7 +373,6 @@ class Recorded:
         self._moments = moments
 
     def run(self, stop: threading.Event, take: Any) -> None:
-        """Give it."""
         for moment in self._moments:
             take(moment)
 
@@ -387,7 +385,6 @@ class Published:
 
 
 def without(raw: bytes, *metrics: str) -> bytes:
-    """Return a page without some metrics."""
     return b"\n".join(line for line in raw.split(b"\n") if not line.startswith(tuple(one.encode() for one in metrics)))
 
 
@@ -455,7 +452,6 @@ class Exporter(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """Answer."""
         if self.path.startswith("/slow"):
             self.server.released.wait(30)  # type: ignore[attr-defined]
         ok = self.path.startswith("/metrics")

@@ -36,7 +36,6 @@ def collection(number: int) -> Page:
 
 
 def page(values: Page) -> bytes:
-    """Return a page of node_exporter."""
     lines = [
         f'node_cpu_seconds_total{{cpu="{core}",mode="{mode}"}} {values[f"{mode}{core}"]!r}'
         for core in range(4)
@@ -57,7 +56,6 @@ def page(values: Page) -> bytes:
 
 
 def bridged(pages: list[Page]) -> tuple[list[Sample], Assembler]:
-    """Return the samples of pages."""
     assembler, done = Assembler(1), list[Message]()
     for number, values in enumerate(pages):
         done += assembler.take(points("m", T + 10 * number, read_page(page(values)), "m:9100"), number * 10.0)
@@ -204,7 +202,6 @@ def test_no_rise_is_more_than_the_time_allows(
 
 
 def message(fields: dict[str, Any], number: int, **tags: str) -> bytes:
-    """Return a metric of Telegraf."""
     return json.dumps(
         {
             "name": "cpu",

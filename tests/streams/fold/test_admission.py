@@ -32,7 +32,6 @@ def partition(**limits: Any) -> Partition:
 
 
 def facts(**more: Any) -> MachineFacts:
-    """A machine's facts."""
     return MachineFacts(**({"v": 1, "machine": "m", "boot": 1, "at": START, "capacity": {"cpu": 4.0}} | more))
 
 

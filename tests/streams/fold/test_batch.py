@@ -23,7 +23,6 @@ FACTS = MachineFacts(v=1, machine="m", boot=1, at=AT)
 
 
 def later(message: Any, seconds: float) -> Any:
-    """The message with its time moved."""
     return msgspec.structs.replace(message, at=message.at + seconds)
 
 

@@ -27,7 +27,6 @@ def of(host: str, slot: int, **more: object) -> Message:
 
 
 def facts_of(host: str, slot: int) -> Message:
-    """Facts likewise."""
     return MachineFacts(v=1, machine="m", boot=1, at=START + slot * 10, labels={"by": host}, host_id=host)
 
 

@@ -297,7 +297,6 @@ def log() -> list[Arrived]:
 
 
 def partition(zone: str) -> Partition:
-    """A new partition."""
     return Partition(0, Table((300, 900, 3600), Zone(zone)))
 
 

@@ -58,7 +58,6 @@ def restore_signals() -> Iterator[None]:
 
 
 def dry_run(capsys: pytest.CaptureFixture[str], *argv: str) -> list[Message]:
-    """Return what one run would publish."""
     assert main(["fleet", "--dry-run", "--once", "--log-level", "error", *argv]) == 0
     return [decode(line.encode()) for line in capsys.readouterr().out.splitlines()]
 

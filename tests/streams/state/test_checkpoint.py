@@ -30,7 +30,6 @@ WINDOWS = (300, 900, 3600)
 
 
 def values(ring: Ring) -> tuple[bytes, dict[int, bytes], dict[int, bytes]]:
-    """Everything that is written of a ring."""
     positions = {p: encode_position(ring, p) for p in range(S)}
     return encode_vitals(ring), positions, {h: encode_hour(ring, h) for h in range(HOURS)}
 
@@ -66,17 +65,14 @@ class Stored:
         return self.read()
 
     def read(self) -> Ring:
-        """Return the ring as it would be loaded."""
         return decode_ring(self.vitals, self.positions, self.hours)
 
 
 def partition(zone: str = "UTC") -> Partition:
-    """A new partition."""
     return Partition(0, Table(WINDOWS, Zone(zone)))
 
 
 def arrived(samples: list[Any]) -> list[Arrived]:
-    """The samples as messages."""
     return [Arrived(i, encode(s), s.at + 0.05, s.machine.encode()) for i, s in enumerate(samples)]
 
 
@@ -281,7 +277,6 @@ def test_another_major_checkpoint_is_refused_by_name(kind: str) -> None:
 
 
 def golden(kind: str) -> bytes:
-    """A golden file."""
     return (Path(__file__).parent / "golden" / f"{kind}.v1.bin").read_bytes()
 
 

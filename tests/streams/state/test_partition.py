@@ -30,19 +30,16 @@ WINDOWS = (300, 900, 3600)
 
 
 def partition() -> Partition:
-    """A new partition."""
     state = Partition(0, Table(WINDOWS, Zone()))
     state.topic_id = "t1"
     return state
 
 
 def facts(machine: str, at: float, boot: int = 1, **labels: str) -> MachineFacts:
-    """A machine's facts."""
     return MachineFacts(v=1, machine=machine, boot=boot, at=at, capacity={"cpu": 4.0}, labels=labels)
 
 
 def message(offset: int, value: bytes | None = None, recorded_at: float = START) -> Arrived:
-    """A message of the log."""
     return Arrived(offset, value, recorded_at, b"m")
 
 
@@ -482,7 +479,6 @@ def published(shift_s: float) -> list[tuple[float, Message]]:
 
 
 def fold(messages: list[tuple[float, Message]]) -> Partition:
-    """Fold messages one by one, each as soon as the broker has it."""
     state = Partition(0, Table((300,), Zone()))
     for offset, (at, message) in enumerate(messages):
         state.fold([Arrived(offset, encode(message), at, b"m1")], at)

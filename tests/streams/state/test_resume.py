@@ -29,7 +29,6 @@ BATCH = 60
 
 
 def partition() -> Partition:
-    """A new partition."""
     return Partition(0, Table((300, 900, 3600), Zone()))
 
 
@@ -49,7 +48,6 @@ def folded() -> Partition:
 
 
 def stored(state: Partition) -> tuple[Stored, Manifest]:
-    """All that is written of a state, and the manifest of that write."""
     used, ring = len(state.ring), state.ring
     positions = {p: encode_position(ring, p) for p in range(S)}
     hours = {h: encode_hour(ring, h) for h in range(HOURS)}

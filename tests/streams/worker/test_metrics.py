@@ -41,7 +41,6 @@ def state() -> dict[str, Any]:
 
 @pytest.fixture
 def metrics() -> Metrics:
-    """Metrics in a registry of their own."""
     return Metrics("1.2.3")
 
 

@@ -17,7 +17,6 @@ FIGURES = {"std": 1.0, "hot80": 0.0, "hot90": 0.0, "hot100": 0.0, "lost": 0.0, "
 
 
 def result(policy: str, seed: int, std: float, family: str = "a") -> Result:
-    """One world of one policy."""
     return Result(family, seed, policy, False, {"steady": {**FIGURES, "std": std}})
 
 
@@ -78,7 +77,6 @@ def test_a_figure_that_some_worlds_lack_has_no_mean() -> None:
 
 
 def mixed_result(policy: str, family: str, hosted: float, *, by_class: bool = True) -> Result:
-    """One world of one policy."""
     figures = dict.fromkeys((*LOAD.formats, *BY_CLASS.formats) if by_class else LOAD.formats, 0.5)
     return Result(family, 1, policy, False, {"steady": figures | ({"hosted": hosted} if by_class else {})}, 0.0)
 

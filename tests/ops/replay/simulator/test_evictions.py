@@ -34,7 +34,6 @@ FULL = world(
 
 @cache
 def run(name: str, every_minutes: int = 5) -> Outcome:
-    """The outcome of one of these worlds."""
     small: Workload = {"back": BACK, "full": FULL}[name]
     evictor = ByAdvice(PROFILE, small, every_minutes) if every_minutes else None
     return simulate(small, ProfilePolicy(PROFILE), evictor=evictor)

@@ -82,12 +82,10 @@ def test_peaks_are_written_every_five_minutes() -> None:
 
 
 def known(fleet: Fleet, minute: int, instance: int, row: int = 0) -> InstanceUsage | None:
-    """What a scorer knows of one instance at a minute."""
     return Reports(fleet).usages(minute).find(f"m{row}", f"i{instance}")
 
 
 def placed(small: Workload, rows: list[int]) -> Fleet:
-    """A fleet with all instances placed at their start."""
     fleet = Fleet(small)
     for instance, row in enumerate(rows):
         fleet.place(instance, row, int(small.start[instance]))

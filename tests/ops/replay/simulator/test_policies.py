@@ -22,7 +22,6 @@ MIXED = world(
 
 
 def run(kind: type[ProdAlone]) -> Outcome:
-    """What it makes of this world."""
     return simulate(MIXED, kind(PROFILE))
 
 

@@ -22,7 +22,6 @@ from tests.ops.replay.small_worlds import Observed, small_world, world
 
 
 def profile(name: str = "windward") -> ProfilePolicy:
-    """A built-in profile as a policy."""
     return ProfilePolicy(load_profiles(()).choose(name))
 
 
@@ -35,7 +34,6 @@ NAMES = [policy.name for policy in policies()]
 
 
 def four_machines() -> Workload:
-    """A day of four machines, anew."""
     return small_world(machines=4)
 
 
@@ -46,7 +44,6 @@ def outcome_of(name: str) -> Outcome:
 
 
 def on(outcome: Outcome) -> list[int]:
-    """The machine of each instance."""
     return outcome.fleet.machine_of.tolist()
 
 

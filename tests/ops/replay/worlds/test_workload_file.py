@@ -25,7 +25,6 @@ HEAD = "instance,asked_cores,start_s,end_s"
 
 
 def folder(at: Path, **changed: str) -> Path:
-    """Those tables, some of them changed, in a folder."""
     at.mkdir(exist_ok=True)
     for name, text in (TABLES | changed).items():
         (at / f"{name}.csv").write_text(text)

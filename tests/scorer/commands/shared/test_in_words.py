@@ -60,7 +60,6 @@ def test_nothing_is_said_of_no_machine(none: dict[str, Any]) -> None:
 
 
 def placed(count: int = 1) -> PlaceResult:
-    """The answer of ``place`` for so many instances."""
     lines = [
         Line(id=f"i{n}", machine="m", state="reserved", reserved_at=1.0, expires_at=301.0, version=1)
         for n in range(count)

@@ -90,7 +90,6 @@ class World:
         return read_pod(json.dumps(self.pods[uid]).encode())
 
     def bound(self) -> dict[str, str]:
-        """Return the node of each pod that is bound."""
         return {uid: pod["spec"]["nodeName"] for uid, pod in self.pods.items() if pod["spec"]["nodeName"]}
 
     def bind(self, uid: str, node: str) -> int:
@@ -230,7 +229,6 @@ class Try(threading.Thread):
 
 
 def lived(seed: int, steps: int = 250) -> World:
-    """Return a world after a life of so many steps."""
     rng = random.Random(seed)
     world = World(rng)
     for number in range(5):

@@ -39,7 +39,6 @@ POD = {
 
 
 def request(uid: str = "u", **amounts: Any) -> Request:
-    """Return the request of a pod of one core."""
     made = request_of(read_pod(msgspec.json.encode(POD)), uid, Reading("east"))
     return msgspec.structs.replace(made, **amounts)
 

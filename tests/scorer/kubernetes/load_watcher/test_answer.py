@@ -203,7 +203,6 @@ class Scene:
         self.pages = WatcherPages(self.watcher, pages, self.metrics)
 
     def refresh(self) -> Snapshot | None:
-        """Be the loader: return what is new."""
         found, self.next = self.next, None
         if isinstance(found, Exception):
             raise found

@@ -29,7 +29,6 @@ FLEET = fleet(*(machine(f"m{n}", cpu=1000.0, memory=1e12, usage={"cpu": n, "memo
 
 
 def unlike(count: int, **more: Any) -> list[Request]:
-    """Return requests no two of which are the same."""
     return [request(id=f"i{n}", cpu=1 + n / 1000, memory=1e6, **more) for n in range(count)]
 
 

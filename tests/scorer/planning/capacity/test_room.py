@@ -126,7 +126,6 @@ def of_sizes(*cpus: float, machines: tuple[float, ...] = (8, 8), **more: object)
 
 
 def fits(of: FleetState, profile: str = "kubernetes", greedy_max: int = GREEDY_MAX) -> tuple[Mix, MixRoom, Overlay]:
-    """The mix, and how many more of it fit."""
     mix, trial = mix_of(of.ledger.instances.values(), 0.0), Trial(of.inputs(load_profiles().choose(profile)))
     return mix, mix_room(mix, trial, greedy_max), trial.overlay
 

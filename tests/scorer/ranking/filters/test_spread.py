@@ -26,7 +26,6 @@ ZONE = {"a": "1", "b": "1", "x": "2", "y": "2"}
 
 
 def far(topology: str = "rack", whom: dict[str, str] | None = None, **limit: Any) -> dict[str, Any]:
-    """Return a rule with this limit."""
     return {"instances": whom or {"cluster": "shop"}, "topology": topology, **limit}
 
 

@@ -31,7 +31,6 @@ ODD = (
 
 
 def odd_fleet(machines: int, seed: int, share: float) -> RankingInputs:
-    """Return a fleet of which this share of all figures is one of `ODD`."""
     fleet, chance = world(machines, 4 if machines else 0, seed), np.random.default_rng(seed)
     before = fleet.snapshot
     tables = []

@@ -64,7 +64,6 @@ def filtered(of: Callable[[Any, Any], Any], **members: Any) -> Any:
 
 
 def ranked(plugin: Any, kept: Tables | None = None) -> Ranking:
-    """Return the ranking of the three machines by this plugin."""
     if hasattr(plugin, "reason"):
         profile = Profile("p", filters=(PlacedFilter(plugin),))
     else:

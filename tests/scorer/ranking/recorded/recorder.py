@@ -75,7 +75,6 @@ class Found:
 
 
 def made(part: Part) -> Iterator[Found]:
-    """Yield what is found of the rankings of a part, in their order."""
     fleet = world(part.machines, part.per_machine, part.seed)
     every = profiles()
     for name in part.profiles or sorted(every):

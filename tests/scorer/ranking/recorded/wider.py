@@ -97,7 +97,6 @@ QUICK = (0, 5, 10)
 
 
 def made(part: Part) -> Iterator[Found]:
-    """Yield what is found of a part, in its order."""
     fleet = world(part.machines, part.per_machine, part.seed)
     every = {**profiles(), **{name: as_recorded(parse_profile(text, name)) for name, text in MORE_TEXTS.items()}}
     for name in sorted(every):

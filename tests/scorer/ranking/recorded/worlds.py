@@ -132,7 +132,6 @@ TEXTS = {
 
 
 def profiles() -> dict[str, Profile]:
-    """Return the built-in profiles, and one for each text."""
     every = {**built_in_profiles(), **{name: parse_profile(text, name) for name, text in TEXTS.items()}}
     return {name: as_recorded(profile) for name, profile in every.items()}
 

@@ -25,7 +25,6 @@ NOT_COVERED = {
 
 
 def covered(kind: str) -> list[dict[str, Any]]:
-    """Return the rows of a kind but those listed."""
     return [row for row in cases(TABLE, kind) if row["name"] not in NOT_COVERED]
 
 

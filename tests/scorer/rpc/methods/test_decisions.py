@@ -17,7 +17,6 @@ MACHINE = Candidate(
 
 
 def answer(machines: int, **more: Any) -> PlaceResult:
-    """Return an answer that tells of so many machines."""
     return PlaceResult(machine="m", feasible=machines, candidates=[MACHINE] * machines, **more)
 
 

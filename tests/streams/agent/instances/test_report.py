@@ -20,7 +20,6 @@ CPU = Moments(10, 1.0, 0.5, 2.0, 8.0)
 
 
 def sample(at: float) -> Sample:
-    """A sample of ten seconds."""
     return Sample(v=1, machine="m" * 253, boot=1, seq=1, at=at, interval_s=10.0, cpu=CPU, memory=CPU, nic=CPU, disk=CPU)
 
 
@@ -32,12 +31,10 @@ class Meter:
     reads: int = 0
 
     def read(self, elapsed_s: float) -> Moment:
-        """Count."""
         self.reads += 1
         return Moment({name: Counters({NO_PROCESS: 1.0}) for name in self.ids})
 
     def between(self, before: Moment, now: Moment, elapsed_s: float) -> Measured:
-        """One core each."""
         return Measured({name: InstanceMeans(cpu=1.0) for name in now.instances}, InstanceMeans(cpu=0.5))
 
 

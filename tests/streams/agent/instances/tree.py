@@ -39,7 +39,6 @@ class Tree:
             (folder / "io.stat").write_text(io)
 
     def unit(self, name: str, folder: str = "usr/lib/systemd/system") -> None:
-        """Add the file of a unit."""
         (self.root / folder).mkdir(parents=True, exist_ok=True)
         (self.root / folder / name).write_text("[Service]\n")
 

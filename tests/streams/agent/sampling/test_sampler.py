@@ -40,7 +40,6 @@ class Gauge:
         return float(value)
 
     def parse(self, before: float | None, now: float, elapsed_s: float) -> Reading | None:
-        """Return it as it is."""
         return Reading(now, self.capacity)
 
 
@@ -65,11 +64,9 @@ class FakeClock:
         """By tick: seconds to add to the wall clock and to both clocks, before it."""
 
     def epoch_s(self) -> float:
-        """Return the wall clock."""
         return self._epoch_s
 
     def monotonic_s(self) -> float:
-        """Return the monotonic clock."""
         return self._monotonic_s
 
     def wait(self, seconds: float) -> bool:
@@ -82,7 +79,6 @@ class FakeClock:
 
 
 def sampler_of(*collectors: Any, **more: Any) -> Sampler:
-    """Return a sampler of these collectors."""
     kinds: tuple[Collector, ...] = collectors
     return Sampler("m1", BOOT, SCHEDULE, kinds, **more)
 
@@ -95,7 +91,6 @@ def published(sampler: Sampler, clock: FakeClock, facts_interval_s: float = 1e9)
 
 
 def samples(sampler: Sampler, clock: FakeClock) -> list[Sample]:
-    """Return the samples alone."""
     return [message for message in published(sampler, clock) if isinstance(message, Sample)]
 
 
@@ -146,7 +141,6 @@ class Odd(Rate):
     """A counter that rises by at most 10 a second."""
 
     def parse(self, before: float | None, now: float, elapsed_s: float) -> Reading | None:
-        """Return the difference."""
         if before is not None and not 0 <= now - before <= 10 * elapsed_s:
             raise ImpossibleRiseError(f"{before}, then {now}")
         return super().parse(before, now, elapsed_s)
@@ -348,7 +342,6 @@ def test_an_interval_holds_its_ticks_up_to_its_end(schedule: Schedule, epoch_s: 
 
 
 def records(*numbers: int) -> list[Record]:
-    """Return records named by numbers."""
     return [Record(b"m", str(number).encode()) for number in numbers]
 
 

@@ -21,7 +21,6 @@ ROWS = np.arange(200)
 
 @pytest.fixture(scope="module")
 def fleet() -> Generator:
-    """200 machines."""
     return Generator(200, seed=1)
 
 
@@ -101,7 +100,6 @@ class Terminal(io.StringIO):
     """A stream that says it is a terminal."""
 
     def isatty(self) -> bool:
-        """Say so."""
         return True
 
 
