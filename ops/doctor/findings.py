@@ -419,7 +419,7 @@ def scorer_findings(health: HealthResult, scorers: int, waiting: int) -> list[Fi
     found = []
     if not health.ready:
         found.append(Finding("scorer", "error", "it is not ready: it has not read windows and ledger", "read its log"))
-    if health.degraded:
+    if health.degraded and health.machines:  # `machine_findings` says that there is none
         do = "look at broker, stream app and agents"
         found.append(Finding("scorer", "error", f"degraded: {health.degraded}", do, "stream"))
     for why in filter(None, (health.ledger_refusal, health.ledger_unaccepted)):

@@ -45,6 +45,8 @@ def families(
         yield from instances.classes_of_fleet(state)
         yield from _probe(state, selection, tell)
         yield from _servers(state)
+        labels = [(1, {"label": name}) for name in ("machine", *selection.labels.values())]
+        yield lines("windward_fleet_label_info", "The labels of windward_machine_info.", labels)
 
 
 def _states(state: State) -> Family:

@@ -10,6 +10,7 @@ import numpy as np
 from ops.exporter.exposition import escape
 from schemas.resources import ABOUT
 from schemas.rpc.request import Request
+from scorer.planning.soon_hot import LIMIT
 from scorer.snapshot.arrays import Bools
 from scorer.snapshot.rules import MachineRules
 from scorer.snapshot.snapshot import Snapshot
@@ -32,7 +33,7 @@ class Selection:
     per_machine: str = "auto"
     machines_max: int = 20_000
     top_instances: int = 0
-    soon_hot_limit: float = 0.7
+    soon_hot_limit: float = LIMIT
 
     @property
     def shared(self) -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from ops.exporter.selection import label_names
 from schemas.process.settings import setting
+from schemas.rpc.parameters import Risk
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from scorer.settings import LedgerSettings
 
@@ -53,7 +54,8 @@ class ExporterSettings(LedgerSettings):
         0, "single instances with series: so many, those that use the largest part of their machines"
     )
     soon_hot_limit: Annotated[float, Meta(gt=0, le=10)] = setting(
-        0.7, "CPU load, as a share of allocatable, above which a machine is hot in windward_machine_soon_hot_ratio"
+        Risk().limit,
+        "CPU load, as a share of allocatable, above which a machine is hot in windward_machine_soon_hot_ratio",
     )
     shard: str = setting("1/1", "I/N: this exporter shows the machines of every N-th partition", metavar="I/N")
     labels: tuple[str, ...] = setting((), "machine labels shown by windward_machine_info, such as zone,rack")

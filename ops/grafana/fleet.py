@@ -9,6 +9,7 @@ from ops.grafana.panels import (
     ANY_IS_BAD,
     LOAD,
     PLAIN,
+    SAMPLE_AGE,
     SOME_IS_GOOD,
     Bars,
     Figures,
@@ -69,7 +70,7 @@ def _now() -> list[Panel]:
         ),
         Figures(
             "Newest sample", "Age of the newest sample of any machine.",
-            [("windward:sample_age_seconds:min", "age")], "s", width=3, decimals=1, steps=AGE,
+            [(SAMPLE_AGE, "age")], "s", width=3, decimals=1, steps=AGE,
         ),
         Figures(
             "Highest risk", "Largest risk of any machine's worst resource, by mean, deviation and credits.",

@@ -8,8 +8,8 @@ from ops.grafana.panels import AGE, LOAD, SOURCE, Bars, Figures, Lines, Panel, R
 
 ONE = 'machine="$machine"'
 HERE = f'{{{ONE},resource="$resource",window="$window"}}'
-NOT_FRESH = "this machine has no fresh data, or no exporter answers"
-NO_REPORTS = "this machine's agent reports no instances"
+NOT_FRESH = "no such machine, or it has no fresh data, or no exporter answers"
+NO_REPORTS = "no agent reports instances of this machine"
 UTILIZATION = "windward_machine_utilization_ratio"
 
 
@@ -147,7 +147,7 @@ def _instances() -> list[Panel]:
         Lines(
             "Peaks of the day: $resource", "Highest one-minute mean since midnight and of the day before, where the exporter shows it.",
             [(f'max by (day) (windward_machine_peak_ratio{{{ONE},resource="$resource"}})', "{{day}}")], "percentunit",
-            steps=LOAD, high=1, width=12, empty="not shown: the exporter's setting statistics has no peak",
+            steps=LOAD, high=1, width=12, empty="no fresh data, or the exporter's setting statistics has no peak",
         ),
     ]  # fmt: skip
 

@@ -64,15 +64,12 @@ def page(uid: str, title: str, about: str, variables: Sequence[Any], rows: Seque
 
 
 def variable(name: str, label: str, query: str, about: str, *, value: str = "") -> dashboard.QueryVariable:
-    """Return a variable whose values Prometheus supplies, for the chosen fleet. ``value``: the initial choice.
-
-    Grafana has no way to restrict ``label_names`` to one fleet.
-    """
+    """Return a variable whose values Prometheus supplies, for the chosen fleet. ``value``: the initial choice."""
     found = (
         dashboard.QueryVariable(name)
         .label(label)
         .description(about)
-        .query(of_fleet(query) if query.startswith("label_values") and name != "fleet" else query)
+        .query(query if name == "fleet" else of_fleet(query))
         .datasource(SOURCE)
         .sort(models.VariableSort.NATURAL_ASC)
         .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
@@ -97,10 +94,10 @@ LABEL = (
     variable(
         "label",
         "Label",
-        "label_names(windward_machine_info)",
+        "label_values(windward_fleet_label_info, label)",
         "Machine label to filter by; the exporter's setting labels lists those there are",
         value="machine",
-    ).regex("/^(?!__name__$|instance$|job$|fleet$)/"),
+    ),
     variable("value", "Value", "label_values(windward_machine_info, $label)", "Its values; all by default")
     .multi(True)
     .include_all(True)

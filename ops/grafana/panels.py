@@ -34,13 +34,17 @@ AGE: Steps = ((None, "green"), (30, "yellow"), (60, "red"))
 RATE = "[$__rate_interval]"
 """The range of rates: as long as Grafana's interval asks for, which follows the scrape interval."""
 
+NO_MACHINE = "no machine is known, or no exporter answers"
+NO_SAMPLE = "no machine has sent, or no scorer answers"
+SAMPLE_AGE = "windward:sample_age_seconds:min < 1e9"
+"""Without a sample it is the time since 1970."""
 _SHOWN_BY = {
     "scorer": "no scorer answers",
-    "sample": "no scorer answers",
+    "sample": NO_SAMPLE,
     "stream": "no stream worker answers",
     "agent": "no agent's page is scraped",
-    "fleet": "no exporter answers",
-    "machine": "no exporter answers",
+    "fleet": NO_MACHINE,
+    "machine": NO_MACHINE,
     "redis": "no exporter answers",
     "exporter": "no exporter answers",
     "process": "no process answers",
@@ -73,8 +77,8 @@ def of_fleet(expression: str) -> str:
 def why_empty(expression: str) -> str:
     """Return a text for a panel without data: which process exports its first metric and seems to be down.
 
-    >>> why_empty("time() - windward:sample_age_seconds:min"), why_empty("max by (job) (process_open_fds)")
-    ('no scorer answers', 'no process answers')
+    >>> why_empty(SAMPLE_AGE), why_empty("max by (job) (process_open_fds)")
+    ('no machine has sent, or no scorer answers', 'no process answers')
     """
     names = re.findall(r"\bwindward[_:]([a-z]+)|\b(process)_|(__name__)", expression)
     return next((_SHOWN_BY[name or "process"] for name, *_ in names))
@@ -95,10 +99,15 @@ def each(gauge: str, by: str, how: str = "max") -> list[Query]:
     return [(f"{how} by ({by}) ({gauge})", f"{{{{{by}}}}}")]
 
 
+def some(asked: Sequence[Query]) -> list[Query]:
+    """Return the queries without the series that are 0, which only lengthen the legend."""
+    return [(f"{expression} > 0", legend) for expression, legend in asked]
+
+
 def quantiles(metric: str, shown: Sequence[float] = (0.5, 0.99)) -> list[Query]:
     """Return queries of a duration's quantiles over all processes, from the buckets of its histogram."""
     buckets = rate(f"{metric}_bucket", "le")
-    return [(f"histogram_quantile({quantile}, {buckets})", in_words(quantile)) for quantile in shown]
+    return [(f"histogram_quantile({quantile}, {buckets}) >= 0", in_words(quantile)) for quantile in shown]
 
 
 def in_words(quantile: float) -> str:

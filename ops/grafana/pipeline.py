@@ -7,6 +7,7 @@ from ops.grafana.panels import (
     AGE,
     NONE_IS_GOOD,
     RATE,
+    SAMPLE_AGE,
     SOME_IS_GOOD,
     STALE,
     Figures,
@@ -20,6 +21,7 @@ from ops.grafana.panels import (
     rates,
 )
 
+NO_BATCH = "no message came, or no stream worker answers"
 NO_RECORDER = "no recorder runs"
 NO_LOAD_WATCHER = "no load watcher runs"
 NO_PODS = "no pods are followed"
@@ -81,7 +83,7 @@ def _now() -> list[Panel]:
         ),
         Figures(
             "Newest sample", "Age of the newest sample a scorer sees.",
-            [("windward:sample_age_seconds:min", "age")], "s", width=3, decimals=1, steps=AGE,
+            [(SAMPLE_AGE, "age")], "s", width=3, decimals=1, steps=AGE,
         ),
         Figures(
             "Lag", "Age of the oldest message not folded, of the worst partition.",
@@ -109,7 +111,7 @@ def _agents() -> list[Panel]:
     return [
         Lines(
             "Sample-to-answer age", "Age of samples where a decision sees them: the newest, the median and the oldest machine's.",
-            [("windward:sample_age_seconds:min", "newest, by the scorers"),
+            [(SAMPLE_AGE, "newest, by the scorers"),
              ('time() - min(windward_fleet_last_sample_timestamp_seconds{quantile="0.5"})', "median machine"),
              ('time() - min(windward_fleet_last_sample_timestamp_seconds{quantile="0.0"})', "oldest machine")], "s",
             steps=AGE, width=12,
@@ -202,8 +204,8 @@ def _folding() -> list[Panel]:
         Lines(
             "Messages not folded", "Over all partitions.", [("sum(windward_stream_lag_messages)", "messages")], "short"
         ),
-        Lines("Fold", "Folding a batch.", quantiles("windward_stream_fold_duration_seconds"), "s"),
-        Lines("Flush", "Writing to Redis.", quantiles("windward_stream_flush_duration_seconds"), "s"),
+        Lines("Fold", "Folding a batch.", quantiles("windward_stream_fold_duration_seconds"), "s", empty=NO_BATCH),
+        Lines("Flush", "Writing to Redis.", quantiles("windward_stream_flush_duration_seconds"), "s", empty=NO_BATCH),
         Lines(
             "Since the last flush", "By worker.",
             each("time() - windward_stream_last_flush_timestamp_seconds", "instance"), "s", steps=AGE,

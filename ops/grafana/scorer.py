@@ -5,6 +5,8 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard
 from ops.grafana.page import Row, page
 from ops.grafana.panels import (
     AGE,
+    NO_MACHINE,
+    NO_SAMPLE,
     NONE_IS_GOOD,
     RATE,
     SOME_IS_GOOD,
@@ -17,6 +19,7 @@ from ops.grafana.panels import (
     quantiles,
     rate,
     rates,
+    some,
 )
 
 SLOW: Steps = ((None, "green"), (0.05, "yellow"), (0.1, "red"))
@@ -25,6 +28,8 @@ FEW: Steps = ((None, "green"), (0.01, "yellow"), (0.05, "red"))
 """For a share that is small while all is well."""
 NO_CHANCES = "nothing stated was watched for half an hour yet"
 NO_PLANNER = "no planner runs"
+NOT_ASKED = "nothing was asked, or no scorer answers"
+PLANNER_NOT_ASKED = "nothing was asked, or no planner runs"
 
 
 def dashboard() -> Dashboard:
@@ -68,7 +73,8 @@ def _now() -> list[Panel]:
         ),
         Figures(
             "Stale share", "Machines whose data is too old, of all that ever had any.",
-            [("windward:fleet_stale:ratio", "stale")], "percentunit", width=4, decimals=1, steps=STALE,
+            [("windward:fleet_stale:ratio >= 0", "stale")], "percentunit", width=4, decimals=1, steps=STALE,
+            empty=NO_MACHINE,
         ),
     ]  # fmt: skip
 
@@ -77,16 +83,21 @@ def _answers() -> list[Panel]:
     return [
         Lines(
             "Answers by code", "A second; gRPC's names of codes.",
-            each("windward:scorer_queries:rate5m", "code", "sum"), "ops",
+            some(each("windward:scorer_queries:rate5m", "code", "sum")), "ops", empty=NOT_ASKED,
         ),
-        Lines("Answers by method", "A second.", each("windward:scorer_queries:rate5m", "method", "sum"), "ops"),
+        Lines(
+            "Answers by method", "A second.", some(each("windward:scorer_queries:rate5m", "method", "sum")), "ops",
+            empty=NOT_ASKED,
+        ),
         Lines(
             "Latency", "From taking a query to its answer, all methods.",
             quantiles("windward_scorer_query_duration_seconds", (0.5, 0.95, 0.99)), "s", steps=SLOW,
+            empty=NOT_ASKED,
         ),
         Lines(
             "99 % by method", "From taking a query to its answer.",
             [("windward:scorer_query_duration_seconds:p99_rate5m >= 0", "{{method}}")], "s", steps=SLOW,
+            empty=NOT_ASKED,
         ),
         Lines(
             "Queue", "Queries waiting, as each scorer and planner last saw it.",
@@ -95,21 +106,15 @@ def _answers() -> list[Panel]:
         ),
         Lines(
             "Answers of planners", "A second, of what scorers leave to them.",
-            rates("windward_planner_queries_total", "method"), "ops", empty=NO_PLANNER,
+            some(rates("windward_planner_queries_total", "method")), "ops", empty=PLANNER_NOT_ASKED,
         ),
         Lines(
             "Latency of planners", "From taking a query to its answer, all methods.",
-            quantiles("windward_planner_query_duration_seconds", (0.5, 0.99)), "s", empty=NO_PLANNER,
+            quantiles("windward_planner_query_duration_seconds"), "s", empty=PLANNER_NOT_ASKED,
         ),
         Lines(
             "Batches in steps", "Batches that each scorer has at hand; other queries are answered between the steps.",
             each("windward_scorer_queries_long", "instance"), "short",
-        ),
-        Lines(
-            "Clock",
-            "How far the host of each scorer, stream worker and planner is ahead of Redis. Deadlines are by the clock of Redis.",
-            [one for kind in ("scorer", "stream", "planner") for one in each(f"windward_{kind}_clock_ahead_seconds", "instance")],
-            "s",
         ),
         Lines(
             "Queries not done", "A second: past their deadline, unreadable, refused in a full queue, taken back from a dead scorer.",
@@ -149,30 +154,6 @@ def _placing() -> list[Panel]:
             "Ledger, as scorers see it", "Instances in each scorer's copy; they differ for milliseconds only.",
             each("windward_scorer_ledger_instances", "instance"), "short",
         ),
-        Lines(
-            "Ledger differences", "Machines and clusters whose sums were wrong at the last check, which a scorer makes when it starts.",
-            [("max(windward_scorer_ledger_differences)", "differences")], "short", steps=NONE_IS_GOOD,
-        ),
-        Lines(
-            "Instances that the ledger lost", "By scorer, since its start: a failover or an emptied server took what a scorer had seen.",
-            each("windward_scorer_ledger_lost_instances_total", "instance"), "short", steps=NONE_IS_GOOD,
-        ),
-        Lines(
-            "Queries about torn records", "Refused since the start: their instance's record cannot be read.",
-            each("windward_scorer_ledger_torn_total", "instance"), "short", steps=NONE_IS_GOOD,
-        ),
-        Lines(
-            "Ledger not accepted", "1 while a scorer refuses to place because the ledger was emptied.",
-            each("windward_scorer_ledger_unaccepted", "instance"), "short", steps=NONE_IS_GOOD, high=1,
-        ),
-        Lines(
-            "Ledger not safe", "1 while the ledger's server appends to no file, or may evict.",
-            [
-                *each("windward_scorer_ledger_unsafe", "instance"),
-                *each("windward_planner_ledger_unsafe", "instance"),
-            ],
-            "short", steps=NONE_IS_GOOD, high=1,
-        ),
     ]  # fmt: skip
 
 
@@ -208,6 +189,7 @@ def _state() -> list[Panel]:
         Lines(
             "Age of the newest sample", "In each scorer's snapshot.",
             each("time() - (windward_scorer_newest_sample_timestamp_seconds > 0)", "instance"), "s", steps=AGE,
+            empty=NO_SAMPLE,
         ),
         Lines(
             "Age of the snapshot", "Since each scorer last built one; it does when windows change.",
@@ -230,6 +212,24 @@ def _state() -> list[Panel]:
         Lines(
             "Ledger read whole", "Times, over all scorers: at a start, after a lost connection or too far behind.",
             [(f"sum(increase(windward_scorer_ledger_reloads_total{RATE}))", "reloads")], "short",
+        ),
+        Lines(
+            "Ledger faults",
+            "0 while all is well. Machines and clusters whose sums were wrong at the last check; instances lost to a failover"
+            " or an emptied server, and queries about torn records, since the start of a scorer; 1 while a scorer refuses an"
+            " emptied ledger, or its server appends to no file or may evict.",
+            [("max(windward_scorer_ledger_differences)", "differences"),
+             ("max(windward_scorer_ledger_lost_instances_total)", "lost instances"),
+             ("max(windward_scorer_ledger_torn_total)", "torn records"),
+             ("max(windward_scorer_ledger_unaccepted)", "not accepted"),
+             ("max(windward_scorer_ledger_unsafe or windward_planner_ledger_unsafe)", "not safe")],
+            "short", steps=NONE_IS_GOOD, high=1,
+        ),
+        Lines(
+            "Clock",
+            "How far the host of each scorer, stream worker and planner is ahead of Redis. Deadlines are by the clock of Redis.",
+            [one for kind in ("scorer", "stream", "planner") for one in each(f"windward_{kind}_clock_ahead_seconds", "instance")],
+            "s",
         ),
     ]  # fmt: skip
 

@@ -68,9 +68,8 @@ def choices(
     for one in dashboard["templating"]["list"]:
         if one["type"] != "query":
             continue
-        pattern = re.compile((one.get("regex") or "//").strip("/"))
-        found = [value for value in options(interpolate(one["query"], values)) if pattern.search(value)]
-        found = ([one["allValue"]] if one.get("includeAll") else []) + sorted(found)
+        found = sorted(options(interpolate(one["query"], values)))
+        found = ([one["allValue"]] if one.get("includeAll") else []) + found
         default = one.get("current", {}).get("value", "")
         default = found[0] if default == "$__all" else default
         first, last = (found[0], found[-1]) if found else ("", "")

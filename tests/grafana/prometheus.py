@@ -45,11 +45,9 @@ class Prometheus:
         ]
 
     def variable(self, query: str) -> list[str]:
-        """Return the values of a variable: of ``label_values(selector, label)`` or ``label_names(selector)``."""
+        """Return the values of a variable: of ``label_values(selector, label)``."""
         if match := re.fullmatch(r"label_values\((.+),\s*(\w+)\)", query):
             return list(self.get(f"label/{match[2]}/values", **{"match[]": match[1]}))
-        if match := re.fullmatch(r"label_names\((.+)\)", query):
-            return list(self.get("labels", **{"match[]": f'{{__name__=~".*{match[1]}.*"}}'}))
         raise QueryError(f"no query of a variable: {query}")
 
     def metrics(self) -> set[str]:

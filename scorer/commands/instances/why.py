@@ -68,7 +68,8 @@ def _why_machine(settings: WhySettings, machine: str) -> int:
     entry = newest[0][1] if newest else {b"answer": b"{}"}
     decision, params = read_json(entry[b"answer"]), read_json(entry.get(b"params", b"{}"))
     amounts = {name: amount for name, amount in (decision.get("request") or {}).items() if amount}
-    whole = entry.get(b"method") == b"place" and params and "instances" not in params
+    params |= next(iter(params.pop("instances", ())), {})  # the first one of a list
+    whole = entry.get(b"method") == b"place" and params
     request = params if whole else amounts | {"profile": decision.get("profile", "")}
     answer = ask.read(settings, RankResult, "rank", request | {"explain": True})
     try:
@@ -80,8 +81,8 @@ def _why_machine(settings: WhySettings, machine: str) -> int:
         ) from None
     asked = amounts_in_words([amounts.get(name) for name in RESOURCES])
     rules = ", ".join(name for name in request if name not in (*RESOURCES, *_NO_RULES)) or "no rules"
-    first = entry.get(b"ids", b"").decode().partition("\n")[0]
-    about = f"the newest request ({first})" if newest else "an empty request"
+    newest_id = entry.get(b"ids", b"").decode().partition("\n")[0]
+    about = f"the newest request ({newest_id})" if newest else "an empty request"
     head = (
         f"{machine} now, for {about}: {asked}; {rules if whole or not newest else 'its rules are not kept'}; "
         f"profile {answer.profile}; for another: windward rank --explain {machine} --cpu ..."

@@ -16,6 +16,7 @@ from schemas.process.connections import WindowsSettings
 from schemas.process.settings import SettingsError, setting
 from schemas.process.tables import Screen
 from schemas.process.verbs import load_verb
+from schemas.rpc.parameters import Risk
 from schemas.values.partition_count import partition_count
 from scorer.client import MachinesResult, RiskResult
 from scorer.commands.machines import machine_table
@@ -86,9 +87,11 @@ class RiskSettings(ClientSettings):
         "windward machines risk --within 30m --limit 0.9 --top 3",
     )
 
-    within: Annotated[float, Meta(gt=0, le=86_400)] = setting(3600.0, "the chance is that within this", duration=True)
-    limit: Annotated[float, Meta(gt=0, le=10)] = setting(0.7, "load above this share of allocatable is hot")
-    top: Annotated[int, Meta(ge=1, le=100)] = setting(10, "so many machines")
+    within: Annotated[float, Meta(gt=0, le=86_400)] = setting(
+        Risk().within_s, "the chance is that within this", duration=True
+    )
+    limit: Annotated[float, Meta(gt=0, le=10)] = setting(Risk().limit, "load above this share of allocatable is hot")
+    top: Annotated[int, Meta(ge=1, le=100)] = setting(Risk().top, "so many machines")
 
 
 @dataclass(frozen=True, kw_only=True)

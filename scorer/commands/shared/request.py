@@ -55,8 +55,12 @@ class RequestSettings(AmountSettings):
     apart: bool = setting(False, "no two of its cluster on one machine: a rule, not a preference")
     apart_by: str = setting("", "the same by a label of machines, such as rack", metavar="LABEL")
     at_most: Annotated[int, Meta(ge=1)] | None = setting(None, "with --apart-by (else --apart): so many, not one")
-    share: float | None = setting(None, "in place of --at-most: such a part of its cluster, 0 to 1")
-    skew: int | None = setting(None, "in place of --at-most: so many more than where its cluster has the fewest")
+    share: Annotated[float, Meta(gt=0, le=1)] | None = setting(
+        None, "in place of --at-most: such a part of its cluster, up to 1"
+    )
+    skew: Annotated[int, Meta(ge=1)] | None = setting(
+        None, "in place of --at-most: so many more than where its cluster has the fewest"
+    )
     cluster_masters: int | None = setting(None, "masters the whole cluster has or will have", metavar="COUNT")
     kind: str | None = setting(None, "kind of instance")
     machine: str | None = setting(None, "the only machine it may go to")

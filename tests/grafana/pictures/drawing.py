@@ -313,6 +313,9 @@ def _figures(axes: Axes, panel: Panel, data: PanelData) -> None:
 def _heat(axes: Axes, panel: Panel, data: PanelData) -> None:
     grid = data.grid
     buckets = sorted((float(name), on_grid(points, grid)) for name, points in data.lines(panel))
+    if not buckets:
+        _nothing(axes, panel)
+        return
     edges = [0.0, *(edge for edge, _ in buckets[:-1]), 1.05]
     counts = np.diff(np.array([np.zeros(len(grid)), *(values for _, values in buckets)]), axis=0)
     days = np.array([*grid, grid[-1] + data.step_s]) / DAY_S

@@ -463,7 +463,7 @@ def test_a_refused_batch_has_its_reason_once(windward: Run) -> None:
     assert "2 missing: 0/" in shown.stdout
 
 
-def test_why_tells_the_terms_of_that_moment(windward: Run) -> None:
+def test_why_tells_the_terms_of_that_moment(windward: Run, tmp_path: Path) -> None:
     """The decision about an instance is found again by its id, alone or in a batch."""
     windward("place", "--id", "asked", "--cpu", "1", "--count", "2")
     told = windward("why", "asked-2", "--json")
@@ -486,6 +486,11 @@ def test_why_tells_the_terms_of_that_moment(windward: Run) -> None:
     machine = windward("why", MACHINES[7])
     assert "(elsewhere): cpu 1.00; not_on; profile kubernetes;" in machine.stdout
     assert f"{MACHINES[7]}: refused by" in machine.stdout
+    listed = tmp_path / "list.json"
+    listed.write_text(json.dumps({"instances": [{"id": "listed", "cpu": 1, "not_on": [MACHINES[7]]}, {"cpu": 2}]}))
+    windward("place", "--query", str(listed))
+    machine = windward("why", MACHINES[7])
+    assert "(listed): cpu 1.00; not_on; profile " in machine.stdout, machine.stdout
     assert windward("place", "--id", "huge", "--cpu", "1000").returncode == 3
     assert "10 cpu larger than the machine" in windward("why", "huge").stdout
 

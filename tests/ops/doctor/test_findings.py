@@ -156,6 +156,7 @@ def unwell(**changes: Any) -> list[Finding]:
         pytest.param(scorer_findings(HEALTH, 2, 0), "good", "2 running", "", id="scorer"),
         pytest.param(unwell(ready=False), "error", "not ready", "log", id="not ready"),
         pytest.param(unwell(degraded="old"), "error", "old", "broker", id="degraded"),
+        pytest.param(unwell(degraded="none", machines=0), "good", "1 running", "", id="no machine yet"),
         pytest.param(unwell(ledger_unaccepted="emptied"), "error", "emptied",
                      "docs/ledger.md", id="unaccepted"),
         pytest.param(unwell(ledger_check={"differences": 2}), "warning", "2 sums",

@@ -318,10 +318,13 @@ def test_every_series_of_a_page_says_its_fleet(open_metrics: bool) -> None:
 
 
 def test_labels_of_the_allow_list_are_shown() -> None:
-    """Under valid names; labels not asked for stay away."""
+    """Under valid names; labels not asked for stay away. What may be chosen is told while no machine is known."""
     labels = {"zone": 'a"1', "rack/row": "7", "secret": "x"}
     facts = {"m": MachineFacts(v=1, machine="m", boot=1, at=NOW_S, labels=labels)}
-    found = of_machines(state([table(["m", "n"])], facts=facts), labels={"zone": "zone", "rack/row": "rack_row"})
+    allowed = {"zone": "zone", "rack/row": "rack_row"}
+    choices = of_fleet(state([]), labels=allowed)["windward_fleet_label_info"]
+    assert [dict(name)["label"] for name in choices] == ["machine", "zone", "rack_row"]
+    found = of_machines(state([table(["m", "n"])], facts=facts), labels=allowed)
     assert found["windward_machine_info"] == {
         (("machine", "m"), ("rack_row", "7"), ("zone", 'a"1')): 1.0,
         (("machine", "n"),): 1.0,

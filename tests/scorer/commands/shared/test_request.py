@@ -68,7 +68,12 @@ def test_members_apart(flags: list[str], rules: list[dict[str, Any]]) -> None:
 
 @each_row(
     ("flags", "message"),
-    [(["--apart"], "give --cluster"), (["--cluster", "a", "--skew", "1"], "give --apart or --apart-by LABEL")],
+    [
+        (["--apart"], "give --cluster"),
+        (["--cluster", "a", "--skew", "1"], "give --apart or --apart-by LABEL"),
+        (["--cluster", "a", "--apart", "--share", "0"], "share: expected a number above 0"),
+        (["--cluster", "a", "--apart", "--skew", "0"], "skew: expected a whole number of 1 or more"),
+    ],
 )
 def test_members_apart_need(flags: list[str], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
