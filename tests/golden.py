@@ -3,7 +3,7 @@
     python -m tests.golden          # write them all anew
 
 Until the first tag each format has number 1, and the commit that changes one writes its file anew. From the first tag
-on a file is never written again: a changed format adds one, and `tests.test_golden.check_history` reads them all.
+on a file is never written again: a changed format adds one, and today's reader takes them all.
 """
 
 from collections.abc import Callable

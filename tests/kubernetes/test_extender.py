@@ -16,10 +16,6 @@ import redis
 
 from ops.stack.servers.process import LOOPBACK, LocalProcess
 from schemas.names import Names
-from schemas.resources import RESOURCES
-from scorer.kubernetes.holds import hold_id
-from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
@@ -32,7 +28,7 @@ from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.processes import MANIFESTS, REQUESTS, SETTLED_S, agents, entry, follower, make_nodes, value
 from tests.kubernetes.service import Service
 from tests.kubernetes.test_trimaran import BINARY
-from tests.support.extender_process import ask, extender, pod
+from tests.support.extender_process import ask, extender
 
 pytestmark = test_trimaran.pytestmark
 
@@ -157,52 +153,6 @@ def test_several_tries_to_bind_a_pod_keep_every_limit(tmp_path: Path, valkey: Va
         eventually(followed, SETTLED_S)
         assert Check(ledger).run().differences == []
         assert most() <= ROOM < len(cluster.running())
-
-
-def test_only_the_evictors_hold_steers_a_pod(
-    tmp_path: Path, valkey: Valkey, names: Names, server: redis.Redis
-) -> None:  # fmt: skip
-    """A deployer's reservation under the id of a hold is none, until the evictor's own word is beside it."""
-    load, ledger = {"n0": 0.1, "n1": 0.3, "n2": 0.7}, Ledger(Wire({"url": valkey.url}), names)
-    ledger.open()
-    asked = Instance(id=hold_id("east", "default/db"), machine="", state="reserved", amounts=(None,) * len(RESOURCES))
-    (made,) = ledger.reserve([Wanted(asked, 600.0, [Candidate("n2", -1)])]).outcomes
-    assert made.instance is not None
-    spec = {"containers": [{"name": "c", "image": "none"}], "schedulerName": "windward"}
-    with (
-        cluster_of(list(load), tmp_path) as cluster, agents(valkey.url, names, lambda: load),
-        extender(valkey.url, names) as (_, port, page),
-    ):  # fmt: skip
-        eventually(lambda: get(f"{page}/ready")[0] == 200)
-        cluster.schedule([{"schedulerName": "windward"}], [entry(port)], name="second")
-        for number in range(6):
-            cluster.make_owned(f"db-{number}", "db", spec)
-        assert "n2" not in {cluster.node_of(f"db-{number}") for number in range(6)}
-        server.hset(names.holds, asked.id, made.instance.generation)
-        like = pod("u")
-        owner = {"kind": "StatefulSet", "name": "db", "controller": True}
-        like["metadata"] |= {"namespace": "default", "ownerReferences": [owner]}
-        asked_of = {"Pod": like, "NodeNames": list(load)}
-        eventually(lambda: [one["Host"] for one in ask(port, "prioritize", asked_of)[1]] == ["n2"])
-        cluster.make_owned("db-6", "db", spec)
-        assert cluster.node_of("db-6") == "n2"
-    ledger.wire.close()
-
-
-def test_a_burst_is_spread(tmp_path: Path, valkey: Valkey, names: Names) -> None:
-    """300 pods go to 150 of 200 nodes that are alike, or more; no node has more than six."""
-    nodes = [f"n{number}" for number in range(200)]
-    load = {node: 0.2 + 0.001 * (place % 20) for place, node in enumerate(nodes)}
-    with cluster_of(nodes, tmp_path) as cluster, agents(valkey.url, names, lambda: load):
-        follows = follower(valkey.url, names, cluster.flags_of("windward-pods"))
-        with follows, two(valkey.url, names) as (service, _):
-            cluster.schedule([{"schedulerName": "windward"}], [entry(service.port)], name="second")
-            for number in range(300):
-                cluster.make_pod(f"p{number}", REQUESTS, {}, schedulerName="windward")
-            eventually(lambda: len(cluster.running()) == 300)
-        placed = Counter(node for node, _ in cluster.running().values())
-        assert len(placed) >= 150
-        assert max(placed.values()) <= 6
 
 
 @pytest.mark.parametrize("name", ["scheduler", "other"])

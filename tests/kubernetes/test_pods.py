@@ -164,63 +164,6 @@ def test_a_cut_watch_goes_on(scene: Scene) -> None:
         assert lists() == 2
 
 
-def test_a_frozen_leader_that_wakes_changes_nothing(scene: Scene) -> None:
-    """Another leads meanwhile, and the ledger has what came since; a killed one is taken over from, too."""
-    cluster = scene.cluster
-    with scene.follower("--name", "one") as (one, first), scene.follower("--name", "two") as (two, second):
-        for number in range(20):
-            cluster.make_pod(f"p{number}", REQUESTS, {}, nodeName=f"n{number % 4}")
-        assert scene.settled()
-        pages = {first: one, second: two}
-        for round_ in range(3):
-            (leads,) = (page for page in pages if value(page, "windward_pods_leads"))
-            (waits,) = pages.keys() - {leads}
-            pages[leads].pause()
-            cluster.delete_pod(f"p{round_}")
-            cluster.make_pod(f"q{round_}", REQUESTS, {}, nodeName="n3")
-            assert scene.settled()
-            assert value(waits, "windward_pods_leads") == 1
-            cluster.delete_pod(f"p{round_ + 10}")
-            cluster.make_pod(f"r{round_}", REQUESTS, {}, nodeName="n2")
-            pages[leads].resume()
-            eventually(lambda leads=leads: value(leads, "windward_pods_leads") == 0)
-            assert scene.settled()
-        pages[waits].kill()
-        cluster.delete_pod("p9")
-        assert scene.settled()
-
-
-LIES: dict[str, Lie] = {
-    "nothing": lambda _: {},
-    "another service": lambda _: {"status": "ok"},
-    "a status": lambda _: {"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": 200},
-    "items that are null": lambda page: page | {"items": None},
-    "of nodes": lambda page: page | {"kind": "NodeList", "items": []},
-    "without a version": lambda page: page | {"metadata": {}},
-    "none of most pods": lambda page: page | {"items": [], "metadata": page["metadata"] | {"continue": ""}},
-}
-
-
-def test_an_answer_that_is_no_list_ends_no_pod(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the first page of a real list or as its second; most pods are gone only when they are gone twice."""
-    monkeypatch.setattr("scorer.kubernetes.pods_api.PAGE", 25)
-    cluster = scene.cluster
-    for number in range(60):
-        cluster.make_pod(f"p{number}", REQUESTS, {}, nodeName=f"n{number % 4}")
-    with scene.thread():
-        assert scene.settled()
-    for name, lie in LIES.items():
-        for lies in ([lie], [lambda page: page, lie]):
-            change, follower = scene.change(), scene.thread(*lies)
-            with follower:
-                eventually(lambda follower=follower: follower.watcher.watches)
-            assert scene.change() == change, name
-    for number in range(50):
-        cluster.delete_pod(f"p{number}")
-    with scene.thread():
-        assert scene.settled()
-
-
 def test_a_pod_that_names_another_takes_nothing_from_it(scene: Scene) -> None:
     """Neither another pod's uid, nor a static pod's hash, nor a deployer's instance: each keeps what it has."""
     cluster, static = scene.cluster, "a" * 32

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import signal
-import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -140,29 +138,3 @@ def test_a_silent_pipeline_and_redis_away(tmp_path: Path) -> None:
             assert read(page)["window"]["end"] >= end + 4900
             said = process.log.read_text()
             assert (said.count("watcher.redis.away"), said.count("watcher.redis.back")) == (2, 2)
-
-
-def test_an_answer_for_5000_nodes_is_one_that_is_kept(valkey: Valkey, names: Names) -> None:
-    """One connection, as Trimaran holds it, gets the same bytes again and again."""
-    write(valkey.url, names, *[f"node-{n:05}" for n in range(5_000)])
-    with load_watcher(valkey.url, names) as (_, page):
-        eventually(lambda: len(nodes(page)) == 5_000)
-        answers = set()
-        port = int(page.rpartition(":")[2])
-        with socket.create_connection((LOOPBACK, port), 20) as connection, connection.makefile("rb") as stream:
-            for _ in range(20):
-                connection.sendall(b"GET /watcher HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n\r\n")
-                headers = dict(line.split(b": ", 1) for line in iter(stream.readline, b"\r\n") if b": " in line)
-                answers.add(stream.read(int(headers[b"Content-Length"])))
-        (body,) = answers
-        assert 1.5e6 < len(body) < 2.5e6
-
-
-def test_a_window_that_is_not_kept_is_named(valkey: Valkey, names: Names) -> None:
-    """With those that are; SIGHUP ends nothing."""
-    write(valkey.url, names, "a")
-    with load_watcher(valkey.url, names, "--window", "10m") as (process, page):
-        process.signal(signal.SIGHUP)
-        said = eventually(lambda: read(page, "/ready").get("window"))
-        assert said == "600s is not kept; kept are 300s, 900s, 3600s"
-        assert get(f"{page}/watcher")[0] == 503

@@ -325,21 +325,6 @@ def test_a_leader_that_wakes_changes_nothing(scene: Scene, knows: bool) -> None:
             assert other.watcher.leads
 
 
-def test_one_of_two_follows(scene: Scene) -> None:
-    """When it ends the other takes over at once."""
-    scene.api.put("p")
-    with scene.follower("other") as other:
-        with scene.follower() as one:
-            scene.watched()
-            assert [one.watcher.leads, other.watcher.leads].count(True) == 1
-            assert scene.settled()
-            first = other if other.watcher.leads else one
-            assert first.value("windward_pods_leads") == 1.0
-        scene.api.put("q")
-        assert scene.settled()
-        assert other.watcher.leads
-
-
 @contextmanager
 def pods_process(url: str, names: Names, api: KubeApi, *flags: str) -> Iterator[tuple[LocalProcess, str]]:
     """Run the command; yields the process and the address of its pages."""

@@ -16,7 +16,6 @@ import redis
 from schemas.names import Names
 from schemas.rpc.envelope import DEADLINE_S, Query
 from schemas.rpc.request import Request, read_request
-from scorer.client import Client, WindwardError
 from scorer.ledger.record.as_request import request_digest
 from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Wanted
 from scorer.ledger.store.scripts import Ledger
@@ -95,17 +94,6 @@ def live(caller: Caller, instance_id: str) -> tuple[str, int]:
     return one["state"], one["generation"]
 
 
-def test_a_name_is_free_again_once_its_instance_has_ended(caller: Caller) -> None:
-    """Placed, released, placed: another reservation with another generation, on a machine where it is held."""
-    name = new_id()
-    first = caller.ask("place", id=name, cpu=1)
-    caller.ask("release", id=name)
-    second = caller.ask("place", id=name, cpu=2)
-    assert (second["state"], second["repeated"]) == ("reserved", 0)
-    assert second["generation"] != first["generation"]
-    assert live(caller, name) == ("reserved", second["generation"])
-
-
 def test_a_release_delivered_again_leaves_the_name_placed_anew(caller: Caller) -> None:
     """The second delivery tells what the first did, and ends nothing."""
     name = new_id()
@@ -153,34 +141,6 @@ def test_a_worker_whose_reservation_ran_out_cannot_confirm_anothers(caller: Call
     assert live(caller, name) == ("reserved", of_b["generation"])
     assert caller.ask("confirm", id=name, generation=of_b["generation"])["generation"] == of_b["generation"]
     assert caller.ask("update", id=name, cpu=2, generation=of_b["generation"])["generation"] == of_b["generation"]
-
-
-@pytest.mark.parametrize(
-    ("meanwhile", "told"), [("expired", "ABORTED"), ("confirmed", "confirmed"), ("released", "ABORTED")]
-)
-def test_a_place_whose_first_answer_was_lost(caller: Caller, meanwhile: str, told: str) -> None:
-    """The same query again: the same record while it is held, by whomever it was confirmed; else ABORTED."""
-    name = new_id()
-    place = caller.query("place", id=name, cpu=1, ttl_s=0.3 if meanwhile == "expired" else 60)
-    first = caller.send(place)["result"]
-    if meanwhile == "expired":
-        eventually(lambda: live(caller, name)[0] == "expired")
-    else:
-        caller.ask({"confirmed": "confirm", "released": "release"}[meanwhile], id=name)
-    if told == "ABORTED":
-        assert caller.refused(place) == told
-    else:
-        again = caller.send(place)["result"]
-        assert (again["state"], again["machine"], again["generation"]) == (told, first["machine"], first["generation"])
-
-
-def test_an_id_of_the_query_itself_is_not_placed_twice(caller: Caller) -> None:
-    """Without an id the query's is the instance's: the same query never reserves a second instance under it."""
-    place = caller.query("place", cpu=1)
-    first = caller.send(place)["result"]
-    assert first["id"] == json.loads(place)["id"]
-    caller.ask("release", id=first["id"])
-    assert caller.refused(place) == "ABORTED"
 
 
 def test_a_batch_of_which_half_has_ended(caller: Caller) -> None:
@@ -395,23 +355,6 @@ def test_past_its_deadline_by_the_servers_clock_a_step_does_nothing(ledger: Ledg
     found = ledger.find("a")
     assert found is not None
     assert (found.state, found.version) == ("reserved", 1)
-
-
-def test_two_clients_of_one_name(valkey: Valkey, module_names: Names, running: subprocess.Popen[bytes]) -> None:
-    """A Placement confirms and releases what it placed, and nothing that came after it."""
-    name = new_id()
-    with Client(valkey.url, module_names.prefix, timeout_s=20) as client:
-        of_a = client.place(id=name, cpu=1, ttl_s=0.2)
-        assert of_a["generation"] == of_a.generation
-        eventually(lambda: client.instances(id=name)["instances"][0]["state"] == "expired")
-        of_b = client.place(id=name, cpu=1)
-        for step in (of_a.confirm, of_a.release):
-            with pytest.raises(WindwardError, match="FAILED_PRECONDITION"):
-                step()
-        assert of_b.confirm()["state"] == "confirmed"
-        assert client.update(name, cpu=2, generation=of_b.generation)["amounts"][0] == 2.0
-        assert of_b.release()["state"] == "released"
-        assert set(msgspec.to_builtins(of_b)) == set(of_b.keys())
 
 
 def test_a_query_given_back_by_a_dead_scorer_acts_on_what_it_acted_on(caller: Caller, server: redis.Redis) -> None:

@@ -905,40 +905,6 @@ def test_a_confirm_at_the_very_moment_of_expiry_is_too_late(wire: Wire, names: N
         assert ledger.confirm(f"at-{offset}").outcomes[0].kind == kind
 
 
-def test_sums_never_drift(wire: Wire, names: Names) -> None:
-    """A thousand additions and subtractions of awkward fractions leave exactly what is there."""
-    ledger = Ledger(wire, names)
-    awkward = [0.1, 0.2, 0.3, 1 / 3, 1e-6, 2.7]
-    for number in range(200):
-        record = Instance(
-            id=f"f{number}",
-            machine="",
-            state="reserved",
-            amounts=amounts_of(awkward[number % 6], 0.3e9 + number),
-            request="q",
-        )
-        ledger.reserve([Wanted(record, 60.0, [Candidate("m1", -1)])])
-        if number % 3:
-            ledger.release(f"f{number}")
-    sums = sums_in(wire.one("HGET", ledger.machines, "m1"))
-    there = ledger.all_instances().values()
-    for position, name in ((0, "cpu"), (1, "memory")):
-        assert sums["prod", name] == sum(in_units(name, record.amounts[position]) for record in there)
-
-
-def test_an_exact_fit_fits(wire: Wire, names: Names) -> None:
-    """39 times 0.1 cores fill 3.9 cores exactly; the fortieth does not fit."""
-    ledger = Ledger(wire, names)
-    kinds = []
-    for number in range(40):
-        record = Instance(id=f"g{number}", machine="", state="reserved", amounts=amounts_of(0.1), request="q")
-        moved = ledger.reserve(
-            [Wanted(record, 60.0, [Candidate("m1", -1, [Limit(total("cpu"), 3.9, "too much cpu promised")])])]
-        )
-        kinds.append(moved.outcomes[0].kind)
-    assert kinds == ["placed"] * 39 + ["conflict"]
-
-
 def test_correcting_brings_back_and_overrules(wire: Wire, names: Names) -> None:
     """An inventory's word: a released instance that runs is live again, whatever the limits; gone is gone."""
     ledger = Ledger(wire, names)

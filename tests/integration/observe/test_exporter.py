@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import gzip
 import os
 import shutil
 import signal
@@ -18,7 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from ops.exporter.__main__ import main
@@ -78,36 +76,6 @@ def fill(url: str, names: Names, *partitions: list[str]) -> None:
     wire = Wire({"url": url})
     publish(wire, names, [window_table(machines, partition=p) for p, machines in enumerate(partitions)])
     wire.close()
-
-
-def test_pages(valkey: Valkey, names: Names) -> None:
-    """Text, OpenMetrics, gzip, HEAD, query strings, unknown pages and methods; ids with quotes and backslashes."""
-    fill(valkey.url, names, ["a", 'b"\\c'], ["d"])
-    with exporter(valkey.url, "--prefix", names.prefix) as (_, port):
-        page = f"http://{LOOPBACK}:{port}/metrics"
-        status, headers, body = get(page + "?name[]=x")
-        assert (status, headers["Content-Type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
-        found = samples(body)
-        assert {labels["machine"] for labels, _ in found["windward_machine_fresh"]} == {"a", 'b"\\c', "d"}
-        assert found["windward_exporter_up"] == [({}, 1.0)]
-        assert found["process_resident_memory_bytes"][0][1] > 2**20
-        assert sum(value for _, value in found["windward_redis_memory_used_bytes"]) > 100_000
-        status, headers, body = get(page, Accept="application/openmetrics-text;version=1.0.0", Accept_Encoding="gzip")
-        assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
-        assert headers["Content-Encoding"] == "gzip"
-        text = gzip.decompress(body).decode()
-        assert len(text) > 5 * len(body)
-        assert len(list(parse_open_metrics(text))) > 20
-        assert get(f"http://{LOOPBACK}:{port}/live")[0] == 200
-        assert get(f"http://{LOOPBACK}:{port}/ready")[0] == 200
-        assert get(f"http://{LOOPBACK}:{port}/other")[0] == 404
-        for method, status in (("HEAD", b"200"), ("POST", b"405")):
-            with socket.create_connection((LOOPBACK, port), 10) as connection:
-                connection.sendall(f"{method} /metrics HTTP/1.0\r\n\r\n".encode())
-                reply = b"".join(iter(lambda: connection.recv(65_536), b""))
-            head, _, rest = reply.partition(b"\r\n\r\n")
-            assert head.split()[1] == status
-            assert method != "HEAD" or not rest
 
 
 def test_redis_away_shows_no_old_value(tmp_path: Path) -> None:
@@ -194,20 +162,6 @@ def test_tls_and_password(valkey: Valkey, names: Names, tmp_path: Path) -> None:
         assert "pass: word" not in process.log.read_text()
 
 
-def test_connections_are_limited_and_time_out(valkey: Valkey, names: Names) -> None:
-    """Silent connections in every place are dropped after the timeout, and the page answers again."""
-    fill(valkey.url, names, ["a"])
-    flags = ["--prefix", names.prefix, "--connections-max", "2", "--timeout-s", "1"]
-    with exporter(valkey.url, *flags) as (_, port):
-        silent = [socket.create_connection((LOOPBACK, port), 10) for _ in range(4)]
-        try:
-            wait_until(lambda: silent[0].recv(100) is not None, 10, "the first is dropped")
-            assert get(f"http://{LOOPBACK}:{port}/metrics")[0] == 200
-        finally:
-            for connection in silent:
-                connection.close()
-
-
 def test_profiles_are_read_again_on_sighup_and_sigterm_ends_with_0(
     valkey: Valkey, names: Names, tmp_path: Path
 ) -> None:
@@ -258,9 +212,3 @@ def test_a_wrong_setting_is_named(flags: list[str], said: str) -> None:
     with pytest.raises(SettingsError) as error:
         main(["--redis-url", f"redis://{LOOPBACK}:1/0", *flags], {})
     assert str(error.value).startswith(said)
-
-
-def test_a_port_that_is_taken_is_named(valkey: Valkey) -> None:
-    """The message names the setting and the address."""
-    with pytest.raises(SettingsError, match=f"^metrics_port: cannot listen on {LOOPBACK}:{valkey.port}"):
-        main(["--redis-url", valkey.url, "--metrics-port", str(valkey.port)], {})

@@ -97,13 +97,6 @@ def client(valkey: Valkey, module_names: Names, running: subprocess.Popen[bytes]
         yield client
 
 
-def test_health_tells_the_fleet(client: Client) -> None:
-    """A scorer says how many machines it sees and that it is ready."""
-    health = client.health()
-    assert health["ready"]
-    assert health["machines"] == health["machines_with_data"] == 10
-
-
 def test_a_torn_record_is_told_in_words(client: Client, valkey: Valkey, module_names: Names) -> None:
     """Each step on its instance says which record cannot be read, and what to do; nothing else is refused."""
     server = redis.Redis.from_url(valkey.url)
@@ -119,15 +112,6 @@ def test_a_torn_record_is_told_in_words(client: Client, valkey: Valkey, module_n
     server.hset(key, "torn-1", raw)
     assert client.release("torn-1")["state"] == "released"
     server.close()
-
-
-def test_rank_has_no_side_effect(client: Client) -> None:
-    """Ranking twice gives the same machine and leaves the ledger alone."""
-    before = client.health()["ledger_change"]
-    first, second = client.rank(cpu=1, memory="1G"), client.rank(cpu=1, memory="1G")
-    assert first["machine"] == second["machine"] is not None
-    assert first["summary"] == "10/10 feasible"
-    assert client.health()["ledger_change"] == before
 
 
 def put_together(server: redis.Redis, names: Names, params: dict[str, Any], count: int) -> None:
@@ -262,15 +246,6 @@ def test_refusals_name_what_is_wrong(client: Client, method: str, params: dict[s
     assert client.health()["ledger_change"] == before
 
 
-def test_a_request_no_machine_can_hold_is_an_answer(client: Client) -> None:
-    """No machine fits: ok, without a machine, with the reason; also for amounts nobody ever built."""
-    for cpu in (1000, 1e15):
-        answer = client.place(cpu=cpu)
-        assert answer["machine"] is None
-        assert answer["missing"] == 1
-        assert "10 cpu larger than the machine" in answer["reason"]
-
-
 def test_dry_runs_change_nothing(client: Client) -> None:
     """A dry run of each step answers as the step would, and the ledger's change number stays."""
     client.place(id="dry", cpu=1)
@@ -313,19 +288,6 @@ def test_roles_swap_in_one_step(client: Client) -> None:
     client.update("r-a", role="master")
     client.update("r-b", swap_role_with="r-a")
     assert roles() == {"r-a": "replica", "r-b": "master"}
-
-
-def test_a_move_goes_to_the_best_machine(client: Client) -> None:
-    """With machine "" an instance leaves a machine that others are better than, and repeated it stays."""
-    best = client.rank(cpu=1, top=10)["candidates"]
-    client.place(id="mover", cpu=1, machine=best[3]["machine"])
-    client.confirm("mover")
-    tried = client.update("mover", machine="", dry_run=True)
-    assert (tried["machine"], tried["dry_run"]) == (best[0]["machine"], True)
-    assert client.instances(id="mover")["instances"][0]["machine"] == best[3]["machine"]
-    assert client.update("mover", machine="")["moved_from"] == best[3]["machine"]
-    assert client.update("mover", machine="")["repeated"]
-    client.release("mover")
 
 
 def test_batches_all_or_nothing_and_in_part(client: Client) -> None:
@@ -382,16 +344,6 @@ def test_a_batch_with_an_id_of_another_request_reserves_nothing(client: Client) 
     assert client.place(instances=batch)["missing"] == 0
     for one in batch:
         client.release(str(one["id"]))
-
-
-def test_ports_are_unique_on_a_machine(client: Client) -> None:
-    """Ten machines take ten instances on one port and no eleventh."""
-    answers = [client.place(id=f"port-{n}", ports=[7777]) for n in range(11)]
-    assert len({one["machine"] for one in answers[:10]}) == 10
-    assert answers[10]["machine"] is None
-    assert "port" in answers[10]["reason"]
-    for n in range(10):
-        client.release(f"port-{n}")
 
 
 def test_decisions_are_kept(client: Client, server: redis.Redis, module_names: Names) -> None:

@@ -97,39 +97,6 @@ def test_a_broker_that_dies_costs_no_sample(broker: Any, names: Names, tmp_path:
         assert len({sample.seq for sample in found}) == len(times_s)
 
 
-def test_a_recording_arrives_as_it_was_recorded(broker: Any, names: Names, tmp_path: Path):
-    """Ten cells at thirty times the pace: each interval has the values in force, a gap has none."""
-    make_topics(broker, names)
-    cells = np.arange(10.0)
-    cpu = np.stack([cells * 10, np.where(cells == 4, np.nan, 50)])
-    np.savez(
-        tmp_path / "trace.npz",
-        machine=["a", "b"],
-        ts=cells * 300,
-        cpu_pct=cpu,
-        mem_pct=np.full((2, 10), 25.0),
-        rx_kbps=np.full((2, 10), 100.0),
-        tx_kbps=np.full((2, 10), 200.0),
-    )
-    arguments = ("--recording", str(tmp_path / "trace.npz"), "--speed", "30", "--backfill-s", "80", "--once")
-    sizes = ("--cores", "10", "--memory", "4G", "--nic-speed", "8M")
-    with process("fleet", broker, names, tmp_path, *arguments, *sizes) as running:
-        assert running.wait(60) == 0
-    delivered = events(running, "fleet.stopped")[0]["delivered"]
-    groups = by_machine(samples(receive(broker, names, lambda found: len(found) >= delivered)))
-    assert sorted(groups) == ["a", "b"]
-    for sample in [*groups["a"], *groups["b"]]:
-        assert sample.memory is not None
-        assert sample.nic is not None
-        assert (sample.memory.mean, sample.memory.capacity) == (1e9, 4e9)
-        assert sample.nic.mean == pytest.approx(200_000)
-        assert sample.nic.capacity == 1e6
-    means = [sample.cpu.mean for sample in groups["a"] if sample.cpu]
-    assert np.diff(means) == pytest.approx(1, abs=1e-4)
-    readings = sum(sample.cpu.n for sample in groups["b"] if sample.cpu)
-    assert readings == 10 * len(groups["b"]) - 10
-
-
 def test_the_ledgers_instances_are_asked_of_a_scorer_page_by_page(server: redis.Redis, names: Names):
     """Confirmed ones, in pages; while nobody answers the last answer stays."""
     machines = Machines(names=["m1"], labels=[{}], capacity=np.full((len(RESOURCES), 1), 8.0))

@@ -78,76 +78,32 @@ def test_amounts_are_in_base_units(value: Any, wanted: float) -> None:
     assert parse_quantity(value) == wanted
 
 
+WORDS = """
+G Gi i two 2Q 2g 2GB 2gib 2iG 2mm 2Gm 2,5 1G1 0x10 -1 -1m nan inf -inf infi 1e400 1e308P 1_000 1_0m 1e3Ki
+1e3m 1E3G 1e-3G 1.1.M 1+1.0M 0.1mi 0.1am .5i 1i 3.01e- 1e 1e3e3 1EE 1ki 1Mb 1e3.5 ++1 1- . .m 1,000 1'000
+0b1 1k5 infinity
+"""
 BAD: list[Any] = [
+    *WORDS.split(),
     "",
     " ",
-    "G",
-    "Gi",
-    "i",
-    "two",
-    "2Q",
-    "2g",
-    "2GB",
-    "2gib",
-    "2iG",
-    "2mm",
-    "2Gm",
-    "2,5",
-    "1G1",
-    "0x10",
-    "-1",
-    "-1m",
     -1,
-    -1e-9,
-    "nan",
-    "inf",
-    "-inf",
-    "infi",
+    -1e-09,
     math.nan,
     math.inf,
-    "1e400",
-    "1e308P",
-    "1_000",
-    "1_0m",
-    "1e3Ki",
-    "1e3m",
-    "1E3G",
-    "1e-3G",
     "1 Gi",
     "2 G",
     "1\tGi",
-    "1\u00a0Gi",
+    "1\xa0Gi",
     " 1",
     "1 ",
     "1\n",
     "\uff11\uff12",
     "\u0661\u0662\u0663m",
     "1\uff11Gi",
-    "1.1.M",
-    "1+1.0M",
-    "0.1mi",
-    "0.1am",
-    ".5i",
-    "1i",
-    "3.01e-",
-    "1e",
-    "1e3e3",
-    "1EE",
-    "1ki",
-    "1Mb",
-    "1e3.5",
-    "++1",
-    "1-",
-    ".",
-    ".m",
-    "1,000",
-    "1'000",
-    "0b1",
-    "1k5",
-    "infinity",
 ]
-"""From ``1_000`` on: what Python's ``float`` reads and Kubernetes refuses, and the tables of
-``resource.ParseQuantity`` (k8s.io/apimachinery, ``quantity_test.go``)."""
+"""Among them what Python's ``float`` reads and Kubernetes refuses, and the tables of ``resource.ParseQuantity``
+(k8s.io/apimachinery, ``quantity_test.go``)."""
 
 
 @each_row("value", BAD, ids=repr)

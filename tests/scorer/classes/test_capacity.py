@@ -130,32 +130,6 @@ def test_every_row_has_a_test() -> None:
     assert len(TABLES["koordinator_batch_resource"]["cases"]) == 20
 
 
-AMOUNT = st.floats(0, 200, allow_nan=False)
-POLICY = st.sampled_from(sorted(POLICIES.values()))
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), AMOUNT, AMOUNT | st.just(np.nan)), max_size=6), AMOUNT, AMOUNT, POLICY)
-def test_a_higher_class_never_gives_a_lower_one_more(
-    placed: list[tuple[int, float, float]], capacity: float, system: float, policy: Any
-) -> None:
-    """What batch gets is within capacity, and no more after another instance of prod or mid came."""
-    reclaim = Reclaim(share={"cpu": 0.6}, policy={"cpu": policy})
-
-    def of(some: list[tuple[int, float, float]]) -> float:
-        classes = np.array([one[0] for one in some], np.int64)
-        amounts, measured = (np.full((len(RESOURCES), len(some)), 0.0) for _ in range(2))
-        for k, (_, amount, use) in enumerate(some):
-            amounts[0, k], measured[0, k] = amount, use
-        uses = uses_of(np.zeros(len(some), np.int64), 1, classes, amounts, measured)
-        full = np.full((len(RESOURCES), 1), capacity)
-        return float(batch(reclaim, full, np.zeros_like(full), np.full_like(full, system), uses)[0, 0])
-
-    assert 0 <= of(placed) <= capacity
-    for higher in (0, 1):
-        assert of([*placed, (higher, 3.0, np.nan)]) <= of(placed)
-        assert of([*placed, (higher, 3.0, 5.0)]) <= of(placed)
-
-
 def test_what_is_not_known_gives_nothing() -> None:
     """Of a machine without capacity or usage nothing is reclaimed; nor of a resource that is not sold by class."""
     nothing = uses_of(
@@ -174,21 +148,6 @@ def test_what_is_not_known_gives_nothing() -> None:
     assert not mid(Reclaim(), capacity, zero, system, system, nothing, capacity)[:, 1].any()
 
 
-@pytest.mark.parametrize(("mid_share", "expected"), [({}, 10.0), ({"cpu": 1.0}, 10.0), ({"cpu": 0.5}, 5.0)])
-@pytest.mark.parametrize("mid_static", [{}, {"cpu": 1.5}])
-def test_mid_never_has_more_than_its_share(
-    mid_share: dict[str, float], mid_static: dict[str, float], expected: float
-) -> None:
-    """10 unused cores and 10 unallocated ones, of 10; without a share of mid's the whole machine is the most."""
-    nothing = uses_of(
-        np.zeros(0, np.int64), 1, np.zeros(0), np.zeros((len(RESOURCES), 0)), np.zeros((len(RESOURCES), 0))
-    )
-    capacity, zero = column({"cpu_millicores": 10_000.0}), column({})
-    strategy = Reclaim(mid_share=mid_share, mid_static=mid_static, mid_unallocated=1.0)
-    found = mid(strategy, capacity, zero, zero, zero, nothing, capacity)
-    assert found[RESOURCES.index("cpu"), 0] == expected
-
-
 @pytest.mark.parametrize(
     ("capacity", "share", "expected"),
     [
@@ -203,16 +162,6 @@ def test_shares_are_multiplied_as_the_peer_does(capacity: float, share: float, e
     """Of whole units, by a hundredth of a percentage, and cut: 29 % of 100 GB is a byte less than 29 GB there."""
     found = part_of(np.full((len(RESOURCES), 1), capacity), share)[RESOURCES.index("memory"), 0]
     np.testing.assert_equal(found, expected)
-
-
-def test_the_margin_is_of_the_rest_of_the_percentage() -> None:
-    """71 % leaves 29 %, which is 28.999 of 100 cores there, although 1 - 0.71 is more than 0.29."""
-    nothing = uses_of(
-        np.zeros(0, np.int64), 1, np.zeros(0), np.zeros((len(RESOURCES), 0)), np.zeros((len(RESOURCES), 0))
-    )
-    capacity = np.full((len(RESOURCES), 1), 100.0)
-    zero = np.zeros_like(capacity)
-    assert batch(Reclaim(share={"cpu": 0.71}), capacity, zero, zero, nothing)[0, 0] == 100 - 28.999
 
 
 def test_amounts_are_cut_to_whole_units() -> None:

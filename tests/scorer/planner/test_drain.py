@@ -11,8 +11,6 @@ from schemas.rpc.envelope import Query
 from schemas.rpc.request import Draining, InvalidRequest
 from scorer.planner import drain as of_drain
 from scorer.planning.drain.drain import drain
-from scorer.ranking.inputs import RankingInputs
-from scorer.ranking.tables import Tables
 from scorer.rpc.methods.errors import CallError
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
@@ -41,25 +39,6 @@ def scorer() -> Scorer:
 def query(query_id: str, **params: Any) -> Query:
     raw = msgspec.Raw(msgspec.json.encode({"machines": ["a1"], **params}))
     return Query(id=query_id, method="drain", deadline=9e9, params=raw)
-
-
-def test_the_plan_is_that_of_the_command(scorer: Scorer) -> None:
-    """The same targets in the same order, with amounts and reasons; nothing is changed."""
-    current = scorer.service.current
-    inputs = RankingInputs(current.snapshot, current.ledger, current.profiles.choose(), current.clock(), Tables())
-    expected = drain(["a1"], inputs)
-    found = scorer.ask("drain", machines=["a1"])
-    assert [(one["id"], one["target"]) for one in found["moves"]] == [
-        (one.instance.id, one.target) for one in expected.moves
-    ]
-    assert len(found["moves"]) == 6
-    assert found["moves"][0]["amounts"] == {"cpu": 0.75, "memory": 1.0}
-    assert {one["id"]: one["reason"].split(":")[0] for one in found["blocked"]} == {
-        "new": "reserved", "stays": "its label movable=false says that it stays (--force moves it)"
-    }  # fmt: skip
-    assert (found["drained"], found["cordoned"], found["moving"]) == (["a1"], False, [])
-    assert scorer.rules.entries == {}
-    assert not any(one.moving for one in current.ledger.instances.values())
 
 
 @pytest.mark.parametrize(("more", "targets", "stays"), [

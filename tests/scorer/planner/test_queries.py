@@ -5,16 +5,12 @@ from typing import Any
 
 import pytest
 
-from schemas.rpc.request import InvalidRequest, read_request
+from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.instance import of_builtins
-from scorer.planning.balance.advice import advice
-from scorer.planning.wanted.wanted import compare
-from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import ProfileError
-from scorer.ranking.tables import Tables
 from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine
-from tests.scorer.planning.balance.test_by_overload import hot_and_cold, moves
+from tests.scorer.planning.balance.test_by_overload import hot_and_cold
 from tests.scorer.rpc.test_results import Scorer
 
 
@@ -40,30 +36,6 @@ def test_as_many_as_are_placed(racks: Scorer) -> None:
     assert racks.ask("capacity", cpu=2, memory=1, profile="kubernetes")["fit"] == 0
 
 
-@pytest.mark.parametrize(
-    ("by", "expected"),
-    [("rack", {"r1": 8, "r2": 2}), ("machine", {"a": 4, "b": 4, "c": 2}), ("zone", {"": 10}), ("", {})],
-)
-def test_counts_by_label(racks: Scorer, by: str, expected: dict[str, int]) -> None:
-    """Most first; machines without the label are one group."""
-    found = racks.ask("capacity", cpu=2, memory=1, profile="kubernetes", by=by)
-    assert list(found["by"].items()) == list(expected.items())
-    assert (found["fit"], found["machines_with_room"]) == (10, 3)
-
-
-def test_nothing_is_reserved(racks: Scorer) -> None:
-    """The ledger is as it was."""
-    racks.ask("capacity", id="x", cpu=2)
-    assert [one["id"] for one in racks.ask("instances")["instances"]] == []
-
-
-WANTED = [
-    {"id": "same", "cpu": 1, "memory": 1}, {"id": "grows", "cpu": 2, "memory": 1},
-    {"id": "moves", "cpu": 1, "memory": 1, "machine": "m2"}, {"id": "new", "cpu": 1, "memory": 1, "count": 2},
-    {"id": "huge", "cpu": 999, "memory": 1},
-]  # fmt: skip
-
-
 @pytest.fixture
 def three() -> Scorer:
     """Three machines, and instances on one of them, of which one is not wanted."""
@@ -72,28 +44,6 @@ def three() -> Scorer:
         scorer.ask("place", id=name, cpu=1, memory=1, machine="m1", labels={"app": "x"} if name == "gone" else {})
         scorer.ask("confirm", id=name)
     return scorer
-
-
-def test_the_steps_are_those_of_the_command(three: Scorer) -> None:
-    """In the same order, with what an update is to be told; the ledger stays as it is."""
-    current = three.service.current
-    inputs = RankingInputs(current.snapshot, current.ledger, current.profiles.choose(), current.clock(), Tables())
-    requests = [read_request(one) for one in WANTED if one["id"] != "new"]
-    requests[3:3] = [read_request({"id": f"new-{n}", "cpu": 1, "memory": 1}) for n in (1, 2)]
-    expected = compare(requests, inputs, prune=True, prune_labels={"app": "x"})
-    before = dict(current.ledger.instances)
-    found = three.ask("plan", instances=WANTED, prune=True, prune_labels={"app": "x"})
-    assert [(one["action"], one["id"], one["source"], one["target"], one["why"]) for one in found["steps"]] == [
-        (one.action, one.id, one.source, one.target, one.why) for one in expected.steps
-    ]
-    assert found["counts"] == {
-        "release": 1, "change": 1, "update": 0, "move": 1, "place": 2, "refuse": 1, "same": 1
-    }  # fmt: skip
-    (grows,) = (one for one in found["steps"] if one["id"] == "grows")
-    assert (grows["changes"], grows["generation"]) == ({"cpu": 2.0}, before["grows"].generation)
-    assert current.ledger.instances == before
-    assert three.ask("update", id="grows", **grows["changes"])["amounts"][0] == 2.0
-    assert three.ask("plan", instances=WANTED)["others"] == 1
 
 
 def test_a_step_has_the_record_by_which_it_can_be_undone(three: Scorer) -> None:
@@ -133,25 +83,6 @@ def hot() -> Scorer:
 
 def told(found: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(one["id"], one["source"], one["target"]) for one in found["moves"]]
-
-
-@pytest.mark.parametrize("profile", ["windward", "koordinator"])
-def test_the_moves_are_those_of_the_command(hot: Scorer, profile: str) -> None:
-    """By either rule, with their gain, copy and reason; the ledger stays as it is."""
-    offline, current = hot_and_cold(), hot.service.current
-    expected = advice(offline.inputs(current.profiles.choose(profile)))
-    before = dict(current.ledger.instances)
-    found = hot.ask("rebalance", profile=profile)
-    unplaced = [(one.id, one.machine, None) for one, _ in expected.unplaced]
-    assert told(found) == [*moves(expected), *unplaced]
-    assert all(one["reason"] for one in found["moves"])
-    assert found["rule"] == current.profiles.choose(profile).rebalance.rule
-    if profile == "windward":
-        assert found["moves"]
-    for one, step in zip(found["moves"], expected.steps, strict=not unplaced):
-        assert (one["gain"], one["copy_bytes"], one["copy_s"]) == (step.gain, step.copy_bytes, step.copy_s)
-    assert found["totals"] == {name: list(pair) for name, pair in expected.totals.items()}
-    assert current.ledger.instances == before
 
 
 def test_settings_in_place_of_the_profiles(hot: Scorer) -> None:

@@ -10,12 +10,10 @@ their old values, which only ``startTimeUnixNano`` tells.
 
 import contextlib
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -240,21 +238,6 @@ def test_the_collector_of_other_versions_says_the_same(changes: list[Callable[[]
             assert (b.capacity, b.mean) == (a.capacity, pytest.approx(a.mean, rel=1e-6, abs=1e-9)), resource
 
 
-def test_a_share_is_the_cpu_where_no_time_is_sent() -> None:
-    """Of `system.cpu.utilization`, which people switch on in place of the time."""
-    messages = []
-    for raw in recording("otel-0.145.0"):
-        message = json.loads(raw)
-        for metric in [
-            m for group in message["resourceMetrics"] for scope in group["scopeMetrics"] for m in scope["metrics"]
-        ]:
-            utilization(metric)
-        messages.append(json.dumps(message).encode())
-    made = samples(bridge("otel", messages, cores=2))
-    assert len(made) == 6
-    assert all(one.cpu and 0.3 < one.cpu.mean < 2 for one in made)
-
-
 def kept(metric: dict[str, Any], name: str, *states: str) -> None:
     """Drop the points of other states."""
     if metric["name"] == name:
@@ -353,11 +336,6 @@ def test_otel_becomes_samples_of_a_minute() -> None:
     assert [one.nic.mean for one in made if one.nic] == pytest.approx([1e6, 1e6, 131e6 / 60, 1e6])
     assert [one.disk.mean for one in made if one.disk] == pytest.approx([0.1, 0.5, 1.0, 0.05])
     assert {one.cpu.n for one in made if one.cpu} == {1}
-
-
-def test_without_a_link_speed_the_nic_is_left_out() -> None:
-    """OpenTelemetry does not tell it; absent never means idle."""
-    assert all(one.nic is None for one in samples(bridge("otel", recording("otel"))))
 
 
 def test_an_interface_of_unknown_speed_is_left_out_alone() -> None:
@@ -483,20 +461,3 @@ def test_damage_is_an_error_or_valid_samples(agent: str, data: st.DataObject) ->
             decode(encode(message))
     for message in assembler.flush(1e6):
         decode(encode(message))
-
-
-def test_a_thousand_hosts_a_second() -> None:
-    """Reading and assembling one collection of a host costs well under a millisecond."""
-    lines = recording("telegraf")
-    size = len(lines) // 6
-    template = [msgspec.json.decode(line) for line in lines[:size]]
-    raws = []
-    for host in range(100):
-        for metric in template:
-            metric["tags"]["host"] = f"h{host}"
-            raws.append(msgspec.json.encode(metric))
-    assembler = Assembler(T)
-    started_s = time.process_time()
-    for raw in raws:
-        assembler.take(telegraf.read_points(raw), 0.0)
-    assert (time.process_time() - started_s) / 100 < 0.005

@@ -35,6 +35,10 @@ def names(*links: str, speed: float | None = None) -> list[tuple[str, dict[str, 
     return [(name, {} if speed is None else {"speed": speed}) for name in links]
 
 
+NAMED = """
+eth0 eno1 ens5 enp0s31f6 enx001122334455 enP1p3s0 wlp2s0 ib0 hsn0 team0 em1 end0 env3 enp0s20u1c2 vtnet0
+p2p1_1
+"""
 HOSTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
     "Calico, vxlan": (names("lo", "ens192", "vxlan.calico", "cali0a1b2c3d4e5", "tunl0"), ["ens192"]),
     "Calico, with speeds of links of containers": (
@@ -144,42 +148,8 @@ HOSTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
     "a virtual machine: no speed is known": (names("lo", "eth0", "eth1"), ["eth0", "eth1"]),
     "two ports": (names("eno1", "eno2", speed=1.25e9), ["eno1", "eno2"]),
     "names of the kernel and of systemd": (
-        names(
-            "eth0",
-            "eno1",
-            "ens5",
-            "enp0s31f6",
-            "enx001122334455",
-            "enP1p3s0",
-            "wlp2s0",
-            "ib0",
-            "hsn0",
-            "team0",
-            "em1",
-            "end0",
-            "env3",
-            "enp0s20u1c2",
-            "vtnet0",
-            "p2p1_1",
-        ),
-        [
-            "em1",
-            "enP1p3s0",
-            "end0",
-            "eno1",
-            "enp0s20u1c2",
-            "enp0s31f6",
-            "ens5",
-            "env3",
-            "enx001122334455",
-            "eth0",
-            "hsn0",
-            "ib0",
-            "p2p1_1",
-            "team0",
-            "vtnet0",
-            "wlp2s0",
-        ],
+        names(*NAMED.split()),
+        sorted(NAMED.split()),
     ),
 }
 """By host: what its page says, and the interfaces that count. Sources: netclass_linux.go and fixtures/sys of

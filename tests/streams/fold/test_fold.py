@@ -1,6 +1,5 @@
 """The fold against the oracle: order, repetition, gaps and restarts leave the state that the definition gives."""
 
-import math
 import random
 from collections.abc import Sequence
 
@@ -166,26 +165,6 @@ def test_of_two_samples_for_a_slot_the_larger_wins_whatever_comes_first() -> Non
             assert_matches(ring, [many, rebooted])
 
 
-def test_a_slower_machine_is_not_warming_for_its_interval() -> None:
-    """A machine that publishes every minute fills every sixth slot and is fully covered."""
-    rng = random.Random(5)
-    samples = [sample("slow", slot, rng, interval_s=60.0) for slot in range(0, 360, 6)]
-    ring, _ = fold_all(samples)
-    columns = window_columns(ring, np.array([0]), WINDOWS)
-    np.testing.assert_array_equal(columns["coverage"][0, :, 0], [1, 1, 1])
-    assert_matches(ring, samples)
-
-
-def test_a_machine_that_comes_back_starts_a_warming_window() -> None:
-    """After hours of silence only what is new is in the windows."""
-    rng = random.Random(6)
-    samples = [sample("a", s, rng) for s in (*range(360), 5000)]
-    ring, _ = fold_all(samples)
-    columns = window_columns(ring, np.array([0]), WINDOWS)
-    assert columns["filled"][0, 2, 0] == 1
-    assert columns["coverage"][0, 2, 0] == pytest.approx(1 / 360)
-
-
 def test_a_machine_is_active_for_three_of_its_intervals() -> None:
     """Three minutes at least; a slow machine is given longer."""
     rng = random.Random(8)
@@ -224,20 +203,6 @@ def test_skew_is_learned_from_the_least_delay(name: str, delays: list[float], wa
         one = sample("a", slot, rng)
         fold(ring, to_batch([one], [one.at + delay]))
     assert skew_s(ring, np.array([0]))[0] == pytest.approx(wanted, abs=1e-6), name
-
-
-def test_usage_by_class_is_the_mean_of_its_slots() -> None:
-    """A class appears when a sample carries it; slots without it do not count."""
-    rng = random.Random(9)
-    usage = [{"prod": {"cpu": float(c), "memory": 1.0}} for c in (2, 4)]
-    from schemas.messages.sample import Usage
-    from streams.fold.windows import class_means
-
-    samples = [sample("a", i, rng, classes={"prod": Usage(**u["prod"])}) for i, u in enumerate(usage)]
-    ring, _ = fold_all([*samples, sample("a", 2, rng)])
-    means = class_means(ring, np.array([0]), WINDOWS, "prod")
-    assert means[0, 0, 0] == 3.0
-    assert math.isnan(class_means(ring, np.array([0]), WINDOWS, "batch")[0, 0, 0])
 
 
 def test_a_large_offset_costs_no_digits() -> None:

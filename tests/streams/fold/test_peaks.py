@@ -140,44 +140,6 @@ def test_the_last_minute_of_a_day_is_still_its_own(name: str, zone: str, day: tu
 
 
 @pytest.mark.parametrize(
-    ("zone", "day", "hours"),
-    [("Europe/Berlin", (2026, 3, 29), 23), ("Europe/Berlin", (2026, 10, 25), 25), ("Asia/Kolkata", (2026, 3, 29), 24)],
-)
-def test_a_day_with_a_clock_change_has_23_or_25_hours(zone: str, day: tuple[int, int, int], hours: int) -> None:
-    """What `Zone.days` says is what the calendar says."""
-    noon = epoch(zone, *day, 12)
-    _, today, tomorrow = Zone(zone).days(noon)
-    assert (tomorrow - today) / HOUR == hours
-    assert Zone(zone).days(noon) == oracle.zone_days(noon, zone)
-
-
-def test_a_peak_of_the_first_minute_of_yesterday_is_kept_to_the_last_of_today() -> None:
-    """48 hours back: on the longest days the earliest minute still counts."""
-    for zone, day in (("UTC", (2026, 6, 10)), ("Europe/Berlin", (2026, 10, 25)), ("Asia/Kathmandu", (2026, 6, 10))):
-        yesterday, _, tomorrow = oracle.zone_days(epoch(zone, *day, 12), zone)
-        ring, cut = Ring(), Zone(zone)
-        slots = np.arange(int(yesterday // 10), int(tomorrow // 10), 6)
-        for minutes in np.split(slots, range(30, len(slots), 30)):
-            at = minutes * 10.0 + 5
-            means = np.where(minutes * 10 == yesterday, 99.0, 1.0)
-            fold(ring, batch_of(["m"] * len(at), at, means), cut.shift_minutes(float(at[-1])))
-        got: dict[str, Any] = day_peaks(ring, ROW, cut)
-        np.testing.assert_array_equal(got["peak_yesterday"][0], 99.0, err_msg=zone)
-        np.testing.assert_array_equal(got["peak_today"][0], 1.0, err_msg=zone)
-
-
-def test_what_is_older_than_yesterday_is_forgotten() -> None:
-    """A peak of the day before yesterday is in neither day, and a silent day has none."""
-    begin = epoch("UTC", 2026, 6, 8)
-    ring = Ring()
-    fold(ring, batch_of(["m"], begin + 5, [99.0]))
-    fold(ring, batch_of(["m"], begin + 2 * 24 * HOUR + 5, [1.0]))
-    got: dict[str, Any] = day_peaks(ring, ROW, Zone())
-    np.testing.assert_array_equal(got["peak_today"][0], 1.0)
-    assert np.isnan(got["peak_yesterday"]).all()
-
-
-@pytest.mark.parametrize(
     ("name", "begins_before_s", "partial_yesterday", "partial_today"),
     [
         ("since long before", 26 * HOUR, False, False),

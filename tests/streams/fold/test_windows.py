@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +16,7 @@ from streams.fold.batch import to_batch
 from streams.fold.fold import fold
 from streams.fold.moments import about, pool
 from streams.fold.ring import RING_MINUTES, R, Ring, S
-from streams.fold.windows import check_windows, class_means, inverted_cdf, window_columns
+from streams.fold.windows import check_windows, class_means, window_columns
 from tests.effort import effort, examples
 from tests.rows import each_row
 from tests.streams.batches import START, batch_of, moments_of, sample
@@ -31,17 +30,6 @@ def filled_ring(slots: Any, means: Any, **more: Any) -> Ring:
     ring = Ring()
     fold(ring, batch_of(["m"] * len(slots), START + np.asarray(slots) * 10.0 + 5, means, **more))
     return ring
-
-
-def test_percentiles_are_numpys_for_every_number_of_filled_slots() -> None:
-    """From 1 to 360 slots, each percentile is the very element that ``inverted_cdf`` of numpy chooses."""
-    rng = np.random.default_rng(1)
-    for k in range(1, S + 1):
-        values = np.full(S, np.inf, np.float32)
-        values[:k] = rng.uniform(0, 100, k)
-        got = inverted_cdf(np.sort(values)[None, None], np.array([0]), np.array([[[float(k)]]]))[0, 0, 0]
-        wanted = np.quantile(values[:k], np.array(PERCENTILES) / 100, method="inverted_cdf")
-        np.testing.assert_array_equal(got, wanted, err_msg=str(k))
 
 
 @settings(max_examples=examples(60, 600), deadline=None)
@@ -182,32 +170,6 @@ def test_any_interval_and_phase_cover_their_windows_after_an_hour(interval_s: fl
         assert columns["coverage"][0, w, 0] >= (can_fill - lost) / can_fill - 1e-6
 
 
-def test_machines_of_different_intervals_do_not_disturb_each_other() -> None:
-    """In one ring, each machine's windows are those it has alone."""
-    alone = {}
-    together = Ring()
-    for interval_s in (10, 15, 60, 300):
-        count = 3600 // interval_s
-        rng = np.random.default_rng(interval_s)
-        machine = f"every-{interval_s}"
-        batch = batch_of(
-            [machine] * count,
-            START + (np.arange(count) + 1.0) * interval_s,
-            rng.uniform(0, 64, count),
-            interval_s=interval_s,
-            n=interval_s,
-            m2=rng.uniform(0, 9, (count, 1)),
-        )
-        ring = Ring()
-        fold(ring, batch)
-        alone[machine] = window_columns(ring, ROW, WINDOWS)
-        fold(together, batch)
-    for machine, wanted in alone.items():
-        got = window_columns(together, np.array([together.row[machine]]), WINDOWS)
-        for name, values in wanted.items():
-            np.testing.assert_array_equal(got[name], values, err_msg=f"{machine} {name}")
-
-
 def test_rows_may_be_asked_for_in_any_order_and_number() -> None:
     """More machines than one chunk, and a few out of order, give the same rows."""
     ring = Ring()
@@ -242,18 +204,6 @@ def test_windows_that_the_ring_cannot_hold_are_refused(name: str, windows_s: tup
     ) as error:
         check_windows(windows_s)
     assert str(list(windows_s)) in str(error.value), name
-
-
-@pytest.mark.long
-def test_many_samples_later_the_windows_are_still_exact() -> None:
-    """Through rings of 500 machines: 1e-6 of a recomputation, with bursts and a large offset."""
-    samples = effort(300_000, 10_000_000)
-    worst = long_run(samples=samples, machines=500)
-    assert worst["samples"] == samples
-    assert worst["mean"] < 1e-12
-    assert worst["std"] < 1e-6
-    assert worst["max"] == 0
-    assert worst["percentile"] == 0
 
 
 @pytest.mark.long
@@ -332,14 +282,6 @@ def test_pool_equals_numpy_on_the_concatenation(parts: list[Any], offset: float)
         assert np.isnan(got[1][0])
 
 
-@given(parts=st.lists(READINGS.filter(len), min_size=1, max_size=8), offset=OFFSETS, seed=st.integers(0, 7))
-def test_the_result_is_the_same_about_any_of_the_means(parts: list[Any], offset: float, seed: int) -> None:
-    """Which set's mean the sums are about does not matter."""
-    cells = [triple(part + offset) for part in parts]
-    chosen = float(cells[seed % len(cells)][1][0])
-    assert_close(pooled(cells, chosen), pooled(cells), *sizes(*[part + offset for part in parts]))
-
-
 def test_a_spread_of_1_at_1e9_is_kept_by_a_mean_of_the_set_alone() -> None:
     """Of a thousand sets to 1e-9; sums about zero lose it whole."""
     readings = np.random.default_rng(1).normal(0, 1, (1000, 10)) + 1e9
@@ -349,88 +291,3 @@ def test_a_spread_of_1_at_1e9_is_kept_by_a_mean_of_the_set_alone() -> None:
     assert np.sqrt(m2 / count)[0] == pytest.approx(wanted, rel=1e-9)
     count, _, m2 = pooled(cells, 0.0)
     assert np.sqrt(m2 / count)[0] != pytest.approx(wanted, rel=1e-2)
-
-
-def test_an_outlier_as_the_first_costs_no_digits() -> None:
-    """The spread of 100 alike sets and one far from them is exact about that one too."""
-    readings = np.array([[1e12] * 2, *[[5.0, 6.0]] * 100])
-    count, mean, m2 = pooled([triple(row) for row in readings])
-    assert mean[0] == pytest.approx(readings.mean(), rel=1e-14)
-    assert m2[0] / count[0] == pytest.approx(readings.var(), rel=1e-12)
-
-
-@settings(max_examples=examples(30, 300))
-@given(order=st.permutations(range(8)))
-def test_the_order_of_the_sets_does_not_matter(order: list[int]) -> None:
-    """Eight slots in any order give the same mean and std to 1e-12."""
-    rng = np.random.default_rng(2)
-    parts = [rng.uniform(0, 64, rng.integers(1, 11)) for _ in range(8)]
-    total = pooled([triple(parts[index]) for index in order])
-    every = np.concatenate(parts)
-    assert total[1][0] == pytest.approx(every.mean(), rel=1e-12)
-    assert np.sqrt(total[2] / total[0])[0] == pytest.approx(every.std(), rel=1e-12)
-
-
-RUN_WINDOWS = (300, 900, 3600)
-LOAD_OFFSETS = np.resize([0.0, 2.0**36, 1e9], R)
-SPREAD = np.resize([8.0, 2.0**20, 1e3], R)
-BLOCK = 5
-"""Slots of all machines folded at once."""
-
-
-def long_run(samples: int, machines: int) -> dict[str, float]:
-    """Fold so many samples and compare the windows at the end, and at two moments before, with numpy's."""
-    rng = np.random.default_rng(samples)
-    names = [f"machine-{i:05d}" for i in range(machines)]
-    ring = Ring()
-    kept: dict[str, Any] = {
-        name: np.zeros((S, machines, R), t) for name, t in (("mean", "f8"), ("m2", "f8"), ("n", "f8"))
-    }
-    slots = samples // machines
-    worst = {"samples": 0.0, "mean": 0.0, "std": 0.0, "max": 0.0, "percentile": 0.0, "grown_bytes": 0.0}
-    process, resident = psutil.Process(), 0
-    for first in range(0, slots, BLOCK):
-        count = min(BLOCK, slots - first)
-        shape = (count, machines, R)
-        mean = LOAD_OFFSETS + rng.uniform(0, 1, shape) * SPREAD
-        burst = rng.random((count, machines, 1)) < 0.001
-        mean = np.where(burst, LOAD_OFFSETS + SPREAD * 1e6, mean)
-        m2 = rng.uniform(0, 1, shape) * SPREAD**2
-        n = rng.integers(1, 11, shape).astype(float)
-        slot = np.arange(first, first + count)
-        fold(
-            ring,
-            batch_of(
-                names * count,
-                np.repeat(START + slot * 10.0 + 5, machines),
-                mean.reshape(-1, R),
-                n=n.reshape(-1, R),
-                m2=m2.reshape(-1, R),
-            ),
-        )
-        kept["mean"][slot % S], kept["m2"][slot % S], kept["n"][slot % S] = mean, m2, n
-        worst["samples"] += count * machines
-        if first // BLOCK == S // BLOCK:
-            resident = process.memory_info().rss
-        if first + count >= slots or first in (slots // BLOCK // 3 * BLOCK, slots // BLOCK // 2 * BLOCK):
-            _compare(ring, kept, int(slot[-1]), worst)
-    worst["grown_bytes"] = float(process.memory_info().rss - resident)
-    return worst
-
-
-def _compare(ring: Ring, kept: dict[str, Any], head: int, worst: dict[str, float]) -> None:
-    columns: Any = window_columns(ring, np.arange(len(ring)), RUN_WINDOWS)
-    for w, window_s in enumerate(RUN_WINDOWS):
-        back = np.arange(head, max(head - window_s // 10, -1), -1) % S
-        n, mean = kept["n"][back], kept["mean"][back].astype(np.longdouble)
-        total = n.sum(axis=0)
-        average = (n * mean).sum(axis=0) / total
-        std = np.sqrt((kept["m2"][back] + n * (mean - average) ** 2).sum(axis=0) / total)
-        worst["mean"] = max(worst["mean"], float((abs(columns["mean"][:, w] - average) / average).max()))
-        worst["std"] = max(worst["std"], float((abs(columns["std"][:, w] - std) / std).max()))
-        largest = kept["mean"][back].max(axis=0).astype(np.float32)
-        worst["max"] += float((columns["max"][:, w] != largest).sum())
-        wanted = np.quantile(
-            kept["mean"][back].astype(np.float32), np.array(PERCENTILES) / 100, axis=0, method="inverted_cdf"
-        )
-        worst["percentile"] += float((columns["percentile"][:, w] != np.moveaxis(wanted, 0, -1)).sum())

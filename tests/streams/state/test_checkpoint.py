@@ -4,13 +4,12 @@ import random
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.messages.sample import MachineFacts, Usage, encode
+from schemas.messages.sample import Usage, encode
 from schemas.tables.window_table import Header, TableError, decode_table, encode_table
 from schemas.values.hosts import host_key
 from streams.fold.batch import Arrived
@@ -131,13 +130,6 @@ def test_hours_that_nobody_filled_are_cleared_in_what_is_written() -> None:
             assert_same(written, state.ring, minutes)
 
 
-def test_an_empty_ring_comes_back_empty() -> None:
-    """A partition nobody has sent to."""
-    ring = decode_ring(*values(Ring()))
-    assert len(ring) == 0
-    assert ring.machines == []
-
-
 def test_values_that_expired_leave_blanks() -> None:
     """A position or an hour that Redis no longer has is empty, and the rest is as it was."""
     state = partition()
@@ -184,32 +176,6 @@ def test_a_cut_value_is_refused(kept: float) -> None:
     ):
         with pytest.raises(TableError):
             decode_ring(*kind)
-
-
-def test_resuming_and_going_on_is_never_having_stopped() -> None:
-    """A worker that stops after any message and resumes from what it wrote ends in the same state."""
-    rng = random.Random(5)
-    samples = [sample(rng.choice("abc"), s * 3 - rng.randint(0, 40), seq=s) for s in range(20, 900)]
-    messages = arrived(samples)
-    straight = partition()
-    for start in range(0, len(messages), 40):
-        straight.fold(messages[start : start + 40])
-    for stop in (1, 400, 879):
-        before = partition()
-        for start in range(0, stop, 40):
-            before.fold(messages[start : min(start + 40, stop)])
-        after = Partition(0, Table(WINDOWS, Zone()), decode_ring(*values(before.ring)))
-        for start in range(stop, len(messages), 40):
-            after.fold(messages[start : start + 40])
-        assert_same(after.ring, straight.ring, stop)
-
-
-def test_facts_are_json_of_their_message() -> None:
-    """What the facts hash holds is the machine message, readable by anyone."""
-    state = partition()
-    facts = MachineFacts(v=1, machine="a", boot=1, at=START, capacity={"cpu": 4.0}, labels={"zone": "x"})
-    state.fold([Arrived(0, encode(facts), START, b"a")])
-    assert msgspec.json.decode(state.facts["a"], type=MachineFacts) == facts
 
 
 def test_the_golden_checkpoint_is_read() -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.messages.sample import MachineFacts, Message, Moments, Sample, Usage, encode
 from streams.agent.__main__ import run
-from streams.fold.batch import Arrived, Outcome
+from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.leaving import drop_silent, forget
@@ -342,14 +342,6 @@ def test_usage_goes_with_the_silent_and_the_forgotten() -> None:
     assert len(state.usage) == 0
 
 
-def test_no_message_changes_nothing() -> None:
-    """No record is counted, none is ahead of the clock, and nothing has to be written."""
-    state = partition()
-    state.changed = False
-    assert state.fold([], START) == Outcome()
-    assert (Outcome().counts.total(), Outcome().ahead, state.unwritten) == (0, 0, False)
-
-
 def test_only_rows_that_changed_are_computed_again() -> None:
     """And they are the same as computing all."""
     state, whole = partition(), partition()
@@ -423,46 +415,6 @@ def test_what_was_refreshed_is_not_computed_again_unless_more_came() -> None:
     state.refresh_table(START)
     state.written = Written("t1", 2, state.write_number)
     assert not state.refreshed
-
-
-@settings(max_examples=examples(150, 1_500), deadline=None)
-@given(
-    steps=st.lists(
-        st.tuples(
-            st.sampled_from([0, 1, 1, 1, 2, 7, 61, 299, 300, 301, 359, 360, 361, 5000, 20_000]),
-            st.sampled_from([0, 0, 0, 1, 5, 59, 61, 100, 300, 359, 360]),
-            st.sampled_from("aaab"),
-        ),
-        min_size=1,
-        max_size=25,
-    ),
-    cuts=st.sets(st.integers(1, 24)),
-)
-@example([(0, 0, "a"), (301, 0, "a"), (0, 359, "a")], set())  # its minute became final just before
-@example([(0, 1, "a"), (359, 0, "a"), (0, 359, "a"), (1, 0, "a")], set())  # leaves the ring just after
-@example([(0, 0, "a"), (1, 360, "a"), (1, 0, "a")], set())  # the same of a new machine
-def test_how_a_log_is_cut_into_batches_does_not_matter(steps: list[tuple[int, int, str]], cuts: set[int]) -> None:
-    """One by one, all at once or in any pieces: the same state, whatever the jumps in time.
-
-    Only which of two samples for one slot is called the duplicate depends on whether they meet in a batch.
-    """
-    slot, log = 0, []
-    for number, (ahead, back, machine) in enumerate(steps):
-        slot += ahead
-        one = sample(
-            machine, slot - back, seq=number, cpu=Moments(number % 3 + 1, number + 1.0, 0.0, number + 1.0, 64.0)
-        )
-        log.append(message(number, encode(one), START + slot * 10 + 5))
-    singly, pieces = partition(), partition()
-    counts = [sum((singly.fold([m]).counts for m in log), Counter())]
-    edges = [0, *sorted(cut for cut in cuts if cut < len(log)), len(log)]
-    counts.append(sum((pieces.fold(log[i:j]).counts for i, j in itertools.pairwise(edges)), Counter()))
-    for ring in (singly.ring, pieces.ring):
-        for values in (ring.mean, ring.m2, ring.max):
-            values[ring.n == 0] = 0  # what stands in an empty cell means nothing
-    assert_same(pieces.ring, singly.ring)
-    assert counts[0]["late"] == counts[1]["late"]
-    assert counts[0].total() == counts[1].total() == len(log)
 
 
 def published(shift_s: float) -> list[tuple[float, Message]]:
