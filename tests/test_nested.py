@@ -164,7 +164,7 @@ def test_json_is_read_nowhere_else() -> None:
         "scorer/ledger/record/instance.py", "scorer/ledger/store/reconcile.py", "scorer/rpc/methods/decisions.py",
         "scorer/rpc/methods/parameters.py", "scorer/rpc/operators/operator_rules.py", "scorer/rpc/replies.py",
         "streams/bridge/formats/node_exporter.py", "streams/bridge/formats/otel.py",
-        "streams/bridge/formats/telegraf.py", "ops/cli/known.py", "ops/demo/rebalance.py",
+        "streams/bridge/formats/telegraf.py", "ops/cli/known.py", "ops/demo/command.py",
         "ops/docs/rpc_page.py", "ops/doctor/bundle.py",
         "ops/grafana/__main__.py", "ops/packages/__main__.py",
     }  # fmt: skip

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ops.docs import plugin_pages, reference_pages, rpc_page
-from ops.docs.drawing import shape
-from ops.docs.shapes import drawn
+from ops.docs.shapes import drawn, shape
 from scorer.ranking.filters import FILTERS
 from scorer.ranking.scores import SCORES
 

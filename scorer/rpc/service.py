@@ -33,10 +33,10 @@ from scorer.rpc.methods import listings
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
 from scorer.rpc.methods.errors import CallError, ForPlanners
+from scorer.rpc.methods.listings import risk
 from scorer.rpc.methods.parameters import read_object, read_params
 from scorer.rpc.methods.placements import Placements, ranked
 from scorer.rpc.methods.records import answer_to
-from scorer.rpc.methods.risk import risk
 from scorer.rpc.methods.update import Updates
 from scorer.rpc.operators.operator_rules import OperatorRules, cordon
 from scorer.settings import AnsweringSettings, ScorerSettings

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import psutil
 import redis
 
-from ops.docs.drawing import COLOURS, svg
+from ops.docs.shapes import COLOURS, svg
 from ops.stack.servers.broker import LocalBroker
 from ops.stack.servers.valkey import LocalValkey
 from tests.bench.bench_age import measure as measure_ages

@@ -17,8 +17,7 @@ from typing import Any
 from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import InvalidRequest, Request
 from scorer.commands.planning.wanted_file import read_wanted
-from scorer.commands.shared.fleet_fields import InvalidFleet
-from scorer.commands.shared.fleet_file import FleetState, read_fleet
+from scorer.commands.shared.fleet_file import FleetState, InvalidFleet, read_fleet
 from scorer.planning.balance.advice import advice
 from scorer.planning.drain.evicting import evicting
 from scorer.planning.wanted.requests import InvalidWanted

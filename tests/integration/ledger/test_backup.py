@@ -24,8 +24,7 @@ from scorer.ledger.store.backup import read_backup
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.reconcile import InventoryError
-from scorer.ledger.store.script_text import script_text
-from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.store.scripts import Ledger, script_text
 from scorer.ledger.view.view import instance_of
 from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop

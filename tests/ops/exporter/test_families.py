@@ -31,7 +31,7 @@ from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.profiles.third_party import guarded
 from scorer.ranking.rank import rank
 from scorer.rpc.methods.listings import machines as shown_by_scorer
-from scorer.rpc.methods.risk import risk
+from scorer.rpc.methods.listings import risk
 from scorer.snapshot.builder import build_snapshot
 from tests.window_tables import WINDOWS_S, window_table
 

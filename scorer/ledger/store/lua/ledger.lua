@@ -1,5 +1,5 @@
 --[[ Functions shared by the transitions of the ledger. A script begins with those that it uses; each local in capitals, a
-script's own among them, is a constant: its value is put in where it is used (`scorer.ledger.store.script_text`). Each argument
+script's own among them, is a constant: its value is put in where it is used (`scorer.ledger.store.scripts`). Each argument
 has such a name, and one meaning. SCRIPT is the script's name.
 A script first plans on copies (rows, counts, clusters), then writes everything at once (commit), so it never stops
 halfway.

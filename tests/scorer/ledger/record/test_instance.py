@@ -30,7 +30,7 @@ from scorer.ledger.record.units import COUNT_MAX, NO_LIMIT, in_units, too_large
 from scorer.ledger.store.reconcile import difference
 from scorer.ledger.view.view import instance_of
 from scorer.planning.wanted.differences import as_wanted, changes, fixed, restoring
-from scorer.rpc.methods.changes import changed
+from scorer.rpc.methods.update import changed
 from tests.rows import each_row
 
 FIRST = b'{"machine":"m","state":"reserved",'

@@ -13,8 +13,7 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.transition import Candidate, Transition, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.reconcile import InventoryError, difference, read_inventory
-from scorer.ledger.store.script_text import SCRIPTS, script_text
-from scorer.ledger.store.scripts import Ledger
+from scorer.ledger.store.scripts import SCRIPTS, Ledger, script_text
 from scorer.ledger.view.view import LedgerView
 from tests.rows import each_row
 from tests.scorer.ledger.ledger_model import LedgerModel

@@ -8,7 +8,7 @@ from schemas.process.tables import Screen
 from schemas.rpc.request import InvalidRequest
 from schemas.rpc.results import RiskResult
 from scorer.commands.machines.machine_table import soon_hot
-from scorer.rpc.methods.risk import risk
+from scorer.rpc.methods.listings import risk
 from tests.scorer.fleets import PROFILES, fleet, machine
 
 WINDOWS = [300, 3600]
