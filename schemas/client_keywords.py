@@ -92,7 +92,6 @@ def _typed(schema: dict[str, Any]) -> str:
 
 
 def main() -> int:
-    """Write the module."""
     KEYWORDS.write_text(client_keywords())
     return 0
 

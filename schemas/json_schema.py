@@ -68,7 +68,6 @@ def schema_file(name: str) -> str:
 
 
 def main() -> int:
-    """Write every file."""
     for name in TYPES:
         (Path(__file__).parent / name).write_text(schema_file(name))
     return 0

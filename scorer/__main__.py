@@ -26,7 +26,6 @@ SETTINGS = ScorerSettings
 
 
 def process(settings: ScorerSettings, _environ: Mapping[str, str]) -> Process:
-    """Return the process of a scorer."""
     profiles = profiles_of(settings)
     refuse_modes(settings)
     sys.setswitchinterval(_SWITCH_INTERVAL_S)

@@ -173,7 +173,6 @@ class ClusterWire:
 
 
 def wire_to(arguments: dict[str, Any]) -> WindowsWire:
-    """Return a wire to a server, or to a Cluster."""
     return ClusterWire(arguments) if "+cluster://" in arguments["url"] else Wire(arguments)
 
 

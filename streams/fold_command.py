@@ -70,7 +70,6 @@ SETTINGS = FoldSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Fold a file and print its windows."""
     settings = load_settings(FoldSettings, "fold", argv, environ)
     try:
         lines = sys.stdin.buffer.readlines() if settings.file == "-" else Path(settings.file).read_bytes().splitlines()

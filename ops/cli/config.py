@@ -44,7 +44,6 @@ SETTINGS = {"check": CheckSettings, "show": ShowSettings}
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Check or show."""
     verb, rest = chosen("config", SETTINGS, argv)
     if verb == "check":
         return _check(load_settings(CheckSettings, "config check", rest, environ, table="config"))

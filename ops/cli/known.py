@@ -113,7 +113,6 @@ def wrong_keys(file: Path, tables: Mapping[str, Any], known: Mapping[str, Iterab
 
 
 def main() -> int:
-    """Write the file."""
     FILE.write_text(json.dumps(live(), indent=1) + "\n")
     return 0
 

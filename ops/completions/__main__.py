@@ -64,12 +64,10 @@ _WITH_VALUE = re.compile(r'"(--[\w-]+)\[((?:\\.|[^]\\])*)]:')
 
 
 def completions(name: str, parser: Parser) -> dict[str, str]:
-    """Return each shell's completion of a command."""
     return {place.format(name): completion(parser, shell) for shell, place in PLACES.items()}
 
 
 def completion(parser: Parser, shell: str) -> str:
-    """Return a shell's completion of a command."""
     text = str(shtab.complete(parser, shell=shell))
     if shell == "zsh":
         text = _WITH_VALUE.sub(r'"\1=[\2]:', text)
@@ -82,7 +80,6 @@ def completion(parser: Parser, shell: str) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Write the files."""
     folder = Path(argv[0] if argv else "build/completions")
     for found in files().values():
         for name, text in found.items():

@@ -64,7 +64,6 @@ def _with_default(parser: Parser) -> None:
 
 
 def command(name: str) -> Parser:
-    """Return the parser of one command."""
     found: Any = import_module(COMMANDS[name][0]).SETTINGS
     if not isinstance(found, Mapping):
         return one(found, f"windward {name}", WORDS.get(name))
@@ -137,7 +136,6 @@ def names_of(kind: str) -> dict[str, Any]:
 
 
 def put(below: Any, name: str, parser: Parser, about: str) -> None:
-    """Add a finished parser to subparsers, under a name."""
     below._name_parser_map[name] = parser
     below._choices_actions.append(below._ChoicesPseudoAction(name, (), about))
 

@@ -56,7 +56,6 @@ def _machine_cells(view: FleetView, row: int) -> list[str]:
 
 
 def ranked_cells(one: Candidate) -> list[str]:
-    """Return one candidate's cells."""
     cpu, memory = one.resources["cpu"], one.resources["memory"]
     return [
         *(one.machine, number(one.score), number(one.risk, 3)),
@@ -67,7 +66,6 @@ def ranked_cells(one: Candidate) -> list[str]:
 
 
 def spread_cells(found: Spread) -> list[str]:
-    """Return one spread's cells."""
     return [str(found.machines), str(found.most), ratio(found.highest), number(found.std, 3)]
 
 

@@ -41,7 +41,6 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 
 def commands() -> str:
-    """Return the page of the commands."""
     parts = [COMMANDS_HEAD]
     for name, (_, about) in COMMANDS.items():
         parser = tree.command(name)
@@ -67,7 +66,6 @@ class _Metric(NamedTuple):
 
 
 def metrics() -> str:
-    """Return the page of the metrics."""
     agent = CollectorRegistry()
     agent.register(CountsCollector(Counts(), ""))
     parts = [METRICS_HEAD, "## Exporter", _rows(_of_exporter())]

@@ -60,7 +60,6 @@ are there.
 
 
 def page() -> str:
-    """Return the page."""
     rows = [[f"[`{name}`](#{name})", one.summary, *(f"`{kind}`" for kind in _types(one))] for name, one in RPC.items()]
     parts = [HEAD, "## Methods", table(["method", "does", "parameters", "result"], rows)]
     parts += ["## Errors", table(["code", "when"], [[f"`{code}`", about] for code, about in CODES.items()])]

@@ -40,7 +40,6 @@ def ranked(
     profile: Profile,
     instances: Sequence[Mapping[str, Any]] = (),
 ) -> Ranking:
-    """Return the ranking of this fleet for this request."""
     gone = [one for one in instances if "failed" in one]
     placed = [one for one in instances if "failed" not in one]
     fleet = read_fleet({"machines": list(machines), "instances": placed, "leavers": gone})

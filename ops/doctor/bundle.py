@@ -155,7 +155,6 @@ def plain_settings(settings: Any) -> dict[str, Any]:
 
 
 def plain_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the names of our variables."""
     return {name: "(set)" for name in sorted(environ) if re.fullmatch(r"WINDWARD_[A-Z_]+", name)}
 
 

@@ -72,8 +72,6 @@ GZIP_LEVEL = 1
 
 
 def metrics_of(exporter: Exporter) -> WsgiApplication:
-    """Return the application of ``/metrics``."""
-
     def answer(environ: dict[str, Any], start: StartResponse) -> Iterable[bytes]:
         open_metrics = "application/openmetrics-text" in environ.get("HTTP_ACCEPT", "")
         body = exporter.render(open_metrics=open_metrics)

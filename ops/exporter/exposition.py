@@ -147,8 +147,6 @@ def _texts(values: Floats, known: Bools) -> NDArray[np.bytes_]:
 
 @dataclass
 class Family:
-    """One metric: its name, help and lines."""
-
     name: str
     about: str
     kind: Kind = "gauge"

@@ -18,8 +18,6 @@ from scorer.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Selection:
-    """The selection of one exporter."""
-
     fleet: str = ""
     """The prefix, a label of every line."""
     windows_s: tuple[int, ...] = ()

@@ -92,7 +92,6 @@ def _close_up(panels: Sequence[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Write every file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--docs-url", default=DOCS_URL, metavar="URL", help="where the documentation is served")
     parser.add_argument("--out", type=Path, default=FOLDER, metavar="FOLDER")

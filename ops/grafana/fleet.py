@@ -35,7 +35,6 @@ _UNITS = {"cores": "suffix: cores", "bytes": "bytes", "bytes/s": "Bps"}
 
 
 def dashboard() -> Dashboard:
-    """Return the dashboard."""
     variables = [WINDOW, RESOURCE, *LABEL]
     return page(
         "windward-fleet",

@@ -14,7 +14,6 @@ UTILIZATION = "windward_machine_utilization_ratio"
 
 
 def dashboard() -> builders.Dashboard:
-    """Return the dashboard."""
     variables = [
         *LABEL,
         variable(

@@ -273,8 +273,6 @@ class Heat(Panel):
 
 @dataclass(frozen=True)
 class Figures(Panel):
-    """The newest values as large figures."""
-
     _: KW_ONLY
     width: int = 6
     height: int = 4
@@ -312,8 +310,6 @@ class Figures(Panel):
 
 @dataclass(frozen=True)
 class Bars(Panel):
-    """The newest values as horizontal bars."""
-
     INSTANT = True
 
     def _builder(self) -> Any:

@@ -31,7 +31,6 @@ LAG: Steps = ((None, "green"), (10, "yellow"), (30, "red"))
 
 
 def dashboard() -> Dashboard:
-    """Return the dashboard."""
     return page(
         "windward-pipeline",
         "Windward / Pipeline",

@@ -33,7 +33,6 @@ PLANNER_NOT_ASKED = "nothing was asked, or no planner runs"
 
 
 def dashboard() -> Dashboard:
-    """Return the dashboard."""
     return page(
         "windward-scorer",
         "Windward / Scorer and ledger",

@@ -90,7 +90,6 @@ def for_platforms(wheel: Path, scratch: Path) -> dict[str, Path]:
 
 
 def own_tag() -> str:
-    """Return the tag of `TARGETS` for this machine."""
     libc = "manylinux" if platform.libc_ver()[0] == "glibc" else "musllinux"
     return next(tag for tag in TARGETS.values() if tag.startswith(libc) and tag.endswith(platform.machine()))
 

@@ -42,7 +42,6 @@ def digest(root: Path) -> str:
 
 
 def has_cc() -> bool:
-    """Return whether the system has a C compiler."""
     return shutil.which(os.environ.get("CC", "cc")) is not None
 
 

@@ -26,7 +26,6 @@ SETTINGS = RecordSettings
 
 
 def build(settings: RecordSettings, _environ: Mapping[str, str]) -> Process:
-    """Return the process of a recorder."""
     begin(settings)
     refuse_modes(settings)
     folder, metrics = Folder(settings.record_dir, settings.record_bytes), Metrics(product_version())

@@ -23,8 +23,6 @@ from ops.record.figures import Packed
 
 
 class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a machine has."""
-
     capacity: dict[str, float] = {}
     labels: dict[str, str] = {}
 
@@ -55,8 +53,6 @@ class Gap(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Position(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The position reached in each source."""
-
     topic_id: str = ""
     offsets: dict[str, int] = {}
     """By partition: the next offset."""
@@ -119,8 +115,6 @@ class RecordingError(ValueError):
 
 @dataclass(frozen=True)
 class Read:
-    """An entry, and where its frame ends."""
-
     entry: Entry
     end: int
 

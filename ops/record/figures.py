@@ -20,8 +20,6 @@ _HALF = np.uint32(0x1000)
 
 
 class Packed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Figures as they are stored."""
-
     origin_s: float = 0.0
     row: bytes = b""
     until: bytes = b""
@@ -44,7 +42,6 @@ class Figures:
 
 
 def none_of(resources: int) -> Figures:
-    """Return no figures."""
     return Figures(np.zeros(0, np.int64), np.zeros(0), np.zeros(0), np.zeros((resources, 0), np.float32))
 
 

@@ -55,8 +55,6 @@ class Names:
 
 
 class Gathering:
-    """Collects messages until an entry is written."""
-
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self._samples: list[Sample] = []

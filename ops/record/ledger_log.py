@@ -16,8 +16,6 @@ _AT_ONCE = 2_000
 
 @dataclass
 class News:
-    """The changes of one read."""
-
     records: list[bytes] = field(default_factory=list)
     full: bool = False
     """The records are all live instances."""

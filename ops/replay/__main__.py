@@ -37,7 +37,6 @@ SETTINGS = ReplaySettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the command."""
     settings = load_settings(ReplaySettings, "replay", argv, environ)
     missing: list[str] = []
     try:

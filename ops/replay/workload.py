@@ -101,8 +101,6 @@ class Usage:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Workload:
-    """Instances and a fleet."""
-
     name: str
     machines: Sequence[str]
     capacity: Floats

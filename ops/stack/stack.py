@@ -257,7 +257,6 @@ def says_ready(port: int) -> bool:
 
 
 def accepts(address: str, timeout_s: float = 2.0) -> bool:
-    """Return whether a server at HOST:PORT accepts connections."""
     host, _, port = address.strip().rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout_s).close()

@@ -134,8 +134,6 @@ _OLD = ("stale", "without data")
 
 @dataclass(frozen=True)
 class FleetState:
-    """A scorer's summary of its fleet."""
-
     recent: int = 0
     """Machines known by a recent sample."""
     newest_at: float = 0.0
@@ -163,7 +161,6 @@ def state_of(health: HealthResult, rank: RankResult, now_s: float) -> FleetState
 
 
 def look(client: Client) -> FleetState:
-    """Ask a scorer."""
     try:
         return state_of(client.health(), client.rank(cpu=0.01, memory="1M", top=1), time.time())
     except WindwardError as error:

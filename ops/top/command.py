@@ -36,7 +36,6 @@ SETTINGS = TopSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Watch until q, or print one frame."""
     settings = load_settings(TopSettings, "top", argv, environ)
     if settings.once or not sys.stdout.isatty():
         return _once(settings)

@@ -43,8 +43,6 @@ class Row:
 
 @dataclass(frozen=True)
 class Decision:
-    """A placement, a refusal or a move."""
-
     at_s: float
     what: str
     refused: str = ""
@@ -203,7 +201,6 @@ def as_json(moment: Moment) -> dict[str, Any]:
 
 
 def frame(moment: Moment, rows: Sequence[Row], screen: Screen, *, machines: int, decisions: int) -> str:
-    """Return one frame as text."""
     rest = reported(moment)
     shown = table(columns(moment), [cells(row, rest) for row in rows[:machines]], screen)
     lines = [*heading(moment), "", shown, "", "decisions", *decision_lines(moment, decisions)]

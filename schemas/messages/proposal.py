@@ -86,7 +86,6 @@ def replaced(
 
 
 def write_proposal(proposal: MoveProposal) -> bytes:
-    """Return the message."""
     return msgspec.json.encode(proposal)
 
 

@@ -42,7 +42,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def flag(name: str) -> str:
-    """Return the flag of a setting."""
     return "--" + name.replace("_", "-")
 
 
@@ -70,7 +69,6 @@ def _declared(cls: type) -> frozenset[str]:
 
 
 def parser_of(cls: type, prog: str) -> Parser:
-    """Return the parser of a settings class."""
     fields = {field.name: field for field in dataclasses.fields(cls)}
     hints = hints_of(cls)
     arguments = [

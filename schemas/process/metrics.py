@@ -32,19 +32,16 @@ class _Row:
 
 
 def counter(name: str, about: str, /, **labels: Iterable[str]) -> Counter:
-    """Return the row of a counter."""
     row: Any = _Row(Counter, name, about, **labels)
     return row  # type: ignore[no-any-return]
 
 
 def gauge(name: str, about: str, /, **labels: Iterable[str]) -> Gauge:
-    """Return the row of a gauge."""
     row: Any = _Row(Gauge, name, about, **labels)
     return row  # type: ignore[no-any-return]
 
 
 def histogram(name: str, about: str, buckets: Iterable[float], /, **labels: Iterable[str]) -> Histogram:
-    """Return the row of a histogram."""
     row: Any = _Row(partial(Histogram, buckets=tuple(buckets)), name, about, **labels)
     return row  # type: ignore[no-any-return]
 

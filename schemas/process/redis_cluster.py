@@ -31,8 +31,6 @@ Address = tuple[str, int]
 
 
 class Nodes(NamedTuple):
-    """A parsed URL of a Cluster."""
-
     hosts: Sequence[Address]
     node: str
     """The URL of a node, with ``{}`` in place of its host and port."""
@@ -47,7 +45,6 @@ class Nodes(NamedTuple):
 
 
 def shown(address: Address) -> str:
-    """Return an address as URLs have it."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -21,8 +21,6 @@ _CLIENT = re.compile(r"<redis\.\S*client\.Redis\(.*?\bhost=([^,)]+),port=(\d+).*
 
 
 class Sentinels(NamedTuple):
-    """A parsed URL of a server behind sentinels."""
-
     hosts: Sequence[tuple[str, int]]
     name: str
     """The name under which they watch the server."""

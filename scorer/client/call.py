@@ -288,7 +288,6 @@ class Call:
 
 
 def unreached(where: str, failure: Exception) -> WindwardError:
-    """Return the error of a server that did not answer."""
     what = where if isinstance(failure, NotNow) else f"no connection to {where}"
     found = refused_by(what, failure)  # a sentinel's refusal is found while the server is looked for
     return WindwardError(found.code, found.message, retryable=found.code == "UNAVAILABLE")

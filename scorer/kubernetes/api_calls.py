@@ -28,8 +28,6 @@ class _Done(msgspec.Struct, rename="camel"):
 
 
 class Answer(NamedTuple):
-    """An answer of the API server."""
-
     status: int
     body: bytes
     retry_after_s: float = 0.0
@@ -51,8 +49,6 @@ def pod_path(namespace: str, name: str, part: str = "") -> str:
 
 
 class Calls:
-    """Asks one API server."""
-
     def __init__(self, api: ApiServer) -> None:
         self._api = api
         self._own = threading.local()

@@ -27,24 +27,18 @@ class _Body(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class NodeMeta(_Body, frozen=True):
-    """The metadata of a node."""
-
     name: Said
     resource_version: Said
     labels: dict[str, str] | None = None
 
 
 class NodeTaint(_Body, frozen=True):
-    """A taint of a node."""
-
     key: Said
     effect: Said
     value: str = ""
 
 
 class NodeSpec(_Body, frozen=True):
-    """The desired state of a node."""
-
     unschedulable: bool = False
     taints: tuple[NodeTaint, ...] | None = None
 
@@ -57,23 +51,17 @@ class NodeStatus(_Body, frozen=True):
 
 
 class Node(_Body, frozen=True):
-    """One node, as it is in a list."""
-
     metadata: NodeMeta
     spec: NodeSpec
     status: NodeStatus
 
 
 class OneNode(Node, frozen=True):
-    """The object of an event."""
-
     kind: Literal["Node"]
     api_version: Literal["v1"]
 
 
 class NodeList(_Body, frozen=True):
-    """One page of nodes."""
-
     kind: Literal["NodeList"]
     api_version: Literal["v1"]
     metadata: ListMeta

@@ -53,8 +53,6 @@ Shown_co = TypeVar("Shown_co", covariant=True)
 
 
 class Page(Protocol[Shown_co]):
-    """One page of a list."""
-
     @property
     def metadata(self) -> ListMeta:
         """The list's version, and the token of its next page."""

@@ -31,16 +31,12 @@ class _Body(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Owner(_Body, frozen=True):
-    """The controller of a pod."""
-
     kind: Said
     name: Said
     controller: bool | None = None
 
 
 class Meta(_Body, frozen=True):
-    """The metadata of a pod."""
-
     name: Said
     namespace: Said
     uid: Said
@@ -74,8 +70,6 @@ class Container(_Body, frozen=True):
 
 
 class NodeRequirement(_Body, frozen=True):
-    """A requirement on a label or a field of a node."""
-
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] | None = None
@@ -96,8 +90,6 @@ class NodeSelector(_Body, frozen=True):
 
 
 class NodeAffinity(_Body, frozen=True):
-    """Which nodes a pod accepts."""
-
     required: NodeSelector | None = msgspec.field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
@@ -121,16 +113,12 @@ class PodAffinity(_Body, frozen=True):
 
 
 class PodAffinities(_Body, frozen=True):
-    """A pod's affinities to nodes and to other pods."""
-
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
 
 class PodToleration(_Body, frozen=True):
-    """A taint, or taints, that a pod tolerates."""
-
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -151,8 +139,6 @@ class Volume(_Body, frozen=True):
 
 
 class Spec(_Body, frozen=True):
-    """The desired state of a pod."""
-
     containers: tuple[Container, ...]
     node_name: str = ""
     priority: int | None = None
@@ -178,8 +164,6 @@ class ContainerStatus(_Body, frozen=True):
 
 
 class Condition(_Body, frozen=True):
-    """One condition of a pod."""
-
     type: str = ""
     reason: str = ""
 
@@ -198,8 +182,6 @@ class Status(_Body, frozen=True):
 
 
 class Pod(_Body, frozen=True):
-    """One pod, as it is in a list."""
-
     metadata: Meta
     spec: Spec
     status: Status
@@ -226,8 +208,6 @@ class Bookmark(_Body, frozen=True):
 
 
 class PodList(_Body, frozen=True):
-    """One page of pods."""
-
     kind: Literal["PodList"]
     api_version: Literal["v1"]
     metadata: ListMeta

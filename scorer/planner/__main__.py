@@ -20,7 +20,6 @@ SETTINGS = PlannerSettings
 
 
 def process(settings: PlannerSettings, _environ: Mapping[str, str]) -> Process:
-    """Return the process of a planner."""
     profiles = profiles_of(settings)
     profile = balanced(profiles.choose(), settings)
     refuse_modes(settings)

@@ -34,7 +34,6 @@ _TYPES = {name: kind for name, kind in get_type_hints(Rebalancing).items() if na
 
 
 def rebalance(params: dict[str, Any], inputs_of: InputsOf) -> RebalanceResult:
-    """Return the moves of a rebalancing."""
     asked: Rebalance = read_params(Rebalance, params)
     given = {name: value for name in _OWN if (value := getattr(asked, name)) is not None}
     inputs = inputs_of(asked.profile, asked.profile_text)

@@ -43,7 +43,6 @@ else:
 
 
 def given(settings: Any) -> dict[str, Any]:
-    """Return the settings that are given, by name."""
     return {field.name: value for field in _FIELDS if (value := getattr(settings, field.name)) is not None}
 
 

@@ -19,8 +19,6 @@ quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
 
 @dataclass(eq=False)
 class RankingInputs:
-    """The inputs of a ranking, other than the request."""
-
     snapshot: Snapshot
     ledger: LedgerView
     profile: Profile

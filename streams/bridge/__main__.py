@@ -114,7 +114,6 @@ def show(source: Scraper | Asker, settings: BridgeSettings) -> int:
 
 
 def scrape(source: Scraper | Asker, assembler: Assembler, publisher: Publisher, stop: threading.Event) -> None:
-    """Scrape until told to stop; publish."""
     output = Output(assembler, publisher, source.counts)
 
     def take(points: Sequence[Point]) -> None:

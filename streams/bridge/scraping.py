@@ -48,8 +48,6 @@ def refuse_password(where: str) -> None:
 
 @dataclass(frozen=True)
 class Target:
-    """One node_exporter."""
-
     url: str
     name: str = ""
     """The machine's name; "": the host's own."""

@@ -123,7 +123,6 @@ def _ahead(message: Message, time_s: float) -> tuple[str, float] | None:
 
 
 def to_batch(samples: Sequence[Sample], recorded_at: Sequence[float]) -> Batch:
-    """Turn decoded samples into columns."""
     parts = [m if m is not None else _ABSENT for s in samples for m in moments(s)]
     n, mean, m2, largest, capacity = _columns(_FIGURES, parts).reshape(len(_FIGURES), len(samples), R)
     absent = np.isinf(capacity)

@@ -245,7 +245,6 @@ class InstanceUsage:
 
 
 def blank(name: str, pairs: int) -> NDArray[Any]:
-    """Return an empty column for pairs."""
     kind, axes, value = COLUMNS[name]
     return np.full((*axes, pairs), value, kind)
 

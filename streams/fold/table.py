@@ -90,8 +90,6 @@ class Table:
 
 
 class Update(NamedTuple):
-    """What `Table.update` is given."""
-
     table: Table
     ring: Ring
     rows: NDArray[np.intp]

@@ -15,8 +15,6 @@ BATCH_BYTES = 262_144
 
 
 class Printer:
-    """Prints the messages as JSON lines."""
-
     def __init__(self) -> None:
         self.counts = Counts()
 

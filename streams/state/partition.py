@@ -69,8 +69,6 @@ class Written(NamedTuple):
 
 @dataclass
 class Base:
-    """The last base that was written."""
-
     position: Position
     at_s: float
     bytes: int
@@ -82,8 +80,6 @@ class Base:
 
 
 class Partition:
-    """The state of one partition in one worker."""
-
     def __init__(self, number: int, table: Table, ring: Ring | None = None, admission: Admission = OFFLINE) -> None:
         self.number = number
         self.admission = admission

@@ -30,8 +30,6 @@ Work = Callable[[Any], Awaitable[_Done]]
 
 
 class Servers(Protocol):
-    """Where the partitions are."""
-
     async def at(self, key: str, work: Work[_Done]) -> _Done:
         """Run ``work`` on the server of this key and return its result; raises redis.RedisError."""
 
@@ -43,8 +41,6 @@ class Servers(Protocol):
 
 
 class OneServer:
-    """A single server with all partitions."""
-
     def __init__(self, redis: Any) -> None:
         self._redis = redis
 

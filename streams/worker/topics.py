@@ -78,8 +78,6 @@ BOOTSTRAP_MS = 3_000
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSettings(KafkaSettings):
-    """The properties of topics that are created."""
-
     partitions: Annotated[int, Meta(ge=1, le=1_000)] = setting(8, "partitions of a samples topic that has to be made")
     replication: Annotated[int, Meta(ge=1, le=100)] = setting(1, "replicas of a topic that has to be made")
     min_insync: Annotated[int, Meta(ge=1)] = setting(1, "in-sync replicas a write waits for, on a topic to be made")

@@ -13,8 +13,6 @@ from client_files import files
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[misc]
-    """The build of a wheel."""
-
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="windward-client-")
         for name, text in files().items():

@@ -51,8 +51,6 @@ class Stretch:
 
 
 class Used:
-    """Figures by minute."""
-
     def __init__(self, stretch: Stretch, machines: int, minutes: int, resources: int) -> None:
         self._stretch, self._base = stretch, stretch.base
         self.usage: Any = np.full((resources, stretch.cells), np.nan, np.float32)

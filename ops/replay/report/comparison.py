@@ -57,8 +57,6 @@ class Result:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio to the baseline."""
-
     ratio: float
     low: float | None
     high: float | None

@@ -10,16 +10,12 @@ from schemas.process.tables import Column, Screen, table
 
 
 class Table(NamedTuple):
-    """A table and its title."""
-
     title: str
     columns: list[Column]
     lines: list[list[str]]
 
 
 class Shown(NamedTuple):
-    """The figures that a report shows."""
-
     formats: Mapping[str, str]
     headings: Mapping[str, str]
     """Headings; a figure without one has its name."""

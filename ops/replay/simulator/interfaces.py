@@ -43,8 +43,6 @@ class Moment:
 
 
 class Policy(Protocol):
-    """Chooses machines."""
-
     name: str
     reference: bool
     """Whether it is shown as a reference, since it uses data that no real policy has."""

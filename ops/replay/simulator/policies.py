@@ -144,8 +144,6 @@ class Reference:
 
 
 class RandomFeasible(Reference):
-    """Any feasible machine."""
-
     name = "random feasible"
 
     def _pick(self, rows: Integers, instance: int, moment: Moment) -> int:

@@ -40,8 +40,6 @@ RETRY_MINUTES = 4
 
 @dataclass(eq=False, kw_only=True)
 class Outcome:
-    """The result of a workload under one policy."""
-
     workload: Workload
     policy: str
     fleet: Fleet

@@ -54,7 +54,6 @@ SETTINGS = ConfirmSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Confirm instances."""
     return run(ConfirmSettings, "confirm", argv, environ)
 
 
@@ -134,7 +133,6 @@ def _listed(scorer: Client) -> list[InstanceRow]:
 
 
 def show(answer: ConfirmResult, _: Screen | None = None) -> str:
-    """Return the instance in one line."""
     notes = [note for note, holds in (("already", answer.repeated), ("tried only", answer.dry_run)) if holds]
     line = f"{answer.id} on {answer.machine}: {answer.state}"
     return f"{line} ({', '.join(notes)})" if notes else line

@@ -50,7 +50,6 @@ SETTINGS = EventsSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Print the events."""
     settings = load_settings(EventsSettings, "events", argv, environ)
     return ask.run(settings, "events", _events, settings.ledger_url)
 

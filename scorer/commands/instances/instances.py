@@ -84,7 +84,6 @@ SETTINGS: dict[str, type[ClientSettings]] = {
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the subcommand."""
     verb, settings = load_verb("instances", SETTINGS, argv, environ, "list")
     work: dict[str, Callable[[Any], int]]
     work = {"list": _list, "show": _show_one, "import": _import}
@@ -110,7 +109,6 @@ def _names(answer: InstancesResult, _: Screen) -> str:
 
 
 def show(answer: InstancesResult, screen: Screen | None = None, now_s: float | None = None) -> str:
-    """Return a table."""
     now_s = time.time() if now_s is None else now_s
     shown = resources(("cpu", "memory"), {})
     used = shown if any(one.usage for one in answer.instances) else []

@@ -26,5 +26,4 @@ SETTINGS = ReleaseSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Release instances."""
     return run(ReleaseSettings, "release", argv, environ)

@@ -51,7 +51,6 @@ SETTINGS = UpdateSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Update one instance."""
     settings = load_settings(UpdateSettings, "update", argv, environ)
     params: dict[str, Any] = {"id": ask.one_id(settings.id, "update"), "dry_run": settings.dry_run}
     own = {field.name for field in fields(settings)} - {field.name for field in fields(ClientSettings)} - {"id"}
@@ -63,7 +62,6 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def show(answer: UpdateResult, _: Screen | None = None) -> str:
-    """Return the instance after the update, in one line."""
     if answer.repeated:
         return f"{answer.id} on {answer.machine}: nothing to change{moving(answer)}"
     moved = f", moved from {answer.moved_from}" if answer.moved_from else ""

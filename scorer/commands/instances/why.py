@@ -47,7 +47,6 @@ SETTINGS = WhySettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Find the newest decision about an instance and print it."""
     return ask.run(load_settings(WhySettings, "why", argv, environ), "why", _why)
 
 
@@ -121,7 +120,6 @@ def find_decision(server: redis.Redis, names: Names, instance_id: str) -> dict[s
 
 
 def show(found: dict[str, Any], screen: Screen | None = None) -> str:
-    """Return the decision for people."""
     when = f"{time_of(found['at'])} ({ago(found['at'], time.time())})"
     head = f"{found['method']} by {found['scorer']} at {when}, query {found['query']}"
     if (now := found.get("now")) and now["state"] != "reserved":

@@ -31,7 +31,6 @@ _HEADINGS = {"mean": "mean", "std": "std", "allocatable": "of"}
 
 
 def states(row: MachineRow) -> list[str]:
-    """Return the states a machine is in."""
     found = ["silent" if not row.has_data else "stale" if (row.age_s or 0.0) > STALE_S else "fresh"]
     found += ["warming"] * row.warming + ["cordoned"] * row.cordon + ["tainted"] * bool(row.taints)
     return found + ["failing"] * (row.failed_starts >= 0.5)

@@ -223,7 +223,6 @@ _CHANGES: Mapping[str, _Change] = {
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the subcommand."""
     verb, settings = load_verb("machines", SETTINGS, argv, environ, "list")
     work: dict[str, Callable[[Any], int]] = {
         "list": _list, "show": _show, "history": _history, "risk": _risk, "rename": _rename,

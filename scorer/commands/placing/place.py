@@ -40,7 +40,6 @@ class PlaceSettings(RequestSettings):
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Place, and print where and why."""
     settings = load_settings(PlaceSettings, "place", argv, environ)
     params = settings.request()
     if "instances" not in params:

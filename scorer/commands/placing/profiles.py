@@ -85,7 +85,6 @@ SETTINGS: dict[str, type[ProfilesSettings]] = {
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the command."""
     _, settings = load_verb("profiles", SETTINGS, argv, environ, "list")
     try:
         match settings:

@@ -60,7 +60,6 @@ class RankSettings(RequestSettings):
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the command."""
     return ask.run(load_settings(RankSettings, "rank", argv, environ), "rank", _rank)
 
 

@@ -70,7 +70,6 @@ SETTINGS = CapacitySettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the command."""
     return ask.run(load_settings(CapacitySettings, "capacity", argv, environ), "capacity", _capacity)
 
 

@@ -49,8 +49,6 @@ _GONE = ("NOT_FOUND", "FAILED_PRECONDITION")
 
 
 class OnRefusal(Enum):
-    """What follows a refused step."""
-
     STOP = "stop"
     GO_ON = "go on"
     DROP_DEPENDENTS = "drop dependents"
@@ -144,8 +142,6 @@ def _depends(step: Step, undone: Sequence[Step]) -> Step | None:
 
 @dataclass(frozen=True)
 class Calls:
-    """The calls that carry out a step."""
-
     scorer: Client
     profile: str = ""
     """The profile by which targets are checked; "": the scorer's own."""

@@ -127,7 +127,6 @@ SETTINGS = DrainSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the command."""
     return ask.run(load_settings(DrainSettings, "drain", argv, environ), "drain", _drain)
 
 

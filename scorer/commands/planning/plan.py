@@ -84,7 +84,6 @@ SETTINGS = PlanSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the command."""
     settings = load_settings(PlanSettings, "plan", argv, environ)
     try:
         found, requests = _found(settings)

@@ -37,7 +37,6 @@ def plan_answer(found: PlanResult) -> dict[str, Any]:
 
 
 def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
-    """Return a table of the steps, and their counts."""
     counts = ", ".join(f"{number} {_WORDS[action]}" for action, number in answer["counts"].items())
     left = (
         f"; {counted(answer['others'], 'other')} {'is' if answer['others'] == 1 else 'are'} left alone"

@@ -74,7 +74,6 @@ SETTINGS = RebalanceSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the command."""
     return ask.run(load_settings(RebalanceSettings, "rebalance", argv, environ), "rebalance", _rebalance)
 
 

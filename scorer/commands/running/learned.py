@@ -30,7 +30,6 @@ SETTINGS = LearnedSettings
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Print the learned value; fail when there is none."""
     return ask.run(load_settings(LearnedSettings, "learned", argv, environ), "learned", _learned)
 
 

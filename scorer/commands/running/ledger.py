@@ -83,7 +83,6 @@ SETTINGS = {"check": CheckSettings, "accept": AcceptSettings, "export": ExportSe
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the subcommand."""
     verb, settings = load_verb("ledger", SETTINGS, argv, environ)
     work: dict[str, Callable[[Any], int]]
     work = {"check": _check, "accept": _accept, "export": _export, "restore": _restore}

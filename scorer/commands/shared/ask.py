@@ -71,7 +71,6 @@ def client(settings: ClientSettings, url: str = "") -> Client:
 
 
 def call(settings: ClientSettings, method: str, params: dict[str, Any]) -> Any:
-    """Return the scorer's answer; raise WindwardError."""
     with client(settings) as scorer:
         return scorer.call(method, params)
 
@@ -165,7 +164,6 @@ def server(settings: ClientSettings) -> redis.Redis:
 
 @contextmanager
 def open_windows(settings: WindowsSettings) -> Iterator[WindowsWire]:
-    """Open the server of the windows."""
     from scorer.cluster_wire import wire_to
 
     with closing(wire_to(settings.windows_arguments())) as wire:
@@ -196,7 +194,6 @@ def unreachable(where: str, error: Exception, command: str, settings: ClientSett
 
 
 def one_id(given: Sequence[str], command: str) -> str:
-    """Return the one id that was given."""
     if len(given) != 1:
         raise SettingsError(f"id: expected one, as in `windward {command} ID`")
     return given[0]

@@ -80,8 +80,6 @@ class InvalidFleet(ValueError):
 
 
 class Statistics(msgspec.Struct, forbid_unknown_fields=True):
-    """Usage of one resource over one window."""
-
     mean: Quantity
     std: Quantity = 0.0
     p50: Quantity | None = None
@@ -98,8 +96,6 @@ ByResource = dict[str, Quantity | Statistics]
 
 
 class FileMachine(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """One machine of the file."""
-
     name: str
     capacity: dict[str, Quantity] = {}
     usage: ByResource = {}
@@ -138,8 +134,6 @@ class FilePlaced(msgspec.Struct, kw_only=True):
 
 
 class FleetFile(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The whole file."""
-
     machines: list[FileMachine]
     instances: list[dict[str, Any]] = []
     leavers: list[dict[str, Any]] = []

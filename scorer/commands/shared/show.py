@@ -35,7 +35,6 @@ ON_THE_LIST = "; a mover takes the moves off the list; without one"
 
 
 def ratio(value: float | None) -> str:
-    """Return a ratio in percent."""
     return "-" if value is None else f"{100 * value:.0f}%"
 
 
@@ -96,6 +95,5 @@ def basis(fleet: FleetState, profile: Profile) -> dict[str, Any]:
 
 
 def basis_in_words(answer: Mapping[str, Any]) -> str:
-    """Return `basis` as text."""
     machines, instances = counted(answer["machines"], "machine"), counted(answer["instances"], "instance")
     return f"{machines}, {instances}, profile {answer['profile']}"

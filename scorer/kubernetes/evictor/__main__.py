@@ -55,7 +55,6 @@ SETTINGS = EvictorSettings
 
 
 def build(settings: EvictorSettings, environ: Mapping[str, str]) -> Process:
-    """Return the process of an evictor."""
     how = How(settings.reading, settings.apply, settings.hold, settings.backoff, settings.not_namespaces)
     evictions = Evictions(Calls(settings.api(environ)))
     metrics, wire = Metrics(product_version()), Wire(settings.redis_arguments())

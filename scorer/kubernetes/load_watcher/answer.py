@@ -29,8 +29,6 @@ _DECIMALS = 4
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """One figure of a node."""
-
     name: str
     type: str
     operator: str
@@ -47,8 +45,6 @@ class NodeMetrics(msgspec.Struct, frozen=True):
 
 
 class Data(msgspec.Struct, frozen=True):
-    """The nodes."""
-
     nodes: Mapping[str, NodeMetrics] = msgspec.field(name="NodeMetricsMap")
 
 

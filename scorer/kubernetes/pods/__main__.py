@@ -52,7 +52,6 @@ SETTINGS = PodsSettings
 
 
 def build(settings: PodsSettings, environ: Mapping[str, str]) -> Process:
-    """Return the process that follows the pods of a cluster."""
     how, api = settings.reading, settings.api(environ)
     refuse_mode("ledger_url" if settings.ledger_url else "redis_url", settings.ledger_arguments())
     metrics, wire = Metrics(product_version()), Wire(settings.ledger_arguments())

@@ -54,7 +54,6 @@ def avoids(instance: Instance | Request) -> frozenset[Avoids]:
 
 
 def rule_of(term: Affinity) -> Avoids:
-    """Return a term as a rule."""
     return Avoids(term.topology, facets(term), term.others, term.share, term.skew)
 
 

@@ -280,5 +280,4 @@ def as_held(instance: Instance, machine: str) -> Instance:
 
 
 def copy_with(instance: Instance, **changes: Any) -> Instance:
-    """Return the record with some fields changed."""
     return msgspec.structs.replace(instance, **changes)

@@ -21,8 +21,6 @@ Measure = tuple[str, ...]
 
 
 class Limit(NamedTuple):
-    """The most of one measure."""
-
     measure: Measure
     most: float | Floats
     """In base units, the instance included; NaN: no limit. A filter gives one number, or [n] for all machines."""

@@ -53,5 +53,4 @@ def rules_of(request: Request) -> Rules | None:
 
 
 def as_fields(rules: Rules | None) -> Mapping[str, Any]:
-    """Return rules as fields of a request."""
     return {} if rules is None else {name: getattr(rules, name) for name in RULES}

@@ -48,8 +48,6 @@ class Overtaken(Exception):
 
 
 class Held(NamedTuple):
-    """A lease that the caller holds."""
-
     name: str
     number: int
     """The fencing number of the lease; a newer one makes it invalid."""

@@ -30,8 +30,6 @@ _STEP = 200
 
 
 class Head(msgspec.Struct, kw_only=True):
-    """The first line."""
-
     ledger: Literal[1] = 1
     """The version of the file's form."""
     position: str

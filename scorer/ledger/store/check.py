@@ -35,8 +35,6 @@ Sums = dict[str, dict[str, int]]
 
 @dataclass
 class Checked:
-    """The findings of a check."""
-
     machines: int = 0
     clusters: int = 0
     differences: list[Difference] = field(default_factory=list)

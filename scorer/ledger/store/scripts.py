@@ -120,8 +120,6 @@ def drawn_number() -> int:
 
 
 class Ledger:
-    """The ledger of one prefix on one server."""
-
     def __init__(
         self,
         wire: Wire,

@@ -149,7 +149,6 @@ class Balancing:
 
 
 def movable_in(scene: Scene, stay: Collection[str]) -> Movable:
-    """Return the instances of a scene as columns."""
     clusters: dict[str, int] = {}
     cluster = [clusters.setdefault(one.cluster, len(clusters)) if one.cluster else -1 for one in scene.instances]
     free = may_move(scene.instances, scene.inputs.profile.rebalance, stay, scene.inputs.now_s)

@@ -7,8 +7,6 @@ from scorer.snapshot.arrays import Bools, Floats, Integers
 
 @dataclass(frozen=True)
 class Movable:
-    """N instances as columns."""
-
     machine: Integers
     """[N] Place of the machine that each is on."""
     usage: Floats

@@ -25,8 +25,6 @@ CYCLE_MAX = 100
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of instance."""
-
     request: Request
     instances: int
     """How many were placed lately."""

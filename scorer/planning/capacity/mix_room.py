@@ -33,8 +33,6 @@ BULKS_MAX = 8
 
 @dataclass(frozen=True)
 class MixRoom:
-    """How many more fit."""
-
     fit: tuple[int, ...]
     """How many instances of each kind fit."""
     by_machine: Counter[str]

@@ -29,8 +29,6 @@ ONE_BY_ONE_MAX = 10_000
 
 @dataclass(frozen=True)
 class Room:
-    """How many copies fit."""
-
     machines: tuple[str, ...]
     copies: Integers
     """[M] On each machine."""

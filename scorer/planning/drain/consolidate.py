@@ -41,8 +41,6 @@ TRIES_MORE = 20
 
 @dataclass(frozen=True)
 class Emptied:
-    """A machine that would be empty, and the cost."""
-
     machine: str
     memory_bytes: float
     """To copy."""

@@ -23,8 +23,6 @@ from scorer.snapshot.arrays import Bools
 
 @dataclass(frozen=True)
 class Drained:
-    """The plan of a drain."""
-
     machines: tuple[str, ...]
     found: tuple[Anew, ...]
     """Every instance of the machines: in the order of the moves, then those that may not move."""

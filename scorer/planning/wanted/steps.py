@@ -13,8 +13,6 @@ Action = Literal["release", "change", "update", "move", "place", "refuse", "same
 
 @dataclass(frozen=True)
 class Step:
-    """The step of one instance."""
-
     action: Action
     id: str
     source: str | None = None

@@ -103,7 +103,6 @@ def answer(ranking: Ranking, top: int | None = None, explain_all: bool | None = 
 
 @quiet
 def candidates(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
-    """Return machines with their terms."""
     return described(ranking, rows)
 
 

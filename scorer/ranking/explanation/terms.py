@@ -16,7 +16,6 @@ from scorer.ranking.ranking import Ranking, Verdict
 
 
 def described(ranking: Ranking, rows: Sequence[int]) -> list[Candidate]:
-    """Return these machines with their terms."""
     if not rows:
         return []
     index = np.array(rows, np.int64)

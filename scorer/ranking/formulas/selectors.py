@@ -44,8 +44,6 @@ _SHOWN_MAX = 80
 
 @dataclass(frozen=True)
 class Requirement:
-    """One condition on one label."""
-
     key: str
     operator: str
     values: tuple[str, ...] = ()

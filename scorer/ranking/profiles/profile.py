@@ -59,8 +59,6 @@ class LoadModel:
 
 @dataclass(frozen=True)
 class PlacedFilter:
-    """A filter in a profile."""
-
     filter: Any
     load_model: LoadModel | None = None
     """None: as the profile's."""
@@ -73,8 +71,6 @@ class PlacedFilter:
 
 @dataclass(frozen=True)
 class WeightedScore:
-    """A score in a profile."""
-
     score: Any
     weight: float = 1.0
     normalise: Normalisation = "none"

@@ -160,7 +160,6 @@ def _score(placement: Placement, machine: str) -> float | None:
 
 
 def instance_line(record: Instance) -> Line:
-    """Return the line of an instance in an answer."""
     return Line(
         id=record.id,
         machine=record.machine,

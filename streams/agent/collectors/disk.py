@@ -79,8 +79,6 @@ class Disk(Collector):
 
 
 class DiskLine(NamedTuple):
-    """One line of ``/proc/diskstats``."""
-
     name: str
     device: str
     """``major:minor``."""

@@ -31,8 +31,6 @@ class Counters:
 
 @dataclass(frozen=True)
 class Totals:
-    """The totals of the whole machine."""
-
     cpu: float | None = None
     """Cores busy since the moment before, mean; None: not known."""
     memory: float | None = None

@@ -61,8 +61,6 @@ _LABEL = re.compile(rb'(?<![a-zA-Z0-9_])([a-zA-Z_][a-zA-Z0-9_]*+)="((?:[^"\\]|\\
 
 
 class Value(msgspec.Struct, frozen=True, gc=False):
-    """One value of one metric."""
-
     metric: str
     labels: Mapping[str, str]
     value: float

@@ -54,15 +54,11 @@ class Value(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Attribute(msgspec.Struct, frozen=True, gc=False):
-    """A key with its value."""
-
     key: str
     value: Value = Value()
 
 
 class DataPoint(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """One measured value."""
-
     time_unix_nano: str | int
     start_time_unix_nano: str | int = 0
     attributes: list[Attribute] = []
@@ -71,8 +67,6 @@ class DataPoint(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Data(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The points of a gauge or of a sum."""
-
     data_points: list[DataPoint] = []
     aggregation_temporality: int | str = 2
 
@@ -105,8 +99,6 @@ class ResourceMetrics(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class Metrics(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """One message."""
-
     resource_metrics: list[ResourceMetrics]
 
 

@@ -23,8 +23,6 @@ ALL_CORES = "all"
 
 
 class Point(NamedTuple):
-    """One measured value."""
-
     machine: str
     at: float
     """Epoch s."""

@@ -25,8 +25,6 @@ SWING_S = 600.0
 
 @dataclass(frozen=True)
 class Running:
-    """An instance that runs on a machine."""
-
     id: str
     machine: str
     started_at: float

@@ -37,8 +37,6 @@ def by_resource(known: Mapping[int, NDArray[np.floating[Any]]]) -> Float:
 
 
 class Source(Protocol):
-    """A simulated or a recorded fleet."""
-
     machines: Machines
 
     def usage(self, rows: NDArray[np.int64], times_s: Float) -> Float:
