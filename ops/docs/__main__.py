@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ops.docs import plugin_pages, reference_pages, rpc_page
-from ops.docs.shapes import drawn, shape
+from ops.docs.shapes import SHAPES, drawn, picture
 from scorer.ranking.filters import FILTERS
 from scorer.ranking.scores import SCORES
 
@@ -96,9 +96,10 @@ def generated() -> Iterator[tuple[str, str]]:
         listed = sorted(plugins, key=lambda each: each.name)
         yield f"{kind}s.md", f"{plugin_pages.index(listed, kind)}\n```{{toctree}}\n:glob:\n:hidden:\n{kind}s/*\n```\n"
         for plugin in plugins:
-            seen = drawn(plugin, is_filter=kind == "filter")
-            yield f"{kind}s/{plugin.name}.md", plugin_pages.page(plugin, kind, seen)
-            yield f"pictures/{kind}-{plugin.name}.svg", shape(seen, is_filter=kind == "filter")
+            yield f"{kind}s/{plugin.name}.md", plugin_pages.page(plugin, kind)
+            if shape := SHAPES.get(plugin.name):
+                lines = drawn(plugin, shape, is_filter=kind == "filter")
+                yield f"pictures/{kind}-{plugin.name}.svg", picture(shape, lines, is_filter=kind == "filter")
     yield "profiles.md", plugin_pages.profiles()
     yield "rpc.md", rpc_page.page()
     yield "commands.md", reference_pages.commands()

@@ -8,36 +8,36 @@ from pathlib import Path
 from typing import Any
 
 from ops.docs.markdown import rst, table
-from ops.docs.shapes import Along, Drawn
+from ops.docs.shapes import SHAPES, Along
 from scorer.ranking import profiles as profiles_package
 from scorer.ranking.profiles import profile_file
 from scorer.ranking.profiles.catalogue import built_in_profiles
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 
 
-def page(plugin: type[Any], kind: str, drawn: Drawn) -> str:
+def page(plugin: type[Any], kind: str) -> str:
     """Return the page of one plugin; ``kind`` is filter or score."""
     parts = [
         f"# {plugin.name}",
         f"A {kind}." + (f" Its refusal reads *{_refusal(plugin)}*." if kind == "filter" else ""),
         f"```{{eval-rst}}\n{rst(inspect.getdoc(plugin) or '')}\n```",
-        "## Shape",
-        f"![What it says of machines](../pictures/{kind}-{plugin.name}.svg)",
-        _caption(drawn),
-        "## Settings",
-        _settings(plugin),
-        "[The profiles](../profiles.md) say which of them use it, and with which settings.",
     ]
+    if shape := SHAPES.get(plugin.name):
+        picture = f"![What it says of machines](../pictures/{kind}-{plugin.name}.svg)"
+        parts += ["## Shape", picture, _caption(shape)]
+    parts += ["## Settings", _settings(plugin)]
+    parts.append("[The profiles](../profiles.md) say which of them use it, and with which settings.")
     return "\n\n".join(parts) + "\n"
 
 
-def _caption(drawn: Drawn) -> str:
-    asked = ", ".join(f"{name} {value}" for name, value in drawn.shape.request.items())
-    given = ", ".join(f"`{name} = {value}`" for name, value in drawn.shape.settings.items())
-    about = "Machines of 32 cores and 128 GB" + (" that differ in this alone" if isinstance(drawn.shape, Along) else "")
-    if getattr(drawn.shape, "normalise", "none") != "none":
-        given = f"{given}{', ' if given else ''}spread by `{drawn.shape.normalise}`"  # type: ignore[union-attr]
-    return f"*{about}; the request: {asked}; settings: {given or 'as they are by default'}. Computed by the product.*"
+def _caption(shape: Along) -> str:
+    asked = ", ".join(f"{name} {value}" for name, value in shape.request.items())
+    given = [f"`{name} = {value}`" for name, value in shape.settings.items()]
+    if shape.normalise != "none":
+        given.append(f"spread by `{shape.normalise}`")
+    about = "Machines of 32 cores and 128 GB that differ in this alone"
+    settings = ", ".join(given) or "as they are by default"
+    return f"*{about}; the request: {asked}; settings: {settings}. Computed by the product.*"
 
 
 def _settings(plugin: type[Any]) -> str:
