@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ops.docs import plugin_pages, reference_pages, rpc_page
+from ops.docs import reference_pages, rpc_page
 from ops.docs.shapes import SHAPES, drawn, picture
 from scorer.ranking.filters import FILTERS
 from scorer.ranking.scores import SCORES
@@ -94,13 +94,16 @@ def generated() -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each generated file."""
     for kind, plugins in (("filter", FILTERS), ("score", SCORES)):
         listed = sorted(plugins, key=lambda each: each.name)
-        yield f"{kind}s.md", f"{plugin_pages.index(listed, kind)}\n```{{toctree}}\n:glob:\n:hidden:\n{kind}s/*\n```\n"
+        yield (
+            f"{kind}s.md",
+            f"{reference_pages.index(listed, kind)}\n```{{toctree}}\n:glob:\n:hidden:\n{kind}s/*\n```\n",
+        )
         for plugin in plugins:
-            yield f"{kind}s/{plugin.name}.md", plugin_pages.page(plugin, kind)
+            yield f"{kind}s/{plugin.name}.md", reference_pages.page(plugin, kind)
             if shape := SHAPES.get(plugin.name):
                 lines = drawn(plugin, shape, is_filter=kind == "filter")
                 yield f"pictures/{kind}-{plugin.name}.svg", picture(shape, lines, is_filter=kind == "filter")
-    yield "profiles.md", plugin_pages.profiles()
+    yield "profiles.md", reference_pages.profiles()
     yield "rpc.md", rpc_page.page()
     yield "commands.md", reference_pages.commands()
     yield "metrics.md", reference_pages.metrics()

@@ -24,14 +24,22 @@ from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics
-from scorer.ranking.calibration import Calibration, Cases, with_cases
+from scorer.ranking.calibration import Calibration, Cases, Stated, with_cases
 from scorer.ranking.estimates.measured_use import learn
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.stated import stated_chances
+from scorer.ranking.scores.expected_overload import ExpectedOverload
+from scorer.ranking.seen import machines_of
 from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire
+
+
+def stated_chances(inputs: RankingInputs) -> Stated | None:
+    """Return the chances of `expected_overload`; None for a profile without it."""
+    weighted = next((each for each in inputs.profile.scores if isinstance(each.score, ExpectedOverload)), None)
+    return None if weighted is None else weighted.score.stated(machines_of(inputs, weighted.load_model))
+
 
 log = logging.getLogger("windward.scorer")
 LOOK_S, WRITE_S = 60.0, 300.0

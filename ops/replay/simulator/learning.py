@@ -7,7 +7,7 @@ next snapshot on. A world begins without any learned figures.
 import msgspec
 
 from schemas.tables.learned import Learned
-from scorer.background.learner import WRITE_S
+from scorer.background.learner import WRITE_S, stated_chances
 from scorer.classes.class_usage import class_usage, prod_and_system, reported_at
 from scorer.classes.last_reports import LastReports
 from scorer.classes.prediction import Histograms
@@ -16,7 +16,6 @@ from scorer.ranking.calibration import Calibration, with_cases
 from scorer.ranking.estimates.measured_use import learn
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.stated import stated_chances
 from scorer.snapshot.snapshot import Snapshot
 
 LEARN_S = 600.0

@@ -10,7 +10,7 @@ import redis
 
 from schemas.names import Names
 from scorer.client import Client, WindwardError
-from scorer.commands.shared.direct import DirectClient
+from scorer.commands.shared.ask import DirectClient
 from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.integration.scorer.test_rpc import eventually, scorer_process

@@ -17,7 +17,7 @@ from scorer.client import Client, WindwardError
 from scorer.commands.machines.machines import main as machines
 from scorer.commands.planning.drain import main as drain
 from scorer.commands.planning.plan import main
-from scorer.commands.shared.direct import DirectClient
+from scorer.commands.shared.ask import DirectClient
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.effort import effort

@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from scorer.client import Client, WindwardError
-from scorer.commands.shared.direct import DirectClient, can_reach
+from scorer.commands.shared.ask import DirectClient, can_reach
 from tests.conftest import free_port, start_valkey, stop
 
 PREFIX = "direct"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ops.cli.commands import COMMANDS
-from ops.docs import plugin_pages, reference_pages, rpc_page
+from ops.docs import reference_pages, rpc_page
 from ops.docs.__main__ import MADE_OF, generated, navigation
 from ops.docs.shapes import SHAPES, drawn
 from schemas.rpc.envelope import Code
@@ -48,7 +48,7 @@ def test_the_picture_of_a_plugin_shows_a_difference(plugin: Any, kind: str) -> N
 @each_row(("plugin", "kind"), PLUGINS, ids=[each.name for each, _ in PLUGINS])
 def test_the_page_of_a_plugin_has_its_docstring_and_every_setting(plugin: Any, kind: str) -> None:
     """Each setting is in the table."""
-    text = plugin_pages.page(plugin, kind)
+    text = reference_pages.page(plugin, kind)
     assert text.startswith(f"# {plugin.name}\n")
     for name in [each.name for each in dataclasses.fields(plugin)]:
         assert f"| `{name}` |" in text
@@ -87,7 +87,7 @@ def test_the_numbers_of_the_decision_are_those_of_the_ranking() -> None:
 
 def test_the_page_of_the_profiles_has_each_file() -> None:
     """As it is: settings and comments; before them every key that a profile may have."""
-    text = plugin_pages.profiles()
+    text = reference_pages.profiles()
     keys = text.partition("## The keys")[2].partition("\n## ")[0]
     assert all(re.search(rf"^\[*{key}\b", keys, re.MULTILINE) for key in _TOP)
     assert all(f"| `{one.name}` |" in keys for one in dataclasses.fields(Rebalancing))

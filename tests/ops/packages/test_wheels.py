@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.packages.__main__ import add_completions, check_completions, read_modules
-from ops.packages.environment import PackageError
+from ops.packages.__main__ import PackageError, add_completions, check_completions, read_modules
 from tests.ops.packages.test_backend import RECORD, content, record_row, wheel
 
 FILE = "share/fish/w.fish"

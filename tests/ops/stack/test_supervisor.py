@@ -9,8 +9,7 @@ import pytest
 
 from ops.stack import up
 from ops.stack.servers.process import LocalError, LocalProcess
-from ops.stack.stack import Stack
-from ops.stack.supervisor import BACKOFF_S_MAX, STEADY_S, Supervisor, backoff_s
+from ops.stack.stack import BACKOFF_S_MAX, STEADY_S, Stack, Supervisor, backoff_s
 from ops.stack.up import FleetState, UpSettings, announce, await_fleet, state_of
 from schemas.process.settings import load_settings
 from scorer.client import HealthResult, RankResult, Refusal

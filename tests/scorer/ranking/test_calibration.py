@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.rpc.request import Request
 from schemas.tables.learned import ChanceBin, Chances, Learned
+from scorer.background.learner import stated_chances
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.calibration import (
     AHEAD_S,
@@ -29,7 +30,6 @@ from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.plugins import detail
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
-from scorer.ranking.stated import stated_chances
 from scorer.snapshot.snapshot import Snapshot
 from tests.scorer.fleets import fleet, machine
 

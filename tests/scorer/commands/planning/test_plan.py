@@ -10,8 +10,7 @@ import pytest
 
 from schemas.process.settings import SettingsError
 from scorer.commands.planning import wanted_file
-from scorer.commands.planning.plan import main
-from scorer.commands.planning.plan_view import undone, undone_words
+from scorer.commands.planning.plan import main, undone, undone_words
 from scorer.commands.planning.wanted_file import read_text, read_wanted
 from scorer.planning.wanted import requests
 from scorer.planning.wanted.requests import InvalidWanted
