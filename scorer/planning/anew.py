@@ -4,10 +4,11 @@ The largest come first, by cpu and then by memory, since they are the hardest to
 together where they change no other machine's figures (`scorer.placement.choosing.trial`).
 
 Instances that must be near each other, and near no others, leave together: all of them find a machine, or none does.
+An instance whose neighbour leaves after it is placed once more.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import msgspec
@@ -19,7 +20,9 @@ from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.facets import Facet, facets
 from scorer.ledger.record.instance import Instance
 from scorer.placement.choosing.trial import Found, Trial
+from scorer.ranking.filters.affinity import Affinity
 from scorer.ranking.machines.machines import Machines
+from scorer.ranking.rank import refusal_of
 from scorer.snapshot.arrays import Bools
 
 _STARTS = 8
@@ -73,6 +76,30 @@ def place_anew(
     done = {one.instance.id for one in found}
     for request, group in _alike([one for one in instances if one.id not in done], left, by_class):
         found += _placed(request, group, trial, condition, gone=gone)
+    for one in [] if gone else stranded(found, trial):
+        found.remove(one)
+        trial.leave(one.instance.id)
+        request = msgspec.structs.replace(as_request(one.instance), id="")
+        again = _target(one.instance, request, trial, condition)
+        _put(one.instance, again.machine, trial, gone=gone)
+        found.append(Anew(one.instance, again.machine, again.why))
+    return found
+
+
+def stranded(moves: Iterable[Anew], trial: Trial) -> list[Anew]:
+    """Return the moves of instances that a later move has left without a neighbour that they must have."""
+    inputs, index = trial.inputs, trial.snapshot.roster.index
+    near = tuple(each for each in inputs.profile.filters if isinstance(each.filter, Affinity))
+    found = []
+    for one in moves:
+        instance, target = one.instance, one.target
+        if target is None or instance.rules is None or not instance.rules.affinity:
+            continue
+        trial.leave(instance.id)
+        request = msgspec.structs.replace(as_request(instance), id="")
+        if refusal_of(request, inputs.by(replace(inputs.profile, filters=near)), index[target]):
+            found.append(one)
+        trial.move(instance, target)
     return found
 
 

@@ -26,6 +26,8 @@ class Overlay:
         self._without: set[str] = set()
         self._missing: set[int] = set()
         self._changes: list[Change] = []
+        self.counts: dict[tuple[str, frozenset[Facet]], int] = {}
+        """How many instances with these facets a machine has more than in the view."""
         for instance_id in without:
             if instance_id in base.instances:
                 self.take_out(instance_id)
@@ -50,7 +52,7 @@ class Overlay:
         self._without.add(instance_id)
         for machine, slot in self.base.slots_of(instance_id).items():
             self._missing.add(slot)
-            self._changes.append((machine, GONE, facets))
+            self._change(machine, GONE, facets)
 
     def propose(self, instance: Instance) -> None:
         """Add an instance; its id must not be in the ledger."""
@@ -62,7 +64,7 @@ class Overlay:
         self._by_machine.setdefault(instance.machine, []).append(slot)
         facets = facets_of(instance)
         self._avoiders.add(facets)
-        self._changes.append((instance.machine, slot, facets))
+        self._change(instance.machine, slot, facets)
 
     def withdraw(self, instance_id: str) -> None:
         """Withdraw a proposed instance; KeyError where none has this id."""
@@ -70,7 +72,7 @@ class Overlay:
         slot = self._slot_of.pop(instance_id)
         self._slots.clear(slot)
         self._by_machine[instance.machine].remove(slot)
-        self._changes.append((instance.machine, GONE, facets_of(instance)))
+        self._change(instance.machine, GONE, facets_of(instance))
 
     def leave(self, instance_id: str) -> None:
         """Leave out an instance of the view or a proposed one; KeyError for an unknown id."""
@@ -78,6 +80,12 @@ class Overlay:
             self.withdraw(instance_id)
         else:
             self.take_out(instance_id)
+
+    def _change(self, machine: str, slot: int, facets: frozenset[Facet]) -> None:
+        self._changes.append((machine, slot, facets))
+        count = self.counts.pop((machine, facets), 0) + (-1 if slot == GONE else 1)
+        if count:
+            self.counts[machine, facets] = count
 
     # ---- reading: the methods of `LedgerView`
 

@@ -85,8 +85,11 @@ class Residents:
 
     def tally(self, facets: frozenset[Facet], overlay: Overlay | None = None) -> Floats:
         """Return [M]: how many instances with all these facets each machine has; the caller may change the array."""
-        tally = self._tally(facets)
-        return tally if overlay is None else self._changed(tally, facets, overlay.changes)
+        tally, index = self._tally(facets), self.roster.index
+        for (machine, of), count in overlay.counts.items() if overlay is not None else ():
+            if facets <= of and (row := index.get(machine)) is not None:
+                tally[row] += count
+        return tally
 
     def _tally(self, facets: frozenset[Facet]) -> Floats:
         position, ledger = self.ledger.position, self.ledger

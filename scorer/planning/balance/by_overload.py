@@ -1,6 +1,7 @@
 """The plan of a fleet: snapshot, ledger and profile in, moves out. Nothing is reserved and nothing is changed."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -9,6 +10,7 @@ import numpy as np
 from schemas.resources import RESOURCES
 from schemas.values.numbers import counted
 from scorer.ledger.record.as_request import as_request
+from scorer.ledger.record.facets import Facet, avoids, facets, facets_of
 from scorer.ledger.record.instance import Instance
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.cost import COPY_CORES, UNKNOWN_NIC, copy_rates, memory_of
@@ -81,6 +83,8 @@ class Balancing:
         self.trial, self.scene, self._movable, self._in_hour = trial, scene, movable, in_hour
         settings = scene.inputs.profile.rebalance
         self._settings, self._hour_max = settings, settings.in_hour(len(scene.inputs.ledger))
+        self._needed: set[frozenset[Facet]] = set()
+        """What instances that move must have near them: who is so stays where it is."""
         self.draft = Draft(scene.loads.copy(), self._movable, settings, hosts, self._moved)
         self.on_way = on_way
         """Moves that count as made."""
@@ -108,11 +112,15 @@ class Balancing:
 
     def allowed(self, place: int) -> Bools:
         """Return [M]: the machines that an instance may go to, by the filters and the settings."""
-        return self.trial.allowed(as_request(self.scene.instances[place])) & self._elsewhere(place)
+        one = self.scene.instances[place]
+        with self._gone(one):
+            return self.trial.allowed(as_request(one)) & self._elsewhere(place)
 
     def best(self, place: int, among: Bools) -> int | None:
         """Return the row of the machine that the profile chooses ``among`` [M] the allowed ones; None without any."""
-        found = self.trial.best(as_request(self.scene.instances[place]), among & self._elsewhere(place))
+        one = self.scene.instances[place]
+        with self._gone(one):
+            found = self.trial.best(as_request(one), among & self._elsewhere(place))
         return None if found.machine is None else self.scene.snapshot.roster.index[found.machine]
 
     def plan(self, unplaced: Sequence[tuple[Instance, str]] = ()) -> Plan:
@@ -141,11 +149,26 @@ class Balancing:
             f"{len(self.on_way)} of {self._settings.moves_max} under way (moves_max)"
         )
 
+    @contextmanager
+    def _gone(self, one: Instance) -> Iterator[None]:
+        """Take an instance out meanwhile where its own rules would count it at its source."""
+        counts = one.rules is not None and (one.rules.affinity or any(rule.far for rule in avoids(one)))
+        if counts:
+            self.trial.leave(one.id)
+        yield
+        if counts:
+            self.trial.put(one)
+
     def _elsewhere(self, place: int) -> Bools:
-        return elsewhere(self.trial, self.scene.instances[place], self.scene.fresh, self._settings.same)
+        one = self.scene.instances[place]
+        if self._needed and any(near <= facets_of(one) for near in self._needed):
+            return np.zeros(len(self.scene.snapshot), np.bool_)
+        return elsewhere(self.trial, one, self.scene.fresh, self._settings.same)
 
     def _moved(self, place: int, target: int) -> None:
-        self.trial.move(self.scene.instances[place], self.scene.snapshot.names[target])
+        one = self.scene.instances[place]
+        self.trial.move(one, self.scene.snapshot.names[target])
+        self._needed.update(facets(term) for term in (one.rules.affinity if one.rules else ()))
 
 
 def movable_in(scene: Scene, stay: Collection[str]) -> Movable:

@@ -22,7 +22,7 @@ from schemas.resources import RESOURCES
 from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.marks import DAEMON
 from scorer.placement.choosing.trial import Trial
-from scorer.planning.anew import Anew, goes_first
+from scorer.planning.anew import Anew, goes_first, stranded
 from scorer.planning.balance.scene import Scene, scene_of
 from scorer.planning.candidates import takes_pod
 from scorer.planning.drain.drain import Apart, Drained, why_it_stays, with_cordon
@@ -149,13 +149,15 @@ class _Emptying:
         for place in leaving:
             target = self._target(place, row)
             if target is None:
-                self.loads = before
-                for each in leaving:
-                    self.trial.put(instances[each])
-                return False
+                break
             self.trial.move(instances[place], target)
             self.loads.move(row, index[target], *self._use(place))
             moves.append(Anew(instances[place], target))
+        if len(moves) < len(leaving) or stranded(self.moves, self.trial):
+            self.loads = before
+            for each in leaving:
+                self.trial.put(instances[each])
+            return False
         self.targets.update(index[str(one.target)] for one in moves)
         self.moves += moves
         return True

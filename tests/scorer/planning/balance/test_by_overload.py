@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.planning.balance import cost, search
+from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan, rebalance
 from scorer.planning.balance.cost import LASTS_S
 from scorer.planning.balance.loads import Loads
@@ -45,6 +46,50 @@ def moves(plan: Plan) -> list[tuple[str, str, str]]:
         (one.id, plan.machines[step.source], plan.machines[step.target])
         for one, step in zip(plan.instances, plan.steps, strict=True)
     ]
+
+
+NEAR, FAR = (
+    {kind: [{"instances": {"app": "x"}, "topology": "rack"}], "labels": {"app": "x"}}
+    for kind in ("affinity", "anti_affinity")
+)
+
+
+@each_row(
+    ("racks", "instances", "targets"),
+    [
+        ("112", [{}, NEAR | {"cpu": 2}, NEAR | {"on": 2}], {1: 2}),
+        ("112", [{}, FAR | {"cpu": 2}, FAR | {"on": 2}], {1: 1}),
+        ("122", [{}, NEAR | {"cpu": 2}, NEAR | {"cpu": 2}], {}),
+        ("112", [{}, NEAR | {"cpu": 2}, {"labels": {"app": "x"}, "cpu": 2}], {1: 1}),
+        ("112", [{}, NEAR | {"cpu": 2}], {1: 1}),
+    ],
+    ids=["near others alone", "its own rack is free of it", "both or none", "who is needed stays", "the first of all"],
+)
+def test_who_moves_counts_no_more_at_its_source(
+    racks: str, instances: list[dict[str, Any]], targets: dict[int, int]
+) -> None:
+    """Neither as its own neighbour nor as one to avoid; and none leaves that an earlier move of the plan needs."""
+    there = [
+        {"id": f"i{n}", "machine": f"m{one.get('on', 0)}", "cpu": 0.5, "memory": 1, **one}
+        for n, one in enumerate(instances)
+    ]
+    machines = [
+        machine(
+            f"m{n}",
+            10,
+            100,
+            usage={"cpu": {"mean": 1 + n, "std": 0.2} if n else {"mean": 9.5, "std": 0.5}, "memory": 5},
+            labels={"rack": rack},
+        )
+        for n, rack in enumerate(racks)
+    ]
+    of = fleet(*machines, instances=[{k: v for k, v in one.items() if k != "on"} for one in there])
+    for rule in ("overload", "thresholds"):
+        how = {"high": {"cpu": 60}, "low": {"cpu": 50}} if rule == "thresholds" else {"gain_min": 0.0}
+        chosen = load_profiles().choose("windward")
+        inputs = of.inputs(replace(chosen, rebalance=replace(chosen.rebalance, rule=rule, rest_s=0, hour_max=0, **how)))
+        found = {int(one[1:]): int(target[1:]) for one, _, target in moves(advice(inputs)) if one != "i0"}
+        assert found == targets, rule
 
 
 def test_a_hot_machine_is_relieved_onto_the_coldest() -> None:

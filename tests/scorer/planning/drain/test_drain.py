@@ -190,6 +190,20 @@ def test_what_must_be_together_moves_together(
     assert len(found.found) == sum(one.get("machine", "gone") == "gone" for one in instances)
 
 
+def test_a_neighbour_that_leaves_later_is_no_neighbour() -> None:
+    """One goes to its own rack, where the other still is, and that one to the rest of the group: both go there."""
+    near = {"labels": {"app": "x"}, "affinity": [{"instances": {"app": "x"}, "topology": "rack"}], "memory": 1}
+    machines = [
+        machine(name, 8, 100, usage=IDLE, labels={"rack": rack}) for name, rack in zip("abc", "112", strict=True)
+    ]
+    there = [{"id": name, "machine": on, "cpu": cpu, **near} for name, on, cpu in
+             (("i0", "a", 3), ("i1", "c", 2), ("i2", "c", 1), ("i3", "a", 3))]  # fmt: skip
+    found = drained(fleet(*machines, instances=there), "a")
+    alone = {one.instance.id for one in found.moves if one.target == "b"}
+    assert len(alone) != 1
+    assert len(found.moves) + len(found.blocked) == 2
+
+
 def test_a_daemon_is_left_on_its_machine() -> None:
     """A drain gives it no target, not by force either; a machine with nothing else is empty, and is left alone."""
     daemon = {"cpu": 1, "labels": {"movable": "false", "daemon": "true"}}
