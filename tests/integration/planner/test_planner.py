@@ -237,18 +237,6 @@ def test_a_fence_that_is_no_number_is_replaced(valkey: Valkey, wire: Wire, kind:
         queue.write(6, [], [], [])
 
 
-def test_what_is_acknowledged_and_not_moved_is_declined(valkey: Valkey, fleet: Fleet) -> None:
-    """It is counted, and the plan is made anew."""
-    one, now_s = fleet.daemon(valkey.url, "one", every=5.0), time.time()
-    one.turn(now_s)
-    before = fleet.waiting
-    for _ in range(2):
-        assert fleet.acknowledge(fleet.take()) == 1
-    one.turn(now_s + 6)
-    assert counted(one) == {"proposed": 4, "declined": 2}
-    assert {each.id for each in fleet.waiting}.isdisjoint(each.id for each in before)
-
-
 def mover_environment(valkey: Valkey, names: Names, folder: Path) -> dict[str, str]:
     """Return the environment of the documented mover, whose client is this checkout's."""
     (folder / "windward_client.py").write_text("from scorer.client import *\n")

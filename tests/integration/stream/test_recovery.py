@@ -38,18 +38,6 @@ MACHINES = 20 if os.environ.get("WINDWARD_TEST_KAFKA") == "apache" else 8
 """Each sends a sample a slot."""
 
 
-@pytest.mark.slow
-def test_duplicates_and_reordering(pipeline: Pipeline) -> None:
-    """Every sample twice and in any order within half an hour gives the windows of once and in order."""
-    samples = make_samples(MACHINES, 200)
-    pipeline.start_worker()
-    rng = random.Random(1)
-    pipeline.publish(rng.sample(samples, len(samples)))
-    pipeline.publish(rng.sample(samples, len(samples) // 2), keep=False)
-    pipeline.await_folded(len(samples) * 3 // 2)
-    pipeline.await_exact()
-
-
 @pytest.mark.broker
 def test_a_worker_killed_in_mid_batch(pipeline: Pipeline) -> None:
     """A kill -9 while samples flow: the next worker goes on from the state's own offset."""
@@ -127,19 +115,6 @@ def test_workers_that_join_and_leave_under_load(pipeline: Pipeline) -> None:
     assert first.exit_code == 0
     pipeline.publish(samples[225 * MACHINES :])
     pipeline.await_exact(120)
-
-
-@pytest.mark.slow
-def test_redis_killed_and_started_empty(pipeline: Pipeline, store: LocalValkey) -> None:
-    """The worker writes its whole state again, without a new message."""
-    samples = make_samples(MACHINES, 200)
-    worker = pipeline.start_worker()
-    pipeline.publish(samples)
-    pipeline.await_exact()
-    store.restart()
-    assert not pipeline.rows()
-    pipeline.await_exact()
-    assert worker.running
 
 
 @pytest.mark.slow

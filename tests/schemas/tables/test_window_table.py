@@ -70,16 +70,6 @@ def test_what_is_written_is_read(table: tuple[Header, dict[str, Any], list[str]]
         np.testing.assert_array_equal(got.columns[name], column, err_msg=name)
 
 
-@given(table=tables(), data=st.data())
-@settings(deadline=None)
-def test_a_cut_table_is_refused(table: tuple[Header, dict[str, Any], list[str]], data: st.DataObject) -> None:
-    header, columns, machines = table
-    raw = encode_table(header, columns, "\n".join(machines).encode())
-    kept = data.draw(st.integers(0, len(raw) - 1))
-    with pytest.raises(TableError):
-        decode_table(raw[:kept])
-
-
 def test_the_golden_table_is_refused_at_every_cut() -> None:
     """All 1,671 of them, and with anything behind it."""
     for kept in range(len(TABLE)):
@@ -107,23 +97,6 @@ def test_no_wrong_bit_is_read_as_a_number() -> None:
 def test_a_wrong_checksum_is_told() -> None:
     with pytest.raises(TableError, match=r"^window table is damaged: its checksum is \w{8}, it says b'\w{8}'$"):
         decode_table(SUMMED[:-1] + b"5")
-
-
-def test_any_wrong_byte_is_read_or_refused() -> None:
-    """Every byte of the golden table changed in four ways: TableError, or a table of the same shape."""
-    refused = 0
-    for place in range(len(TABLE)):
-        for flip in (0x01, 0x20, 0x80, 0xFF):
-            raw = bytearray(TABLE)
-            raw[place] ^= flip
-            try:
-                table = decode_table(bytes(raw))
-            except TableError:
-                refused += 1
-            else:
-                assert len(table.machines) == table.header.machines == 3
-                assert all(column.shape[-1] == 3 for column in table.columns.values())
-    assert refused > 1500
 
 
 @given(raw=st.binary(max_size=300), head=st.binary(max_size=60))

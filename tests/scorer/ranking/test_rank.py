@@ -94,32 +94,6 @@ def test_a_ranking_stays_as_it_was_when_the_ledger_moves_on() -> None:
     assert later.chosen == "m1"
 
 
-@settings(deadline=None, max_examples=examples(40, 40))
-@given(st.data())
-def test_patched_columns_equal_columns_made_anew(data: st.DataObject) -> None:
-    """After any placements and releases a ranking equals that of a fresh view of the same ledger."""
-    described = [machine(f"m{n}", usage={"cpu": n % 5, "memory": 10 * (n % 4)}) for n in range(6)]
-    offline = fleet(*described)
-    asked = {"cpu": 1, "memory": 5, "maxmemory": 1, "ports": [1]}
-    live: list[str] = []
-    kept = Tables()
-    for number in range(data.draw(st.integers(1, 8))):
-        ranked(offline, data.draw(st.sampled_from(sorted(PROFILES.by_name))), kept=kept, **asked)
-        if live and data.draw(st.booleans()):
-            offline.ledger.forget(live.pop())
-        else:
-            where = data.draw(st.sampled_from(offline.snapshot.names))
-            offline.ledger.apply(instance_of(request(cpu=2, memory=8), where, offline.now_s, f"i{number}"))
-            live.append(f"i{number}")
-    anew = fleet(*described)
-    for instance in offline.ledger.instances.values():
-        anew.ledger.apply(instance)
-    for name in PROFILES.by_name:
-        patched, fresh = ranked(offline, name, kept=kept, **asked), ranked(anew, name, **asked)
-        assert patched.feasible.tolist() == fresh.feasible.tolist()
-        assert patched.total.tolist() == pytest.approx(fresh.total.tolist(), abs=1e-9)
-
-
 @each_row("profile", sorted(PROFILES.by_name))
 @each_row(
     ("asked", "field"),

@@ -53,15 +53,6 @@ def test_an_instance_is_found_on_its_machine_alone() -> None:
     assert Usages().find("m", "a") is None
 
 
-def test_of_two_partitions_the_newer_counts() -> None:
-    """A topic that got more partitions: the old one keeps its figures for a day."""
-    tables = [table({("m", "a"): 1.0}, at=100.0), table({("m", "a"): 2.0}, at=200.0)]
-    for order in (tables, tables[::-1]):
-        found = Usages([UsageTable(one) for one in order]).find("m", "a")
-        assert found is not None
-        assert found.recent == {"cpu": 2.0}
-
-
 def test_resources_are_aligned_by_name() -> None:
     """A writer that measures others: each figure stays its resource's, what is not known here is passed over."""
     found = Usages([UsageTable(table({("m", "a"): 3.0}, resources=("gpu", "memory", "cpu")))]).find("m", "a")
@@ -145,25 +136,3 @@ def test_what_a_machines_last_report_has_beside_its_system() -> None:
     columns = Usages(tables).columns
     rows = columns.rows(np.array([pair_digest("m"), pair_digest("n")]), np.full(2, 1000.0))
     np.testing.assert_equal(columns.take(columns.recent_of_system, rows)[CPU], [10.0, np.nan])
-
-
-def test_where_a_pair_is_is_found_again_only_where_pairs_changed() -> None:
-    """New figures of the same pairs: the index is lent; of two partitions that both have a pair it is not."""
-    first = Usages([pair_table({pair_name("m", "a"): 1.0})])
-    index = first.columns.index
-    second = Usages([pair_table({pair_name("m", "a"): 5.0})], first)
-    assert second.columns.index is index
-    assert second.columns.recent[CPU].tolist() == [5.0]
-    third = Usages([pair_table({pair_name("m", "b"): 5.0})], second)
-    assert third.columns.index is not index
-    asked = np.array([pair_digest("m", "a"), pair_digest("m", "b")])
-    assert (third.columns.rows(asked, np.full(2, 1000.0)) >= 0).tolist() == [False, True]
-    both = [
-        pair_table({pair_name("m", "a"): 1.0}, at=1000.0),
-        pair_table({pair_name("m", "a"): 2.0}, at=900.0),
-    ]
-    before = Usages(both)
-    assert before.columns.take(before.columns.recent, before.columns.rows(asked[:1], np.array([1000.0])))[CPU] == 1.0
-    newer = [both[0], pair_table({pair_name("m", "a"): 7.0}, at=1500.0)]
-    after = Usages(newer, before)
-    assert after.columns.take(after.columns.recent, after.columns.rows(asked[:1], np.array([1000.0])))[CPU] == 7.0

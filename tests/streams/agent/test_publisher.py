@@ -123,17 +123,6 @@ def await_(condition: Callable[[], Any]) -> None:
         time.sleep(0.001)
 
 
-def test_records_are_delivered_in_order():
-    """More than may be in flight at once."""
-    broker = Broker()
-    with publishing(broker, in_flight_most=3) as publisher:
-        publisher.publish(records(*range(50)))
-        assert publisher.wait_until_empty(DEADLINE_S)
-    assert broker.delivered == list(range(50))
-    assert (publisher.counts.delivered, publisher.counts.dropped, publisher.counts.connections) == (50, 0, 1)
-    assert publisher.counts.last_delivery_s == pytest.approx(time.time(), abs=DEADLINE_S)
-
-
 @pytest.mark.parametrize("error", [KafkaTimeoutError("no bootstrap"), OSError("unreachable")])
 def test_it_starts_before_its_broker_and_drops_the_oldest(error: Exception):
     """Seven records into a backlog of five: the five newest are delivered when the broker comes, two are counted."""
@@ -336,14 +325,6 @@ def test_a_clock_that_is_off_is_said_once_and_again_when_it_is_right(
     said = [one.getMessage() for one in caplog.records if "clock" in one.getMessage()]
     assert said == [f"publisher.clock.{word}" for word in words]
     assert publisher.counts.delivered == 5
-
-
-def test_a_topic_that_keeps_the_senders_times_tells_nothing() -> None:
-    """The agent's clock is then not known to be right or wrong."""
-    with publishing(Broker()) as publisher:
-        publisher.publish(records(1, 2))
-        assert publisher.wait_until_empty(DEADLINE_S)
-    assert publisher.counts.clock_ahead_s is None
 
 
 def record(name: str, line: int) -> logging.LogRecord:

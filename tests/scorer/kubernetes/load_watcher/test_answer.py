@@ -56,14 +56,6 @@ def body_of(snapshot: Snapshot, now_s: float = NOW_S) -> dict[str, Any]:
     return body
 
 
-def figures_of(snapshot: Snapshot, node: str = "n0") -> dict[tuple[str, str], float]:
-    """Return a node's values by type and operator, each of which is there once."""
-    listed = body_of(snapshot)["data"]["NodeMetricsMap"][node]["metrics"]
-    found = {(one["type"], one["operator"]): one["value"] for one in listed}
-    assert len(found) == len(listed)
-    return found
-
-
 def test_the_body_is_that_of_a_load_watcher() -> None:
     """All of it, in percent of the capacity; the end is that of the newest sample, not that of its slot."""
     end = math.floor(NOW_S - 3)
@@ -81,27 +73,6 @@ def test_the_body_is_that_of_a_load_watcher() -> None:
         "source": "Windward",
         "data": {"NodeMetricsMap": {"n0": {"metrics": figures, "tags": {}, "metadata": {}}}},
     }
-
-
-@pytest.mark.parametrize(
-    ("unknown", "left"),
-    [
-        ("mean_of_cpu", {"Memory"}),
-        ("std_of_cpu", {"Memory"}),
-        ("capacity_of_cpu", {"Memory"}),
-        ("std_of_memory", {"CPU"}),
-        ("mean_of_nic", {"CPU", "Memory"}),
-    ],
-)
-def test_mean_and_deviation_are_listed_together_or_not_at_all(unknown: str, left: set[str]) -> None:
-    """One unknown figure leaves out both of its resource, and none of another."""
-    found = figures_of(nodes_of(3, **{unknown: {0: math.nan}}))
-    assert found.keys() == {(kind, operator) for kind in left for operator in ("AVG", "STD")}
-
-
-def test_a_capacity_of_0_is_unknown() -> None:
-    """No value is infinite, which JSON does not have."""
-    assert {kind for kind, _ in figures_of(nodes_of(3, capacity_of_memory={0: 0.0}))} == {"CPU"}
 
 
 def test_a_node_without_any_figure_is_left_out() -> None:

@@ -153,14 +153,6 @@ def four(**more: Any) -> FleetState:
     )
 
 
-def test_many_alike_machines_take_one_each() -> None:
-    """300 copies go to the first 300 of 400 by name."""
-    usage = {"cpu": {"mean": 2.0, "std": 0.3}, "memory": 8e9}
-    machines = [machine(f"m{number:03}", 16.0, 64e9, usage=usage) for number in range(400)]
-    found = planned([request(cpu=0.5, memory="1G")] * 300, fleet(*machines), PROFILES.choose("windward"))
-    assert found == [f"m{number:03}" for number in range(300)]
-
-
 def test_a_partial_answer_says_what_is_missing_and_why() -> None:
     """What fits is placed; the rest has no machine, with the reason of its own ranking."""
     offline = four()

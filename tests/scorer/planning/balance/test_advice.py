@@ -163,14 +163,6 @@ def test_moves_of_the_last_hour_count() -> None:
     assert len(advised(of, from_machine_max=1, hour_max=0).steps) == 1
 
 
-def test_what_is_said_to_stay_stays() -> None:
-    instances = [{"id": f"i{n}", "machine": "hot", "cpu": 1, "memory": 2} for n in range(3)]
-    of = fleet(*loaded(hot=9.8, cold=1), instances=instances)
-    profile = load_profiles().choose("windward")
-    plan = advice(of.inputs(profile), stay={"i0", "i2"})
-    assert [one.id for one in plan.instances] == ["i1"]
-
-
 @pytest.mark.parametrize("rule", [{}, {"rule": "thresholds", "high": {"cpu": 70.0}, "low": {"cpu": 60.0}}])
 def test_what_is_moving_is_seen_as_gone(rule: dict[str, Any]) -> None:
     """It does not move again, its machine is relieved of it, and it counts in the limits."""

@@ -173,36 +173,6 @@ def test_a_target_that_would_not_be_placed_on(cold: dict[str, object]) -> None:
     assert moves(planned(of)) == []
 
 
-def test_each_step_sees_those_before() -> None:
-    """Promises are counted along the plan: what fits once does not fit twice."""
-    machines = [
-        machine("hot", 20, usage={"cpu": {"mean": 19.5, "std": 0.5}, "memory": 5}),
-        machine("cold", 20, usage={"cpu": {"mean": 2, "std": 0.5}, "memory": 5}),
-    ]
-    instances = [
-        *({"id": f"i{n}", "machine": "hot", "cpu": 3, "memory": 2} for n in range(3)),
-        {"id": "rest", "machine": "cold", "cpu": 15, "memory": 2, "expected": {"cpu": 1}},
-    ]
-    assert len(moves(planned(fleet(*machines, instances=instances)))) == 1
-
-
-def test_instances_of_one_cluster_do_not_meet_and_move_one_at_a_time() -> None:
-    machines = [
-        machine("hot", usage={"cpu": {"mean": 9.7, "std": 0.5}, "memory": 5}),
-        machine("cold", usage={"cpu": {"mean": 1, "std": 0.5}, "memory": 5}),
-        machine("other", usage={"cpu": {"mean": 5, "std": 0.5}, "memory": 5}),
-    ]
-    shard = {"cpu": 2, "memory": 2, "cluster": "shop"}
-    instances = [
-        {"id": "master", "machine": "hot", **shard},
-        {"id": "second", "machine": "hot", **shard},
-        {"id": "replica", "machine": "cold", **shard},
-    ]
-    found = moves(planned(fleet(*machines, instances=instances)))
-    assert len(found) == 1
-    assert found[0][2] == "other"
-
-
 def test_bounds() -> None:
     """So many in all, from one machine, to one machine."""
     assert len(moves(planned(hot_and_cold(), moves_max=1))) == 1

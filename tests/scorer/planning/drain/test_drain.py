@@ -52,17 +52,6 @@ def test_the_largest_first_and_the_rest_is_told_why() -> None:
     assert [one.instance.id for one in found.moves] == ["l", "m"]
 
 
-@each_row("alike", [True, False])
-@each_row("profile", ["windward", "kubernetes", "seed", "trimaran"])
-def test_nothing_goes_from_one_drained_machine_to_another(profile: str, alike: bool) -> None:
-    """Nor to a machine that an operator cordoned; whatever the profile."""
-    cpus = [1.0] * 6 if alike else [1.0, 1.1, 1.2, 1.3, 1.4, 1.5]
-    of = small(*({"id": f"i{n}", "cpu": cpu, "machine": "gone" if n % 2 else "a"} for n, cpu in enumerate(cpus)))
-    found = drained(of, "gone", "a", profile=profile)
-    assert {one.target for one in found.moves} == {"b"}
-    assert len(found.found) == len(cpus)
-
-
 def test_a_profile_without_the_filter_gets_it() -> None:
     found = with_cordon(Profile("bare"))
     assert [each.filter.name for each in found.filters] == ["cordon"]

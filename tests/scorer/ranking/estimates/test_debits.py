@@ -95,13 +95,6 @@ def test_what_came_since_is_in_a_percentile_once() -> None:
     assert (seen.percentile(50)[0, 0], seen.max[0, 0]) == (8.0, 8.0)
 
 
-def test_it_is_never_below_0() -> None:
-    """An instance that used less than expected takes out no more than there was."""
-    host = machine("m", usage={"cpu": 1, "memory": 0})
-    left = {"id": "i", "machine": "m", "cpu": 4, "placed_ago_s": 7200}
-    assert see(fleet(host, leavers=[left], **HOUR), None, MODEL).mean[0, 0] == 0.0
-
-
 def test_a_percentile_and_a_maximum_lose_all_while_they_show_it() -> None:
     """p95 loses all while the instance has more than 5 % of the slots, a maximum while it has any."""
     host = machine("m", usage={"cpu": 8, "memory": 0})

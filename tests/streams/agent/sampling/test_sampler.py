@@ -111,21 +111,6 @@ def test_a_first_interval_holds_what_was_left_of_it():
     assert sample.memory.n == 4
 
 
-def test_a_burst_between_two_messages_is_not_lost():
-    """Mean, spread and maximum are those of the readings."""
-    script = [0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 11]
-    (sample,) = samples(sampler_of(Gauge(script)), FakeClock(BOOT + 3.5, ticks=10))
-    assert sample.memory == Moments(10, 2.0, pytest.approx(90.0), 11.0, 100.0)
-
-
-def test_a_rate_is_divided_by_the_time_that_passed():
-    """Ten a second, whatever the wall clock says meanwhile."""
-    clock = FakeClock(BOOT + 3.5, ticks=10)
-    counter = Rate(script=[10 * second for second in range(40)])
-    (sample,) = samples(sampler_of(counter), clock)
-    assert sample.cpu == Moments(10, 10.0, 0.0, 10.0, 100.0)
-
-
 def test_a_failing_collector_is_counted_and_its_neighbours_go_on():
     """Two of the CPU's reads raise: memory has all its readings, the CPU loses three (a rate needs two reads)."""
     cpu = Rate(script=[0, 1, 2, OSError("gone"), ValueError("odd"), 5, 6, 7, 8, 9, 10])
@@ -282,11 +267,6 @@ def test_moments_are_numpys(values: list[float], offset: float):
     exact = float(((shifted - offset - (shifted - offset).mean()) ** 2).sum())
     assert moments.m2 == pytest.approx(exact, rel=1e-6, abs=1e-4)
     assert moments.m2 >= 0
-
-
-def test_nothing_read_is_no_moments():
-    """An interval without a reading has no moments; it is not idle."""
-    assert Readings().moments() is None
 
 
 def test_readings_of_a_larger_machine_are_dropped():
