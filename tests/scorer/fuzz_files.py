@@ -28,7 +28,8 @@ from scorer.ranking.profiles.profile import Profile, ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from tests.scorer.fleets import fleet, machine
-from tests.scorer.rpc.fuzz_queries import in_bytes, nasty
+from tests.scorer.rpc.fuzz_queries import nasty
+from tests.support.mutated import in_bytes
 
 MESSAGE_MAX = 1_500
 EXAMPLE = (Path(__file__).parents[2] / "docs/examples/classes.toml").read_text()

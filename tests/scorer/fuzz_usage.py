@@ -20,7 +20,7 @@ from scorer.classes.prediction import Histograms, Peaks
 from scorer.snapshot.usages import Usages, UsageTable
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.fuzz_files import BY_CLASS, by_class
-from tests.scorer.rpc.fuzz_queries import in_bytes
+from tests.support.mutated import in_bytes
 
 PAIRS = [pair_name("m0", ""), pair_name("m0", "i"), pair_name("m0", "j"), pair_name("m1", ""), pair_name("m9", "z")]
 KINDS = ("f4", "f8", "u1", "u2", "i8", "S3", "?", "c8")

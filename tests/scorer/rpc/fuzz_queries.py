@@ -27,6 +27,7 @@ from schemas.rpc.request import InvalidRequest
 from scorer.rpc.methods.errors import CallError
 from scorer.rpc.replies import read_query, refusal
 from tests.scorer.rpc.test_results import Scorer
+from tests.support.mutated import in_bytes
 
 MESSAGE_MAX = 1_200
 FRESH_EVERY = 500
@@ -134,26 +135,6 @@ def same(_: random.Random, query: dict[str, Any]) -> dict[str, Any]:
 IN_JSON: tuple[Callable[[random.Random, dict[str, Any]], dict[str, Any]], ...] = (
     other_value, other_value, several_values, other_envelope, other_method, nested, nested, same,
 )  # fmt: skip
-
-
-def in_bytes(rng: random.Random, raw: bytes) -> bytes:
-    data = bytearray(raw)
-    for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(data) + 1)
-        kind = rng.randrange(6)
-        if kind == 0 and at < len(data):
-            data[at] ^= 1 << rng.randrange(8)
-        elif kind == 1:
-            data[at:at] = bytes(rng.choices(b'{}[]":,\\0\xff\x80e-+.u', k=rng.randint(1, 3)))
-        elif kind == 2:
-            del data[at : at + rng.randint(1, 8)]
-        elif kind == 3:
-            data[at:at] = data[at : at + rng.randint(1, 40)]
-        elif kind == 4:
-            data[at:at] = b"[" * rng.choice((3, 50, 2_000))
-        else:
-            data = data[:at] or data
-    return bytes(data)
 
 
 def mutated(rng: random.Random) -> bytes:

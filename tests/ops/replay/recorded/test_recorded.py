@@ -27,8 +27,9 @@ from scorer.ledger.record.instance import copy_with
 from tests.effort import effort
 from tests.ops.replay.recordings import ORIGIN_S, change, cpu, ended, load, record, state, write
 from tests.rows import each_row
-from tests.scorer.rpc.fuzz_queries import in_bytes, nasty
+from tests.scorer.rpc.fuzz_queries import nasty
 from tests.support.in_process import run_command
+from tests.support.mutated import in_bytes
 
 MINUTES = 30
 A, B, C = record(1, -600, "m0"), record(2, 10, "m1", kind="redis", labels={"team": "x"}), record(3, 12, "m0", cpu=4.0)

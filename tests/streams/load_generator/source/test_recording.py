@@ -1,6 +1,5 @@
 """Replaying a trace: formats, values in force, pace, ends, gaps; mutated traces are refused or played."""
 
-import contextlib
 import gzip
 import io
 import warnings
@@ -19,6 +18,7 @@ from streams.load_generator.source.recording_file import Defaults, Recording, Re
 from streams.load_generator.source.source import Replay
 from tests.effort import effort
 from tests.rows import each_row
+from tests.support.mutated import in_bytes
 
 DEFAULTS = Defaults(cores=8.0, memory=100.0, nic=1e6)
 ORIGIN_S = 1_790_000_000.0
@@ -229,26 +229,6 @@ def test_a_wrong_replay_is_refused(tmp_path: Path, more: dict[str, Any], says: s
         Recording(trace, origin_s=ORIGIN_S, **more)
 
 
-@each_row("seed", range(300))
-def test_a_damaged_npz_is_a_recording_error_or_a_recording(tmp_path: Path, seed: int) -> None:
-    """Some bytes changed, or the end cut off: never another exception, never a trace of no sensible size."""
-    rng = np.random.default_rng(seed)
-    path = tmp_path / "a.npz"
-    machine, ts = np.array(["m1", "m2"]), np.arange(3) * 300.0
-    save = np.savez if seed % 2 else np.savez_compressed
-    save(path, machine=machine, ts=ts, cpu_pct=np.full((2, 3), 5.0), mem_pct=np.full((2, 3), 5.0))
-    raw = bytearray(path.read_bytes())
-    if seed % 3:
-        for place in rng.integers(0, len(raw), rng.integers(1, 8)):
-            raw[place] = rng.integers(0, 256)
-    else:
-        del raw[rng.integers(0, len(raw)) :]
-    path.write_bytes(raw)
-    with contextlib.suppress(RecordingError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert load_trace(path, Defaults(cores=1, memory=1, nic=1)).length_s < 1e12
-
-
 @each_row("times", [(0, 1e18), (0, 1e300), (-1e300, 1e300), ("nan", 0), (0, "inf")])
 @each_row("form", ["csv", "npz"])
 def test_absurd_times_are_a_recording_error(tmp_path: Path, times: tuple[Any, Any], form: str) -> None:
@@ -329,23 +309,6 @@ def mutated_arrays(rng: Random) -> dict[str, Any]:
     return found
 
 
-def mutated_bytes(rng: Random, raw: bytes) -> bytes:
-    """Some bytes changed, put in, taken out, or the end cut off."""
-    changed = bytearray(raw)
-    for _ in range(rng.randint(1, 6)):
-        at = rng.randrange(len(changed) + 1)
-        match rng.randint(0, 3):
-            case 0:
-                changed[at : at + 1] = bytes([rng.randrange(256)])
-            case 1:
-                changed[at:at] = rng.randbytes(rng.randint(1, 8))
-            case 2:
-                del changed[at : at + rng.randint(1, 40)]
-            case _:
-                changed[at : at + 4] = rng.choice([b"\xff" * 4, b"\0" * 4, b"\x7f\xff\xff\xff"])
-    return bytes(changed[: rng.randrange(len(changed) + 1)] if rng.random() < 0.1 else changed)
-
-
 def mutated_csv(rng: Random) -> bytes:
     """A ``.csv`` with some cells changed, lines repeated or gone."""
     lines = [["machine", "ts", "cpu_pct", "mem_pct", "rx_kbps", "tx_kbps", "cores"]]
@@ -371,12 +334,12 @@ def mutation(rng: Random) -> tuple[str, bytes]:
         stream = io.BytesIO()
         save: Any = np.savez if rng.random() < 0.5 else np.savez_compressed
         save(stream, **(mutated_arrays(rng) if kind == "npz" else arrays()))
-        return ".npz", stream.getvalue() if kind == "npz" else mutated_bytes(rng, stream.getvalue())
+        return ".npz", stream.getvalue() if kind == "npz" else in_bytes(rng, stream.getvalue())
     raw = mutated_csv(rng)
     if kind == "csv":
-        return ".csv", mutated_bytes(rng, raw) if rng.random() < 0.3 and raw else raw
+        return ".csv", in_bytes(rng, raw) if rng.random() < 0.3 and raw else raw
     packed = gzip.compress(raw, 1)
-    return ".csv.gz", mutated_bytes(rng, packed) if rng.random() < 0.5 else packed
+    return ".csv.gz", in_bytes(rng, packed) if rng.random() < 0.5 else packed
 
 
 def play(path: Path) -> int:

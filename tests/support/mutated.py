@@ -1,0 +1,23 @@
+"""Bytes with a few changes: what a broken program or a bad link makes of a good message."""
+
+import random
+
+
+def in_bytes(rng: random.Random, raw: bytes) -> bytes:
+    data = bytearray(raw)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(data) + 1)
+        kind = rng.randrange(6)
+        if kind == 0 and at < len(data):
+            data[at] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            data[at:at] = bytes(rng.choices(b'{}[]":,\\0\xff\x80e-+.u', k=rng.randint(1, 3)))
+        elif kind == 2:
+            del data[at : at + rng.randint(1, 8)]
+        elif kind == 3:
+            data[at:at] = data[at : at + rng.randint(1, 40)]
+        elif kind == 4:
+            data[at:at] = b"[" * rng.choice((3, 50, 2_000))
+        else:
+            data = data[:at] or data
+    return bytes(data)
