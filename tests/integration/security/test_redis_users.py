@@ -31,7 +31,6 @@ from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.integration.kubernetes.test_evictor import Scene as Evicting
 from tests.integration.kubernetes.test_evictor import evictor
-from tests.integration.kubernetes.test_load_watcher import load_watcher, nodes
 from tests.integration.kubernetes.test_pods import pods_process
 from tests.integration.planner.test_planner import Fleet
 from tests.integration.scorer.test_rpc import ask_raw, eventually, planner_process, scorer_process
@@ -422,19 +421,6 @@ def test_an_exporter_reads_windows_and_ledger(server: int, admin: redis.Redis) -
     assert denied(admin) == []
 
 
-def test_a_load_watcher_is_an_exporter(server: int, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads the windows and writes its heartbeats under that user, and nothing is refused to it."""
-    for name, value in environment("exporter").items():
-        monkeypatch.setenv(name, value)
-    wire = Wire({"url": url(server)})
-    publish(wire, NAMES, [window_table(["m1", "m2"], at=time.time())])
-    wire.close()
-    with load_watcher(url(server), NAMES) as (_, page):
-        eventually(lambda: nodes(page) == {"m1", "m2"})
-        eventually(lambda: admin.hlen(NAMES.processes("load-watcher")))
-    assert denied(admin) == []
-
-
 def test_an_extender_has_a_user_of_its_own(server: int, admin: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads windows and ledger, reserves what it binds, and nothing that it does is refused."""
     for name, value in environment("extender").items():
@@ -525,40 +511,28 @@ DANGEROUS = [("KEYS", "*"), ("SCAN", "0"), ("FLUSHALL",), ("FLUSHDB",), ("CONFIG
              ("EVAL", "return redis.call('KEYS', '*')", "0"), ("GET", "other:v1:partitions")]  # fmt: skip
 OF_ADMIN = {("CONFIG", "GET", "*"), ("SHUTDOWN",)}
 """What stops the server or tells its settings is admin's work (docs/backup.md); the server of the test lives on."""
-SETS = ("HSET", NAMES.ledger("instances"), "a", "x")
 OWN = [
     ("deployer", ("EVAL", "return 1", "0")), ("deployer", ("BLPOP", NAMES.queries, "0.01")),
     ("deployer", ("LRANGE", NAMES.queries, "0", "-1")), ("deployer", ("LPUSH", NAMES.reply("x"), "forged")),
-    ("deployer", ("DEL", NAMES.queries)), ("deployer", SETS), ("deployer", ("GET", NAMES.windows(0))),
-    ("deployer", ("HGETALL", NAMES.operator)), ("stream", ("EVAL", "return 1", "0")), ("stream", SETS),
-    ("stream", ("LPUSH", NAMES.queries, "x")), ("stream", ("HSET", NAMES.operator, "m", "{}")),
-    ("scorer", ("SET", NAMES.windows(0), "x")), ("scorer", ("DEL", NAMES.operator)),
-    ("deployer", ("LPUSH", NAMES.operator_queries, "x")), ("mover", ("LPUSH", NAMES.operator_queries, "x")),
-    ("scorer", ("LPUSH", NAMES.operator_queries, "x")), ("deployer", ("LREM", NAMES.operator_queries, "0", "x")),
+    ("deployer", ("DEL", NAMES.queries)), ("deployer", ("GET", NAMES.windows(0))),
+    ("deployer", ("HGETALL", NAMES.operator)), ("stream", ("EVAL", "return 1", "0")),
+    ("scorer", ("DEL", NAMES.operator)), ("scorer", ("LPUSH", NAMES.operator_queries, "x")),
     ("operator", ("LPUSH", NAMES.of_scorers.taken_of_operators("x"), "x")),
-    ("operator", ("GET", NAMES.acted("drain", "x"))), ("operator", ("LPUSH", NAMES.planner_operator_queries, "x")),
-    ("deployer", ("LPUSH", NAMES.planner_queries, "x")), ("deployer", ("LPUSH", NAMES.planner_operator_queries, "x")),
+    ("operator", ("GET", NAMES.acted("drain", "x"))), ("deployer", ("LPUSH", NAMES.planner_queries, "x")),
     ("operator", ("LPUSH", NAMES.planner_queries, "x")), ("planner", ("LPUSH", NAMES.planner_operator_queries, "x")),
-    ("scorer", ("LRANGE", NAMES.planner_queries, "0", "-1")), ("planner", ("LPUSH", NAMES.queries, "x")),
-    ("scorer", ("LPUSH", NAMES.moves_waiting, "x")), ("planner", ("SET", NAMES.ledger_marker, "e 0")),
-    ("scorer", ("LPUSH", NAMES.queries, "x")), ("scorer", ("DEL", NAMES.decisions)),
-    ("scorer", ("LRANGE", NAMES.moves_taken, "0", "-1")), ("scorer", ("LREM", NAMES.moves_taken, "0", "x")),
-    ("scorer", ("HSET", NAMES.state(0), "offset", "0")), ("operator", ("GET", NAMES.first_taken("x"))),
-    ("deployer", ("SET", NAMES.ledger_marker, "e 0")), ("exporter", ("SET", NAMES.ledger_marker, "e 0")),
-    ("scorer", ("EXPIRE", NAMES.ledger_marker, "1")), ("operator", ("SET", NAMES.windows(0), "x")),
-    ("operator", ("DEL", NAMES.decisions)), ("operator", ("BLPOP", NAMES.queries, "0.01")), ("exporter", SETS),
-    ("exporter", ("SET", NAMES.windows(0), "x")), ("exporter", ("LPUSH", NAMES.queries, "x")),
-    ("exporter", ("EVAL", "return 1", "1", NAMES.ledger("head"))), ("exporter", ("INCR", NAMES.operator_version)),
-    ("record", SETS), ("record", ("GET", NAMES.windows(0))), ("record", ("XADD", NAMES.decisions, "*", "a", "b")),
-    ("record", ("HSET", NAMES.operator, "m", "{}")), ("deployer", ("PUBLISH", NAMES.changed, "0")),
-    ("scorer", ("PUBLISH", "other", "0")), ("stream", ("SUBSCRIBE", NAMES.changed)),
-    ("deployer", ("SUBSCRIBE", NAMES.changed)),
+    ("scorer", ("LRANGE", NAMES.planner_queries, "0", "-1")), ("scorer", ("LPUSH", NAMES.queries, "x")),
+    ("scorer", ("DEL", NAMES.decisions)), ("scorer", ("LRANGE", NAMES.moves_taken, "0", "-1")),
+    ("scorer", ("LREM", NAMES.moves_taken, "0", "x")), ("operator", ("GET", NAMES.first_taken("x"))),
+    ("scorer", ("EXPIRE", NAMES.ledger_marker, "1")), ("operator", ("BLPOP", NAMES.queries, "0.01")),
+    ("exporter", ("EVAL", "return 1", "1", NAMES.ledger("head"))), ("record", ("GET", NAMES.windows(0))),
+    ("deployer", ("PUBLISH", NAMES.changed, "0")), ("scorer", ("PUBLISH", "other", "0")),
+    ("stream", ("SUBSCRIBE", NAMES.changed)), ("deployer", ("SUBSCRIBE", NAMES.changed)),
 ]  # fmt: skip
 
 
 @each_row(("user", "command"), [*((u, c) for u in USERS for c in DANGEROUS if u != "admin" or c not in OF_ADMIN), *OWN])
 def test_a_user_may_do_nothing_else(server: int, user: str, command: tuple[str, ...]) -> None:
-    """Foreign keys, other users' keys, and what stops or empties a server."""
+    """Foreign keys, other users' keys, and what stops or empties a server; who writes what, the next test has."""
     client = redis.Redis(port=server, username=user, password=password(user))
     with (
         client,

@@ -11,7 +11,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from schemas.process.pages import serve_pages
-from schemas.process.settings import SettingsError
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
 from streams.state.partition import Partition
@@ -65,12 +64,6 @@ def get(metrics: Metrics, state: dict[str, Any]) -> Iterator[Callable[[str], tup
 Get = Callable[[str], tuple[int, str, str]]
 
 
-def test_live_is_yes_while_the_process_runs(get: Get) -> None:
-    """Whether or not it is ready."""
-    status, kind, body = get("/live")
-    assert (status, kind, json.loads(body)) == (200, "application/json", {"live": True})
-
-
 def test_ready_follows_the_process(get: Get, state: dict[str, Any]) -> None:
     """503 with what is missing, then 200; apart from liveness."""
     status, _, body = get("/ready")
@@ -78,24 +71,6 @@ def test_ready_follows_the_process(get: Get, state: dict[str, Any]) -> None:
     state.update(ready=True, details={"redis": True, "assigned": 3})
     status, _, body = get("/ready")
     assert (status, json.loads(body)) == (200, {"ready": True, "redis": True, "assigned": 3})
-
-
-@pytest.mark.parametrize("path", ["/", "/metric", "/metrics/", "/../etc/passwd", "/ready/x"])
-def test_other_pages_do_not_exist(get: Get, path: str) -> None:
-    """And the answer says which do."""
-    status, kind, body = get(path)
-    assert (status, kind, body) == (404, "text/plain; charset=utf-8", "/metrics /live /ready\n")
-
-
-def test_an_address_that_cannot_be_had_is_a_wrong_setting(metrics: Metrics) -> None:
-    """One line that names it, in every process."""
-    server = serve_pages(metrics.registry, "127.0.0.1", 0, lambda: (True, {}), fleet="windward")
-    port = server.port
-    try:
-        with pytest.raises(SettingsError, match=rf"^metrics_port: cannot listen on 127.0.0.1:{port}: Address already"):
-            serve_pages(metrics.registry, "127.0.0.1", port, lambda: (True, {}), fleet="windward")
-    finally:
-        server.stop()
 
 
 def test_metrics_are_readable_by_prometheus(get: Get, metrics: Metrics) -> None:
@@ -128,13 +103,6 @@ def test_metric_names_follow_the_conventions(metrics: Metrics) -> None:
         assert not re.search(r"_(ms|milliseconds|minutes|percent|count|gauge|counter|histogram)\b", full), full
         assert family.documentation, family.name
         assert family.documentation[0].isupper() or family.documentation[0].isdigit(), family.name
-
-
-def test_two_workers_in_one_process_do_not_share_metrics() -> None:
-    """Each has a registry of its own; nothing is registered globally."""
-    one, other = Metrics(), Metrics()
-    one.rebalances.inc()
-    assert other.registry.get_sample_value("windward_stream_rebalances_total") == 0
 
 
 def test_a_partition_that_was_given_away_shows_no_lag() -> None:

@@ -12,7 +12,7 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing import plan as module
-from scorer.placement.choosing.plan import plan, plan_steps
+from scorer.placement.choosing.plan import plan_steps
 from scorer.placement.choosing.steps import Steps, run_to_end
 from scorer.placement.offers import offer
 from scorer.placement.offers.placement import Late, Placement
@@ -94,15 +94,6 @@ def test_what_one_script_reserves_has_a_largest_size(more: dict[str, Any]) -> No
     wanted = f"{field}: {TOGETHER_MAX + 1} instances, at most {TOGETHER_MAX} are reserved in one step"
     with pytest.raises(InvalidRequest, match=wanted):
         finish(Scorer().steps(unlike(TOGETHER_MAX + 1, **more)))
-
-
-@pytest.mark.parametrize("alike", [False, True])
-def test_a_plan_in_steps_is_the_plan(alike: bool) -> None:
-    """While nothing else happens, it makes no difference that it could be left."""
-    asked = [request(id=f"i{n}", cpu=1) for n in range(100)] if alike else unlike(20)
-    left, found = finish(plan_steps(asked, RankingInputs(FLEET.snapshot, LedgerView(), PROFILE, FLEET.now_s)))
-    assert left >= 1
-    assert found.machines == plan(asked, RankingInputs(FLEET.snapshot, LedgerView(), PROFILE, FLEET.now_s)).machines
 
 
 @pytest.mark.parametrize("alike", [False, True])
