@@ -113,10 +113,11 @@ def _events() -> list[str]:
         f"{names.ledger('head')} is another ledger; a smaller change there than one that was read is a ledger that has "
         "lost its end.",
         table(["event", "what it says"], [[f"`{event}`", about] for event, about in EVENTS.items()]),
-        "### Fields of an entry", *section(entry),
+        "### Fields of an entry",
+        *section(entry),
         "### Event: the same from `windward events --json` and the Python clients",
         *section(json.loads(schema_file("event.v1.schema.json"))["$defs"]["Event"]),
-    ]  # fmt: skip
+    ]
 
 
 def section(definition: Schema) -> list[str]:

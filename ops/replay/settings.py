@@ -71,9 +71,10 @@ class ReplaySettings:
         0.0, "add instances of class batch, of the same trace, that would ask for this share of the fleet's cores"
     )
     evict: tuple[float, ...] = setting(
-        (), "time between evictions by `drain --evict`: profiles that count by class are run with them, too",
+        (),
+        "time between evictions by `drain --evict`: profiles that count by class are run with them, too",
         duration=True,
-    )  # fmt: skip
+    )
     evict_profile: str = setting(
         "",
         "profile by whose sums it advises, a name or a .toml file (default: the profile that is run)",
@@ -89,9 +90,10 @@ class ReplaySettings:
     )
     part: Part = setting("all", "which machines and days of a trace are used")
     rebalance: tuple[Annotated[float, Meta(gt=0, le=100)], ...] = setting(
-        (), "per cent of the instances that may move in an hour: profiles but the baseline are run with moves, too",
+        (),
+        "per cent of the instances that may move in an hour: profiles but the baseline are run with moves, too",
         metavar="PERCENT",
-    )  # fmt: skip
+    )
     gain_min: Annotated[float, Meta(ge=0, le=1)] | None = setting(
         None, "least gain of a move, in place of each profile's own, as a part of a machine of mean size"
     )

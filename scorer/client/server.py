@@ -68,9 +68,10 @@ def where_of(url: str) -> str:
     scheme, given, _ = url.partition("://")
     if not given or scheme not in ("redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel"):
         raise WindwardError(
-            "INVALID_ARGUMENT", "url: expected redis://, rediss://, unix:// or redis+sentinel://; "
+            "INVALID_ARGUMENT",
+            "url: expected redis://, rediss://, unix:// or redis+sentinel://; "
             "a cluster is not supported: name one server, or one behind sentinels",
-        )  # fmt: skip
+        )
     try:
         if found := sentinels_in(url):
             return f"{scheme}://{','.join(f'{host}:{port}' for host, port in found.hosts)}/{found.name}"

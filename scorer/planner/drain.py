@@ -105,8 +105,9 @@ def drain(query: Query, inputs_of: InputsOf, rules: OperatorRules, update: Updat
     if not asked.apply:
         return planned
     if planned.drained and not asked.again:
-        how = Draining(ttl_s=asked.ttl_s, profile=asked.profile, same=asked.same, force=asked.force or asked.lost,
-                       lost=asked.lost)  # fmt: skip
+        how = Draining(
+            ttl_s=asked.ttl_s, profile=asked.profile, same=asked.same, force=asked.force or asked.lost, lost=asked.lost
+        )
         write_cordon(query, planned.drained, rules, step="cordon", drain=how)
     moves: list[DrainLine] = []
     try:

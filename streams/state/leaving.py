@@ -63,8 +63,9 @@ def forget(partition: Partition, forgotten: Mapping[str, float]) -> list[str]:
     if rows:
         partition.keep(np.array([row for row in range(len(ring)) if row not in rows], np.intp))
     said = {
-        machine for machine in forgotten.keys() & partition.facts.keys()
+        machine
+        for machine in forgotten.keys() & partition.facts.keys()
         if read_as(partition.facts[machine], MachineFacts).at <= forgotten[machine]
-    }  # fmt: skip
+    }
     partition.drop_facts(said)
     return sorted({machine for machine, row in known.items() if row in rows} | said)

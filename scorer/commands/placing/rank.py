@@ -38,8 +38,9 @@ class RankSettings(RequestSettings):
         "windward rank --fleet-file docs/examples/machines.json --cpu 2 --explain calm --plot out.png",
     )
 
-    fleet_file: str | None = setting(None, "JSON file that describes the fleet; without it the running scorer is asked",
-                                   metavar="FILE")  # fmt: skip
+    fleet_file: str | None = setting(
+        None, "JSON file that describes the fleet; without it the running scorer is asked", metavar="FILE"
+    )
     profile: str | None = setting(None, "name of a profile, or a profile file with --fleet-file", metavar="NAME")
     profiles: tuple[str, ...] = setting(
         (), "profile files or directories of your own, with --fleet-file", metavar="PATH"

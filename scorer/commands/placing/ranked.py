@@ -22,9 +22,10 @@ _SHARES = ("available", "available_min", "coverage", "coverage_min", "fleet_mean
 _AMOUNTS_BY = ("request", "today", "yesterday", "limit", "maxmemory")
 """Figures that are shown in the unit of their resource."""
 _RANKED = (
-    Column("machine", of="machine"), Column("score", of=lambda one: number(one.score)),
+    Column("machine", of="machine"),
+    Column("score", of=lambda one: number(one.score)),
     Column("risk", 1, of=lambda one: number(one.risk)),
-)  # fmt: skip
+)
 _REFUSALS = (
     Column("refused by", of="filter"),
     Column("machines", of="machines"),

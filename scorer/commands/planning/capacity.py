@@ -255,9 +255,10 @@ def _mix_table(answer: Mapping[str, Any], screen: Screen | None) -> str:
 
 _BY = (Column("value", of=lambda one: one[0] or "-"), Column("fit", of=lambda one: str(one[1])))
 _LIMITS = (
-    Column("filter", of="filter"), Column("machines", of="machines"),
+    Column("filter", of="filter"),
+    Column("machines", of="machines"),
     Column("what limits them", left=True, of="reason"),
-)  # fmt: skip
+)
 _MIX = (
     Column("kind", of="kind"), Column("class", 1, left=True, of="priority_class"),
     *(Column(name, of=amount_of(name)) for name in _SHOWN), Column("placed", of="placed"), Column("fit", of="fit"),

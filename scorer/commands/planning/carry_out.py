@@ -210,7 +210,7 @@ class Calls:
         held: dict[str, Any] = {} if self.ttl_s is None else {"ttl_s": self.ttl_s}
         answer = self._call(
             self.scorer.update, step.id, **own, **self._by, **with_it, **held, machine=step.target, move=True
-        )  # fmt: skip
+        )
         if step.target not in (answer.machine, answer.moving.to if answer.moving else None):
             raise WindwardError("FAILED_PRECONDITION", f"{step.id} is on {answer.machine} and does not move")
         return answer.moving

@@ -84,8 +84,9 @@ class DrainSettings(FleetSettings):
     evictions_max: Annotated[int, Meta(ge=1, le=100_000)] = setting(
         100, "of --evict: at most so many, of the machines that are furthest above their sums", group="machines"
     )
-    profile: str = setting("", "name of a profile, or a profile file, by which the instances are placed",
-                           metavar="NAME")  # fmt: skip
+    profile: str = setting(
+        "", "name of a profile, or a profile file, by which the instances are placed", metavar="NAME"
+    )
     same: tuple[str, ...] = setting((), "labels whose value source and target must share", metavar="LABEL")
     force: bool = setting(False, "also move instances with the label movable=false")
     lost: bool = setting(False, "the machines are dead: place what they held anew, the highest class first")
@@ -259,9 +260,10 @@ _MOVES = (
 )  # fmt: skip
 _BLOCKED = (Column("stays", of="id"), Column("on", left=True, of="source"), Column("why", left=True, of="reason"))
 _EMPTIED = (
-    Column("emptied", of="machine"), Column("instances", of="instances"),
+    Column("emptied", of="machine"),
+    Column("instances", of="instances"),
     Column("memory to copy", of=amount_of("memory")),
-)  # fmt: skip
+)
 
 
 def drain_answer(found: DrainResult) -> dict[str, Any]:

@@ -51,8 +51,9 @@ class RebalanceSettings(FleetSettings, BalanceSettings):
         "windward rebalance --moves-max 3 --apply                   # and reserve the targets, for an hour",
     )
 
-    profile: str = setting("", "name of a profile, or a profile file: its filters, its load, its expected use",
-                           metavar="NAME")  # fmt: skip
+    profile: str = setting(
+        "", "name of a profile, or a profile file: its filters, its load, its expected use", metavar="NAME"
+    )
     rounds: Annotated[int, Meta(ge=1, le=10_000)] = setting(
         1, "plan so many times and print the last plan: machines that are over only for a moment give nothing"
     )

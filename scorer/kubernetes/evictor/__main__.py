@@ -40,9 +40,10 @@ class EvictorSettings(ClusterSettings):
         120.0, "how long the target is held for the replacement", duration=True
     )
     backoff: Annotated[float, Meta(ge=1, le=3600)] = setting(
-        30.0, "how long a kind is left alone after a refused eviction, unless the API server says how long",
+        30.0,
+        "how long a kind is left alone after a refused eviction, unless the API server says how long",
         duration=True,
-    )  # fmt: skip
+    )
     not_namespaces: tuple[str, ...] = setting(
         ("kube-system",), "namespaces whose pods are left alone", metavar="NAMESPACE"
     )

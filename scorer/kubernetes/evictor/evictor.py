@@ -190,8 +190,9 @@ class Evictor:
         """Hold the target and evict the pod; return the reason of a refusal, "" without one."""
         reading = self._how.reading
         try:
-            held = hold(request_of(pod, move.instance, reading), reading.cluster, move.instance, move.target,
-                        self._how.hold_s)  # fmt: skip
+            held = hold(
+                request_of(pod, move.instance, reading), reading.cluster, move.instance, move.target, self._how.hold_s
+            )
         except ValueError:
             return "unreadable"
         try:

@@ -55,9 +55,10 @@ class ExtenderSettings(KubernetesSettings):
     listen_tls_key_file: Path | None = setting(None, "PEM file with its key")
     listen_client_ca_file: Path | None = setting(None, "PEM file with the authorities of the schedulers' certificates")
     client_names: tuple[str, ...] = setting(
-        (), "names that a scheduler's certificate may have, as subject or DNS; none: any of these authorities",
+        (),
+        "names that a scheduler's certificate may have, as subject or DNS; none: any of these authorities",
         metavar="NAME",
-    )  # fmt: skip
+    )
     scheduler_names: tuple[str, ...] = setting(
         (), "schedulerName of the pods that are scored and filtered; none: all that are asked about", metavar="NAME"
     )

@@ -152,8 +152,9 @@ def _move(instance: Instance, step: Step, plan: Plan) -> RebalanceMove:
         for at, side in enumerate(("source", "target"))
     }
     overload = {
-        "source": [step.source_before, step.source_after], "target": [step.target_before, step.target_after],
-    }  # fmt: skip
+        "source": [step.source_before, step.source_after],
+        "target": [step.target_before, step.target_after],
+    }
     return RebalanceMove(
         id=instance.id, generation=instance.generation, source=instance.machine, target=plan.machines[step.target],
         gain=step.gain, cost=step.cost, copy_bytes=step.copy_bytes, copy_s=step.copy_s,

@@ -66,8 +66,9 @@ def guarded(plugin: type[Any], kind: str) -> type[Any]:
     """
     who = f"{kind} {plugin.name}"
     checks: dict[str, Callable[[Any, Machines, str], Any]] = {
-        "__call__": verdicts if kind == "filter" else values, "limit": limits,
-    }  # fmt: skip
+        "__call__": verdicts if kind == "filter" else values,
+        "limit": limits,
+    }
     methods = {
         name: _guarded_method(getattr(plugin, name), name, who, checks.get(name))
         for name in ("__call__", "wanted", "detail", "reasons", "limit")
