@@ -6,7 +6,6 @@ checkout as it is. A test checks that they are current.
 """
 
 import json
-import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -91,10 +90,5 @@ def _typed(schema: dict[str, Any]) -> str:
     return _SIMPLE[schema["type"]]
 
 
-def main() -> int:
-    KEYWORDS.write_text(client_keywords())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    KEYWORDS.write_text(client_keywords())

@@ -22,7 +22,6 @@ maximum below its mean, a time ahead of the record) are in `schemas.messages.sam
 """
 
 import json
-import sys
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
@@ -67,11 +66,6 @@ def schema_file(name: str) -> str:
     return json.dumps(schema, indent=2) + "\n"
 
 
-def main() -> int:
+if __name__ == "__main__":
     for name in TYPES:
         (Path(__file__).parent / name).write_text(schema_file(name))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,7 +7,6 @@ looked up in the commands before it is refused. So an outdated file costs time, 
 
 import dataclasses
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -112,10 +111,5 @@ def wrong_keys(file: Path, tables: Mapping[str, Any], known: Mapping[str, Iterab
                     yield f"{key}: no such setting in [{table}] of {file}{did_you_mean(key, there)}"
 
 
-def main() -> int:
-    FILE.write_text(json.dumps(live(), indent=1) + "\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    FILE.write_text(json.dumps(live(), indent=1) + "\n")

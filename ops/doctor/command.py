@@ -72,6 +72,7 @@ from schemas.values.redis_settings import wrong_settings
 from scorer.client import Client, HealthResult, WindwardError
 from scorer.client.call import refused_by
 from scorer.cluster_wire import ClusterWire, wire_to
+from scorer.commands.shared import ask
 from scorer.live.windows_reader import asking, read_windows
 from scorer.settings import ClientSettings, LedgerSettings
 from scorer.wire import AWAY
@@ -106,7 +107,6 @@ CONNECT_S = 2.0
 ANSWER_S_MAX = 2.5
 """The longest wait for one answer: a frozen process must not keep the report for longer than 10 s in all."""
 BROKER_S_MAX = 7.0
-_PAGE = 1_000
 _MARKS = {"good": "ok", "note": "note", "warning": "WARNING", "error": "ERROR"}
 SETTINGS = DoctorSettings
 
@@ -346,9 +346,9 @@ class Inspection:
         cores: dict[str, float] = {}
         with closing(wire_to(self._settings.windows_arguments())) as windows:
             reader = read_windows(windows, self._names, partitions)
-            numbers, ask = range(partitions), asking(windows)
-            facts = ask([("HGETALL", self._names.facts(partition)) for partition in numbers])
-            states = ask([("HMGET", self._names.state(partition), "worker") for partition in numbers])
+            numbers, read = range(partitions), asking(windows)
+            facts = read([("HGETALL", self._names.facts(partition)) for partition in numbers])
+            states = read([("HMGET", self._names.state(partition), "worker") for partition in numbers])
         for partition, problem in reader.problems.items():
             remedy = "the stream app rebuilds it: is it running?"
             found.append(Finding("windows", "error", f"partition {partition}: {problem}", remedy, "stream"))
@@ -381,12 +381,7 @@ class Inspection:
     def _placed_on(self) -> Mapping[str, int]:
         try:
             with self._client() as client:
-                found = client.instances(limit=_PAGE)
-                rows = found.instances
-                while found.more:
-                    found = client.instances(limit=_PAGE, after=rows[-1].id)
-                    rows += found.instances
-                return Counter(row.machine for row in rows)
+                return Counter(row.machine for row in ask.every_instance(client))
         except WindwardError as error:
             self._scorer_error = error  # `_scorers` reports it, and asks no more
             return {}

@@ -41,8 +41,7 @@ from scorer.planning.drain.consolidate import Consolidated, consolidate
 from scorer.planning.drain.drain import Drained
 from scorer.planning.drain.drain import drain as plan_of
 from scorer.ranking.inputs import RankingInputs
-from scorer.rpc.methods.errors import CallError
-from scorer.rpc.methods.parameters import read_object, read_params
+from scorer.rpc.methods.parameters import CallError, read_object, read_params
 from scorer.rpc.operators.operator_rules import OperatorRules, machines_meant, write_cordon
 from scorer.wire import Wire
 

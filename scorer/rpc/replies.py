@@ -22,7 +22,7 @@ from schemas.rpc.request import InvalidRequest
 from schemas.values.errors import field_error, shortened
 from scorer.metrics import AnsweringMetrics
 from scorer.placement.choosing.steps import Steps
-from scorer.rpc.methods.errors import CallError, ForPlanners
+from scorer.rpc.methods.parameters import CallError, ForPlanners
 from scorer.wire import AWAY, Command, refuses_for_now
 
 QUERY_BYTES_MAX = 8 * 2**20

@@ -16,9 +16,7 @@ from schemas.rpc import results
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Confirm, Release
 from schemas.rpc.request import InvalidRequest
-from schemas.rpc.results import ConfirmResult, ReleaseResult
-from scorer.ledger.record.transition import FORMAT, NO_QUERY, Call, NotAcknowledged, Torn, UnknownFormat
-from scorer.ledger.store.follower import Follower
+from scorer.ledger.record.transition import FORMAT, NotAcknowledged, Torn, UnknownFormat
 from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
@@ -32,40 +30,14 @@ from scorer.ranking.seen import machines_of
 from scorer.rpc.methods import listings
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
-from scorer.rpc.methods.errors import CallError, ForPlanners
 from scorer.rpc.methods.listings import risk
-from scorer.rpc.methods.parameters import read_object, read_params
+from scorer.rpc.methods.parameters import CallError, ForPlanners, read_object, read_params
 from scorer.rpc.methods.placements import Placements, ranked
 from scorer.rpc.methods.records import answer_to
 from scorer.rpc.methods.update import Updates
 from scorer.rpc.operators.operator_rules import OperatorRules, cordon
 from scorer.settings import AnsweringSettings, ScorerSettings
 from scorer.wire import Command
-
-
-def confirm(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Call = NO_QUERY) -> ConfirmResult:
-    """Confirm that a reserved instance runs, or that a moving one runs on its target; return the answer."""
-    asked: Confirm = read_params(Confirm, params)
-    if asked.move is not None and not asked.machine:
-        raise InvalidRequest("move: give the machine that it goes to, too")
-    transition = ledger.confirm(
-        asked.id, machine=asked.machine, started_at=asked.started_at, generation=asked.generation, move=asked.move,
-        call=call, dry_run=asked.dry_run,
-    )  # fmt: skip
-    follower.absorb(transition)
-    return answer_to(ConfirmResult, transition, asked.id, "confirm", asked.dry_run)
-
-
-def release(ledger: Ledger, follower: Follower, params: dict[str, Any], call: Call = NO_QUERY) -> ReleaseResult:
-    """End an instance or give a reservation back; return the answer."""
-    asked: Release = read_params(Release, params)
-    transition = ledger.release(
-        asked.id, machine=asked.machine, generation=asked.generation, failed=asked.failed, call=call,
-        dry_run=asked.dry_run,
-    )  # fmt: skip
-    follower.absorb(transition)
-    return answer_to(ReleaseResult, transition, asked.id, "release", asked.dry_run)
-
 
 Answer = msgspec.Struct | Steps[Any]
 """The result of a method, at once or in steps."""
@@ -232,12 +204,25 @@ class ScorerService(AnsweringService):
         return self._placements.place(query)
 
     def _confirm(self, query: Query) -> results.ConfirmResult:
-        return confirm(self._ledger, self.current.follower, read_object(query), self.current.call(query))
+        asked: Confirm = read_params(Confirm, read_object(query))
+        if asked.move is not None and not asked.machine:
+            raise InvalidRequest("move: give the machine that it goes to, too")
+        transition = self._ledger.confirm(
+            asked.id, machine=asked.machine, started_at=asked.started_at, generation=asked.generation, move=asked.move,
+            call=self.current.call(query), dry_run=asked.dry_run,
+        )  # fmt: skip
+        self.current.follower.absorb(transition)
+        return answer_to(results.ConfirmResult, transition, asked.id, "confirm", asked.dry_run)
 
     def _release(self, query: Query) -> results.ReleaseResult:
-        params = read_object(query)
-        answer = release(self._ledger, self.current.follower, params, self.current.call(query))
-        if params.get("failed") and not (answer.repeated or answer.dry_run):
+        asked: Release = read_params(Release, read_object(query))
+        transition = self._ledger.release(
+            asked.id, machine=asked.machine, generation=asked.generation, failed=asked.failed,
+            call=self.current.call(query), dry_run=asked.dry_run,
+        )  # fmt: skip
+        self.current.follower.absorb(transition)
+        answer = answer_to(results.ReleaseResult, transition, asked.id, "release", asked.dry_run)
+        if asked.failed and not (answer.repeated or answer.dry_run):
             self._metrics.failed_starts.inc()
         return answer
 

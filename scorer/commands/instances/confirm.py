@@ -18,8 +18,6 @@ from scorer.commands.shared import ask
 from scorer.commands.shared.show import counted
 from scorer.settings import ClientSettings
 
-_PAGE = 1_000
-
 
 @dataclass(frozen=True, kw_only=True)
 class StepSettings(ClientSettings):
@@ -103,7 +101,7 @@ def _meant(scorer: Client, method: str, settings: StepSettings) -> tuple[list[st
         if word is not None and not is_glob(word):
             found.append(word)
             continue
-        there = _listed(scorer) if there is None else there
+        there = ask.every_instance(scorer) if there is None else there
         matching = [
             one
             for one in there
@@ -119,17 +117,6 @@ def _meant(scorer: Client, method: str, settings: StepSettings) -> tuple[list[st
             already.append(f"no instance matches {what!r}: released already, or never there; there are {len(there)}")
         found += left
     return list(dict.fromkeys(found)), already
-
-
-def _listed(scorer: Client) -> list[InstanceRow]:
-    """Return all live instances, page by page."""
-    rows: list[InstanceRow] = []
-    more = True
-    while more:
-        page = scorer.instances(after=rows[-1].id if rows else "", limit=_PAGE)
-        rows += page.instances
-        more = page.more
-    return rows
 
 
 def show(answer: ConfirmResult, _: Screen | None = None) -> str:

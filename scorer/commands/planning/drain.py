@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 POLL_S = 1.0
 """The interval at which `await_empty` reads the ledger, s."""
-_PAGE = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,13 +218,9 @@ def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
     steps = []
     with ask.client(settings) as scorer:
         for machine in machines:
-            after, more = "", True
-            while more:
-                page = scorer.instances(machine=machine, after=after, limit=_PAGE).instances
-                leaving = (one for one in page if one.moving and one.machine == machine)
-                steps += [Step("cancel", one.id, generation=one.generation) for one in leaving]
-                more = len(page) == _PAGE
-                after = page[-1].id if page else ""
+            there = ask.every_instance(scorer, machine)
+            leaving = (one for one in there if one.moving and one.machine == machine)
+            steps += [Step("cancel", one.id, generation=one.generation) for one in leaving]
         for outcome in carry_out(steps, Calls(scorer), OnRefusal.STOP):
             if outcome.error is not None:
                 raise outcome.error

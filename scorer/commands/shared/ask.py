@@ -22,7 +22,7 @@ from schemas.process.settings import SettingsError
 from schemas.process.tables import Screen, readable, readable_lines, screen
 from schemas.rpc.request import InvalidRequest
 from schemas.values.secret_file import Login
-from scorer.client import Client, MachinesResult, WindwardError
+from scorer.client import Client, InstanceRow, MachinesResult, WindwardError
 from scorer.client.call import Away, refusal, refused_by
 from scorer.client.methods import Methods
 from scorer.client.server import SOCKET_TIMEOUT_S
@@ -145,6 +145,7 @@ Show = Callable[[_Told, Screen], str]
 """Returns an answer as text for a terminal."""
 _Kind = TypeVar("_Kind", bound=msgspec.Struct)
 
+_PAGE = 1_000
 MACHINES_MAX = 1_000
 """Machines in one answer; a longer one would need a planner."""
 OK, FAILED, USAGE, NO_MACHINE, NO_ANSWER = range(5)
@@ -215,6 +216,17 @@ def read_machine(settings: ClientSettings, name: str, profile: str = "") -> Mach
         raise refused from None
     hint = did_you_mean(name, known[1:])
     raise WindwardError("NOT_FOUND", f"no machine {name!r}{hint}")
+
+
+def every_instance(scorer: Client, machine: str = "") -> list[InstanceRow]:
+    """Return all live instances, or those of a machine, page by page."""
+    rows: list[InstanceRow] = []
+    more = True
+    while more:
+        page = scorer.instances(machine=machine, after=rows[-1].id if rows else "", limit=_PAGE)
+        rows += page.instances
+        more = page.more
+    return rows
 
 
 def no_such_machine(settings: ClientSettings, name: str | None) -> list[str]:

@@ -1,10 +1,10 @@
-"""Reading the parameters of a query: JSON in, a method's Struct out. Pure."""
+"""Reading the parameters of a query: JSON in, a method's Struct out; the errors that a caller sees. Pure."""
 
 from typing import Any
 
 import msgspec
 
-from schemas.rpc.envelope import Query
+from schemas.rpc.envelope import Code, Error, Query
 from schemas.rpc.request import InvalidRequest, with_seconds
 from schemas.values.errors import field_error
 
@@ -28,3 +28,15 @@ def read_params(kind: type[Any], params: dict[str, Any]) -> Any:
         return msgspec.convert(with_seconds(params), kind)
     except msgspec.ValidationError as error:
         raise InvalidRequest(field_error(error, given=params, kind=kind)) from None
+
+
+class CallError(Exception):
+    """A call that cannot be done; it becomes the error in the answer."""
+
+    def __init__(self, code: Code, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.error = Error(code=code, message=message, retryable=retryable)
+
+
+class ForPlanners(Exception):
+    """A query that takes too long for a scorer: a planner answers it."""

@@ -20,8 +20,7 @@ from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog
-from scorer.rpc.methods.errors import CallError, ForPlanners
-from scorer.rpc.methods.parameters import read_object
+from scorer.rpc.methods.parameters import CallError, ForPlanners, read_object
 from scorer.rpc.methods.place import asks_many, place_answer, read_batch
 
 _Described = TypeVar("_Described", bound=msgspec.Struct)

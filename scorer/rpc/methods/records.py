@@ -10,7 +10,7 @@ from scorer.ledger.record.instance import LIVE, Arrival, Instance
 from scorer.ledger.record.transition import Transition
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
-from scorer.rpc.methods.errors import CallError
+from scorer.rpc.methods.parameters import CallError
 
 _Kind = TypeVar("_Kind", bound=Record)
 _Answer = TypeVar("_Answer", bound=ConfirmResult)

@@ -65,8 +65,7 @@ from scorer.ranking.profiles.looked_at import check_looked_at
 from scorer.ranking.profiles.profile_rule import with_rules
 from scorer.ranking.rank import rank
 from scorer.rpc.methods.current import Current
-from scorer.rpc.methods.errors import CallError
-from scorer.rpc.methods.parameters import read_params
+from scorer.rpc.methods.parameters import CallError, read_params
 from scorer.rpc.methods.records import answer_to, confirmed, other_generation, with_terms
 
 SIZES = (*RESOURCES, "maxmemory", "limits", "expected", *RULES)

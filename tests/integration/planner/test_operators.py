@@ -17,7 +17,7 @@ from schemas.names import Names
 from schemas.rpc.envelope import Query
 from scorer.client import AsyncClient, Client, RequestFields, WindwardError
 from scorer.live.live_fleet import LiveFleet
-from scorer.rpc.methods.errors import CallError
+from scorer.rpc.methods.parameters import CallError
 from scorer.rpc.operators.operator_rules import TRIES, Entries, OperatorRules
 from scorer.wire import Wire
 from tests.conftest import Valkey

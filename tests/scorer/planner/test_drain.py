@@ -11,7 +11,7 @@ from schemas.rpc.envelope import Query
 from schemas.rpc.request import Draining, InvalidRequest
 from scorer.planner import drain as of_drain
 from scorer.planning.drain.drain import drain
-from scorer.rpc.methods.errors import CallError
+from scorer.rpc.methods.parameters import CallError
 from tests.scorer.fleets import fleet, machine
 from tests.scorer.rpc.test_results import Scorer
 

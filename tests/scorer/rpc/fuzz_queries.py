@@ -24,7 +24,7 @@ import msgspec
 from schemas.rpc.envelope import Query, Reply
 from schemas.rpc.parameters import RPC
 from schemas.rpc.request import InvalidRequest
-from scorer.rpc.methods.errors import CallError
+from scorer.rpc.methods.parameters import CallError
 from scorer.rpc.replies import read_query, refusal
 from tests.scorer.rpc.test_results import Scorer
 from tests.support.mutated import in_bytes

@@ -7,7 +7,7 @@ import pytest
 
 from schemas.rpc.envelope import Query
 from scorer.placement.choosing.steps import run_to_end
-from scorer.rpc.methods.errors import ForPlanners
+from scorer.rpc.methods.parameters import ForPlanners
 from scorer.rpc.service import ScorerService
 from tests.rows import each_row
 from tests.scorer.fleets import fleet, machine

@@ -17,8 +17,7 @@ from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
 from scorer.planner.settings import PlannerSettings
 from scorer.rpc.loop import Rpc
-from scorer.rpc.methods.errors import ForPlanners
-from scorer.rpc.methods.parameters import read_object
+from scorer.rpc.methods.parameters import ForPlanners, read_object
 from scorer.rpc.replies import ACTIVE, LATER, LONG_MAX, Replies, read_query, refusal
 from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
