@@ -33,10 +33,8 @@ from schemas.process.connections import CommonSettings
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Column, Screen, screen, table
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
-from schemas.tables.alignment import aligned
-from schemas.tables.window_table import PERCENTILES, WARMING_COVERAGE, WindowTable, decode_table
-from schemas.values.durations import duration
-from schemas.values.numbers import amount, finite
+from schemas.tables.window_table import PERCENTILES, WARMING_COVERAGE, WindowTable, aligned, decode_table
+from schemas.values.numbers import amount, duration, finite
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.table import Table

@@ -64,10 +64,9 @@ from schemas.process.settings import load_settings, setting
 from schemas.process.tables import readable, screen
 from schemas.process.version import product_version
 from schemas.resources import RESOURCES
-from schemas.tables.alignment import aligned
+from schemas.tables.window_table import aligned
 from schemas.values.numbers import counted
-from schemas.values.partition_count import partition_count
-from schemas.values.read_json import read_as
+from schemas.values.read_json import partition_count, read_as
 from schemas.values.redis_settings import wrong_settings
 from scorer.client import Client, HealthResult, WindwardError
 from scorer.client.call import refused_by

@@ -17,9 +17,8 @@ from schemas.messages.process import CLOCK_OFF_S, Process, missing, running
 from schemas.resources import OPTIONAL
 from schemas.rpc.results import Violation
 from schemas.tables.learned import CAPACITY_MOST
-from schemas.values.durations import duration
 from schemas.values.hosts import host_id
-from schemas.values.numbers import counted
+from schemas.values.numbers import counted, duration
 from schemas.values.redis_settings import not_appended
 from scorer.client import HealthResult
 

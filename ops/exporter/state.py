@@ -17,11 +17,10 @@ from scorer.ledger.record.transition import UnknownFormat
 from scorer.live.live_fleet import LiveFleet
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.filters.fresh import Fresh
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, machines_of
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.rank import allowed
-from scorer.ranking.seen import machines_of
 from scorer.ranking.tables import Tables
 from scorer.settings import LedgerSettings
 from scorer.snapshot.arrays import Bools

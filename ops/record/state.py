@@ -10,8 +10,7 @@ from ops.record.entry import Decision, Gap
 from schemas.messages.operator import OperatorFacts, above_nodes, known_operator_facts
 from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import Names
-from schemas.values.partition_count import partition_count
-from schemas.values.read_json import read_json
+from schemas.values.read_json import partition_count, read_json
 from scorer.cluster_wire import WindowsWire
 from scorer.rpc.methods.decisions import shortened
 from scorer.wire import Command, Wire

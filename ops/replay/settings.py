@@ -12,7 +12,7 @@ from ops.replay.simulator.simulation import RETRY_MINUTES
 from ops.replay.traces.trace import Part
 from ops.replay.worlds.worlds import MEMORY_LOAD, NIC_LOAD, Asks
 from schemas.process.settings import setting
-from schemas.values.durations import duration
+from schemas.values.numbers import duration
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,8 +18,7 @@ from schemas.messages.process import read_processes
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.tables import readable, screen
 from schemas.values.numbers import counted
-from schemas.values.partition_count import partition_count
-from schemas.values.read_json import read_json
+from schemas.values.read_json import partition_count, read_json
 from scorer.client import UpdateResult
 from scorer.cluster_wire import wire_to
 from scorer.commands.instances.why import decided, move_words

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.resources import CPU, RESOURCES
-from schemas.tables.alignment import aligned
-from schemas.tables.window_table import WindowTable
+from schemas.tables.window_table import WindowTable, aligned
 
 Float = NDArray[np.float64]
 _BY_WINDOW = (0, len(RESOURCES))

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from ops.top.fleet_view import FleetView
 from schemas.process.tables import Column, Screen, table
 from schemas.resources import CPU, MEMORY, NIC, RESOURCES
-from schemas.values.durations import duration
-from schemas.values.numbers import finite
+from schemas.values.numbers import duration, finite
 from scorer.commands.shared.show import age, counted, number, ratio
 from scorer.planning.soon_hot import chances, margins
 

@@ -17,7 +17,7 @@ from functools import cache
 from types import UnionType
 from typing import Any, NoReturn
 
-from schemas.values.durations import duration
+from schemas.values.numbers import duration
 
 LAST_GROUPS = ("output", "ledger", "Redis", "Kafka", "logs")
 """The groups that many commands share; a command's own settings come before them."""

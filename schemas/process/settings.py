@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from schemas.process.flags import UsageError, bare, choices, flag, has_variable, hints_of, is_duration, parse, parser_of
-from schemas.values.durations import parse_duration
 from schemas.values.errors import field_error, shortened
 from schemas.values.near import did_you_mean
+from schemas.values.numbers import parse_duration
 from schemas.values.secret_file import SecretFile
 
 __all__ = ["SettingsError", "flag", "load_settings", "setting"]

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Meta
 
 from schemas.resources import ALL, RESOURCES, UNITS
-from schemas.values.durations import parse_duration
 from schemas.values.errors import field_error
+from schemas.values.numbers import parse_duration
 from schemas.values.quantity import parse_amount
 
 NAME_LENGTH_MAX = 253

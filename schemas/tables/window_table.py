@@ -19,7 +19,7 @@ Axes are named by letter: W windows in the order of ``windows_s``, R resources i
 ``resources``, Q the percentiles 50 90 95 99, M machines. A newer minor version adds columns, which an older reader
 skips. A column the writer did not know is absent, so a reader looks it up by name. Another major version is refused.
 
-**Resources** are aligned by name, as windows are (`schemas.tables.alignment`): one that the writer did not know is
+**Resources** are aligned by name, as windows are (`schemas.tables.window_table`): one that the writer did not know is
 blank, one that the reader does not know is ignored. An R axis may be shorter than the header's list.
 
 | column          | dtype, shape  | meaning                                                                    |
@@ -51,8 +51,10 @@ A writer may add columns that only it reads again (``resume_*``). The values a s
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -215,3 +217,55 @@ def _disagreement(columns: Mapping[str, NDArray[np.generic]], named: Sequence[st
         if column.shape[axis] > len(named):
             return f"{name} has {column.shape[axis]} resources, {len(named)} are named"
     return ""
+
+
+def resource_parts(table: WindowTable, name: str) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Yield the parts of a column with an R axis: consecutive rows of `schemas.resources`, and their values.
+
+    Resources that this process does not know are left out.
+    """
+    axis, column = resource_axis(name), table.columns.get(name)
+    assert axis is not None, name
+    if column is None:
+        return
+    after: Any = (slice(None),) * (-axis - 1)
+    for place, count, row in _runs(table.header.resources[: column.shape[axis]]):
+        yield slice(row, row + count), column[(..., slice(place, place + count), *after)]
+
+
+@lru_cache(maxsize=64)
+def _runs(names: tuple[str, ...]) -> tuple[tuple[int, int, int], ...]:
+    """Return (place in ``names``, length, place in `schemas.resources`) of each sequence that is equal in both."""
+    place, found = 0, []
+    while place < len(names):
+        if names[place] not in RESOURCES:
+            place += 1
+            continue
+        row = RESOURCES.index(names[place])
+        count = 1
+        while names[place : place + count + 1] == RESOURCES[row : row + count + 1] and place + count < len(names):
+            count += 1
+        found.append((place, count, row))
+        place += count
+    return tuple(found)
+
+
+def aligned(table: WindowTable, name: str) -> NDArray[Any] | None:
+    """Return a column with its R axis in the order of `schemas.resources`; NaN where the table has nothing.
+
+    In a column of whole numbers that is 0. A column without an R axis is returned unchanged, None for a missing one.
+    """
+    axis = resource_axis(name)
+    if axis is None or name not in table.columns:
+        return table.columns.get(name)
+    parts = list(resource_parts(table, name))
+    if len(parts) == 1 and parts[0][0] == slice(0, len(RESOURCES)):
+        return parts[0][1]
+    like = table.columns[name]
+    shape = list(like.shape)
+    shape[axis] = len(RESOURCES)
+    whole: NDArray[Any] = np.full(shape, np.nan if like.dtype.kind == "f" else 0, like.dtype)
+    target = np.moveaxis(whole, axis, 0)
+    for rows, part in parts:
+        target[rows] = np.moveaxis(part, axis, 0)
+    return whole

@@ -26,10 +26,9 @@ from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics
 from scorer.ranking.calibration import Calibration, Cases, Stated, with_cases
 from scorer.ranking.estimates.measured_use import learn
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, machines_of
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.scores.expected_overload import ExpectedOverload
-from scorer.ranking.seen import machines_of
 from scorer.settings import ScorerSettings
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY, Wire

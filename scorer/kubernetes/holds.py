@@ -15,7 +15,7 @@ import hashlib
 import msgspec
 
 from schemas.rpc.request import Request
-from scorer.ledger.record.marks import CLUSTER
+from scorer.ledger.record.instance import CLUSTER
 
 REPLACES = "replaces"
 

@@ -12,7 +12,7 @@ from schemas.resources import CPU, MEMORY, RESOURCES
 from schemas.values.numbers import Amount
 from schemas.values.quantity import parse_quantity
 from scorer.kubernetes.pods_body import Amounts, ListMeta, Said
-from scorer.ledger.record.marks import CLUSTER, PODS
+from scorer.ledger.record.instance import CLUSTER, PODS
 
 _EFFECTS: Mapping[str, str] = {"NoSchedule": "refuse", "NoExecute": "refuse", "PreferNoSchedule": "avoid"}
 _CORDONED = "node.kubernetes.io/unschedulable"

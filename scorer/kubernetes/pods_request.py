@@ -14,7 +14,7 @@ from typing import Any
 from schemas.rpc.request import NAME_LENGTH_MAX, InvalidRequest, Request, read_request
 from scorer.kubernetes.pods_body import NIC, Pod, limits_of, requests_of
 from scorer.kubernetes.pods_ties import OURS, ties_of
-from scorer.ledger.record.marks import CLUSTER, MOVABLE
+from scorer.ledger.record.instance import CLUSTER, MOVABLE
 
 NAME = "pod"
 """The label that has the pod's name."""

@@ -22,7 +22,7 @@ from typing import Any
 from schemas.rpc.request import InvalidRequest
 from scorer.kubernetes.nodes_body import NO_EXECUTE
 from scorer.kubernetes.pods_body import NIC, Pod, PodAffinities, PodTerm, PodToleration, Selecting
-from scorer.ledger.record.marks import CLUSTER, DAEMON, MOVABLE, PODS
+from scorer.ledger.record.instance import CLUSTER, DAEMON, MOVABLE, PODS
 from scorer.ranking.formulas.selectors import parse_selector
 
 OURS = "windward.io/"

@@ -19,8 +19,7 @@ from schemas.messages.sample import MachineFacts, Rejected, decode
 from schemas.names import Names
 from schemas.tables.learned import Learned, read_learned
 from schemas.tables.window_table import TableError, decode_table
-from schemas.values.partition_count import partition_count
-from schemas.values.read_json import read_json
+from schemas.values.read_json import partition_count, read_json
 from scorer.cluster_wire import NotNow, WindowsWire
 from scorer.live.windows_reader import HEAD_BYTES, HeadWatch, WindowsReader
 from scorer.snapshot.builder import build_snapshot

@@ -14,7 +14,7 @@ from itertools import groupby
 import msgspec
 
 from schemas.rpc.request import InvalidRequest, Request
-from scorer.ledger.record.as_request import request_digest
+from scorer.ledger.record.instance import request_digest
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger

@@ -16,9 +16,8 @@ import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import Request
-from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.facets import Facet, facets
-from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.instance import Instance, as_request
 from scorer.placement.choosing.trial import Found, Trial
 from scorer.ranking.filters.affinity import Affinity
 from scorer.ranking.machines.machines import Machines

@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 
 from scorer.ledger.record.facets import facets
-from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.marks import CLUSTER, MOVABLE, PODS
+from scorer.ledger.record.instance import CLUSTER, MOVABLE, PODS, Instance
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.trial import Trial

@@ -8,9 +8,8 @@ from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import Request
 from scorer.classes.uses import ASKED, MEASURED
 from scorer.ranking.filters.fits import Fits
-from scorer.ranking.inputs import RankingInputs, quiet
+from scorer.ranking.inputs import RankingInputs, machines_of, quiet
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.seen import machines_of
 from scorer.snapshot.arrays import Bools, Floats
 
 

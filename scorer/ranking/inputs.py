@@ -7,10 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from schemas.rpc.request import InvalidRequest, Request
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView
-from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.tables import Tables
+from scorer.ranking.machines.machines import Machines
+from scorer.ranking.profiles.profile import LoadModel, Profile
+from scorer.ranking.staleness import is_silent
+from scorer.ranking.tables import Tables, model_of
 from scorer.snapshot.snapshot import Snapshot
 
 quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
@@ -48,3 +51,56 @@ class FleetState:
     def inputs(self, profile: Profile, tables: Tables | None = None) -> RankingInputs:
         """Return the inputs of a ranking by a profile; ``tables``: the existing ones of this ledger, None: new ones."""
         return RankingInputs(self.snapshot, self.ledger, profile, self.now_s, tables or Tables())
+
+
+class Seen:
+    """The machines under each load model, computed at the first access.
+
+    Raises InvalidRequest for a ``window_s`` that the snapshot does not have.
+    """
+
+    def __init__(self, request: Request, inputs: RankingInputs, *, by_load: bool = False) -> None:
+        """``by_load``: the load is used however old the data is."""
+        self._request = request
+        self._inputs = inputs
+        profile = inputs.profile
+        alone = profile.stale == "requests" and not by_load
+        silent = is_silent(inputs.snapshot, profile.stale_s, inputs.now_s)
+        self._requests_alone = alone and (silent or not inputs.snapshot.machines_with_data)
+        self._last_known = silent and profile.stale == "last-known"
+        self._machines: dict[int, Machines] = {}
+
+    def machines(self, load_model: LoadModel | None = None) -> Machines:
+        """Return the machines under one load model (None: the profile's).
+
+        The request's own window is for the profile's load model.
+        """
+        own = self._inputs.profile.load_model
+        load_model = load_model or own
+        found = self._machines.get(id(load_model))
+        if found is None:
+            window_s = self._request.window_s if load_model is own else 0
+            found = self._machines[id(load_model)] = self._made(load_model, window_s)
+        return found
+
+    def _made(self, load_model: LoadModel, window_s: int) -> Machines:
+        inputs, snapshot = self._inputs, self._inputs.snapshot
+        if window_s and snapshot.windows_s and window_s not in snapshot.windows_s:
+            there = ", ".join(map(str, snapshot.windows_s))
+            raise InvalidRequest(f"window_s: no window of {window_s} s is kept; there are {there}")
+        model = model_of(load_model, snapshot, window_s, requests_alone=self._requests_alone)
+        table = inputs.tables.table(snapshot, inputs.ledger, model, inputs.profile, inputs.now_s)
+        what_if = inputs.tables.what_if(inputs.overlay, snapshot)
+        if what_if.overlay is not None or snapshot is not snapshot.origin:
+            what_if.follow(table, snapshot)
+        found = Machines(table, what_if, snapshot, self._request, inputs.now_s, last_known=self._last_known)
+        found.find_means()
+        return found
+
+
+def machines_of(inputs: RankingInputs, load_model: LoadModel | None = None, window_s: int = 0) -> Machines:
+    """Return the machines under a load model (None: the profile's), without a request; data of any age count.
+
+    Raises InvalidRequest for a ``window_s`` that the snapshot does not have.
+    """
+    return Seen(Request(window_s=window_s), inputs, by_load=True).machines(load_model)

@@ -6,7 +6,7 @@ import numpy as np
 
 from schemas.rpc.request import Request
 from scorer.ranking.formulas.selectors import check_selectors
-from scorer.ranking.inputs import RankingInputs, quiet
+from scorer.ranking.inputs import RankingInputs, Seen, quiet
 from scorer.ranking.kernel import binding
 from scorer.ranking.kernel.binding import TIE, Models, Records, Uses
 from scorer.ranking.kernel.layout import AS_IT_IS, CODE, FOREIGN, GIVEN, MIN_MAX, OF_MEANS
@@ -17,7 +17,6 @@ from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import Compiled
 from scorer.ranking.profiles.profile_rule import with_rules
 from scorer.ranking.ranking import BEST, Codes, Ranking, ScoreTerm, Verdict, order_of, verdict_of
-from scorer.ranking.seen import Seen
 from scorer.snapshot.arrays import Bools, Floats, Integers
 
 _HOW = {"none": AS_IT_IS, "min-max": MIN_MAX, "rank": GIVEN}

@@ -24,9 +24,8 @@ from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Conflict, IdTaken, Late
 from scorer.placement.placer import Placing
 from scorer.planning.violations import violations
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, machines_of
 from scorer.ranking.profiles.profile import ProfileError
-from scorer.ranking.seen import machines_of
 from scorer.rpc.methods import listings
 from scorer.rpc.methods.current import Current
 from scorer.rpc.methods.decisions import DecisionLog

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
-from schemas.tables.alignment import resource_parts
 from schemas.tables.partition_windows import PartitionWindows
-from schemas.tables.window_table import PERCENTILES, WindowTable, resource_axis
+from schemas.tables.window_table import PERCENTILES, WindowTable, resource_axis, resource_parts
 from scorer.snapshot.arrays import Floats, Integers
 
 _R, _Q = len(RESOURCES), len(PERCENTILES)

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
 from schemas.rpc.results import InstanceUsage
-from schemas.tables.alignment import aligned
 from schemas.tables.instance_table import COLUMNS, FIRST, SEPARATOR, pair_name
-from schemas.tables.window_table import TableError, WindowTable
+from schemas.tables.window_table import TableError, WindowTable, aligned
 from scorer.snapshot.arrays import Integers
 from scorer.snapshot.usage_columns import UsageColumns, UsageIndex
 

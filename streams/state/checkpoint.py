@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.resources import PRIORITY_CLASSES
-from schemas.tables.alignment import resource_parts
 from schemas.tables.instance_table import COLUMNS
-from schemas.tables.window_table import Header, TableError, decode_table, encode_table, resource_axis
+from schemas.tables.window_table import Header, TableError, decode_table, encode_table, resource_axis, resource_parts
 from streams.fold.instance_usage import InstanceUsage, blank
 from streams.fold.peaks import minute_means
 from streams.fold.ring import MINUTE_SLOTS, NO_SLOT, PEAKS, RING_MINUTES, SLOTS, VITALS, Ring

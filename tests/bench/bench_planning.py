@@ -20,8 +20,7 @@ import numpy as np
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request, read_request
 from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
-from scorer.ledger.record.as_request import as_request
-from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.instance import Instance, as_request
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.by_overload import rebalance

@@ -31,7 +31,7 @@ from ops.stack.servers.process import LocalError, LocalProcess, wait_until
 from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
 from schemas.names import Names
-from schemas.tables.alignment import aligned
+from schemas.tables.window_table import aligned
 from scorer.client import Client, WindwardError
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.scripts import Ledger

@@ -12,7 +12,7 @@ from schemas.rpc.request import Request, read_request
 from scorer.commands.shared.fleet_file import FleetState, read_fleet
 from scorer.ledger.view.overlay import Overlay, Readable
 from scorer.ranking.explanation import explain
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, machines_of
 from scorer.ranking.kernel import binding
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.catalogue import load_profiles
@@ -21,7 +21,6 @@ from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from scorer.ranking.scores.load_aware import LoadAware
-from scorer.ranking.seen import machines_of
 from scorer.ranking.tables import Tables
 from scorer.snapshot.arrays import Floats
 

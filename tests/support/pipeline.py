@@ -17,7 +17,7 @@ from ops.stack.servers.process import LocalProcess
 from schemas.messages.sample import Moments, Sample, encode
 from schemas.names import Names
 from schemas.resources import RESOURCES
-from schemas.tables.alignment import aligned
+from schemas.tables.window_table import aligned
 from scorer.cluster_wire import wire_to
 from scorer.live.windows_reader import asking, read_windows
 from scorer.wire import AWAY

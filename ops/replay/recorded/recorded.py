@@ -25,11 +25,10 @@ from ops.replay.workload import CELLS_MAX, MINUTE_S, Usage, Workload, WorkloadEr
 from schemas.messages.operator import OperatorFacts, effective, known_operator_facts
 from schemas.resources import CPU, PRIORITY_CLASSES, RESOURCES
 from schemas.tables.instance_table import SEPARATOR
-from schemas.values.durations import duration
 from schemas.values.errors import shortened
+from schemas.values.numbers import duration
 from schemas.values.read_json import read_as, read_json
-from scorer.ledger.record.as_request import as_request
-from scorer.ledger.record.instance import LIVE, Instance, read_record
+from scorer.ledger.record.instance import LIVE, Instance, as_request, read_record
 from scorer.snapshot.arrays import Bools, Floats
 
 

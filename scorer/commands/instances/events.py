@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import readable
-from schemas.values.durations import duration
+from schemas.values.numbers import duration
 from scorer.client import Event, WindwardError
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import time_of

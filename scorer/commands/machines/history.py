@@ -14,10 +14,8 @@ import numpy as np
 from schemas.names import RING_SLOTS, SLOT_S, Names
 from schemas.process.tables import Screen
 from schemas.resources import RESOURCES
-from schemas.tables.alignment import aligned
-from schemas.tables.window_table import TableError, decode_table
-from schemas.values.durations import duration
-from schemas.values.numbers import finite
+from schemas.tables.window_table import TableError, aligned, decode_table
+from schemas.values.numbers import duration, finite
 from scorer.client import MachineRow, WindwardError
 from scorer.commands.machines.machine_table import share, windows_table
 from scorer.commands.shared.show import amount, time_of

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def known_machines(server: redis.Redis, windows: WindowsWire, names: Names) -> dict[str, dict[str, str]]:
     """Return the labels of every machine that has windows, facts or operators' rules, by name."""
-    from schemas.values.partition_count import partition_count
+    from schemas.values.read_json import partition_count
     from scorer.live.windows_reader import asking, read_windows
 
     found: dict[str, dict[str, str]] = {}

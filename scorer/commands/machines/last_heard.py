@@ -7,10 +7,9 @@ import msgspec
 import redis
 
 from schemas.names import Names
-from schemas.tables.alignment import aligned
+from schemas.tables.window_table import aligned
 from schemas.values.hosts import is_of
-from schemas.values.partition_count import partition_count
-from schemas.values.read_json import read_as
+from schemas.values.read_json import partition_count, read_as
 from scorer.cluster_wire import WindowsWire
 from scorer.commands.machines.machine_table import STALE_S
 from scorer.live.windows_reader import asking, read_windows

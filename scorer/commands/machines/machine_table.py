@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from schemas.process.settings import SettingsError
 from schemas.process.tables import Column, Screen, table, view
 from schemas.resources import RESOURCES
-from schemas.values.durations import duration
 from schemas.values.near import did_you_mean
+from schemas.values.numbers import duration
 from scorer.client import MachineRow, RiskResult, SoonHot
 from scorer.commands.shared.show import age, amount, counted, ratio
 

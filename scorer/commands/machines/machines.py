@@ -17,7 +17,7 @@ from schemas.process.settings import SettingsError, setting
 from schemas.process.tables import Screen
 from schemas.process.verbs import load_verb
 from schemas.rpc.parameters import Risk
-from schemas.values.partition_count import partition_count
+from schemas.values.read_json import partition_count
 from scorer.client import MachinesResult, RiskResult
 from scorer.commands.machines import machine_table
 from scorer.commands.machines.operator_facts import (

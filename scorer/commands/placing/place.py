@@ -10,7 +10,7 @@ from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Screen
 from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest, Request, read_request
-from schemas.values.durations import duration
+from schemas.values.numbers import duration
 from scorer.client import Line, PlaceResult, WindwardError
 from scorer.commands.placing.ranked import candidates
 from scorer.commands.shared import ask

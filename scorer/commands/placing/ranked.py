@@ -7,7 +7,7 @@ import msgspec
 
 from schemas.process.tables import Column, Screen, view
 from schemas.resources import RESOURCES
-from schemas.values.durations import duration
+from schemas.values.numbers import duration
 from scorer.client import Candidate, RankResult, Verdict
 from scorer.commands.shared.in_words import Ranked, chance, expected_use, in_words, used_share
 from scorer.commands.shared.show import age, amount, number, ratio, resources, size

@@ -15,8 +15,8 @@ from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Column, Screen, view
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request, read_request
-from schemas.values.durations import duration
 from schemas.values.near import did_you_mean
+from schemas.values.numbers import duration
 from scorer.commands.shared import ask
 from scorer.commands.shared.request import RequestSettings
 from scorer.commands.shared.show import amount, amount_of, basis, basis_in_words, counted, ratio
@@ -139,7 +139,7 @@ def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile)
 
 def _lost(key: str, value: str, trial: Trial) -> tuple[list[str], dict[str, Any]]:
     """Place the instances of the machines with a label elsewhere; return these machines, and the placements."""
-    from scorer.ledger.record.marks import DAEMON
+    from scorer.ledger.record.instance import DAEMON
     from scorer.planning.anew import place_anew
 
     snapshot, ledger = trial.snapshot, trial.inputs.ledger

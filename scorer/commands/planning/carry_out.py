@@ -33,7 +33,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from scorer.client import Client, Moving, WindwardError
-from scorer.ledger.record.as_request import as_request
+from scorer.ledger.record.instance import as_request
 from scorer.planning.wanted.differences import NOT_MOVED, restoring
 from scorer.planning.wanted.steps import Step
 

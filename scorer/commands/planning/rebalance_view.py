@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from schemas.process.tables import Column, Screen, view
-from schemas.values.durations import duration
+from schemas.values.numbers import duration
 from scorer.commands.shared.show import ON_THE_LIST, basis_in_words, counted, ratio, time_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from schemas.process.settings import load_settings
 from schemas.process.tables import Column, Screen, table, view
 from schemas.resources import RESOURCES
 from schemas.tables.learned import ChanceBin, Chances, Learned, read_learned
-from schemas.values.durations import duration
+from schemas.values.numbers import duration
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import counted
 from scorer.ranking.estimates.measured_use import FLEET, MEASURED_S_MIN, SEEN_MIN, SIZE

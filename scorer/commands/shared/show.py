@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from schemas.resources import RESOURCES
-from schemas.values.durations import duration
-from schemas.values.numbers import amount, counted, number, size
+from schemas.values.numbers import amount, counted, duration, number, size
 
 if TYPE_CHECKING:
     from scorer.ranking.inputs import FleetState

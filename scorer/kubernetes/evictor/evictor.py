@@ -36,8 +36,7 @@ from scorer.kubernetes.evictor.metrics import Metrics
 from scorer.kubernetes.evictor.rules import WAITS, EvictedPod, Rates, why_not
 from scorer.kubernetes.holds import REPLACES, hold
 from scorer.kubernetes.pods_request import Reading, request_of
-from scorer.ledger.record.instance import LIVE
-from scorer.ledger.record.marks import CLUSTER
+from scorer.ledger.record.instance import CLUSTER, LIVE
 from scorer.wire import AWAY, Wire
 
 log = logging.getLogger("windward.evictor")

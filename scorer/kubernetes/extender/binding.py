@@ -36,8 +36,7 @@ from scorer.kubernetes.extender.protocol import ExtenderBindingArgs
 from scorer.kubernetes.pods_api import ApiServer
 from scorer.kubernetes.pods_body import UNREADABLE, Pod, read_pod
 from scorer.kubernetes.pods_request import Reading, request_of
-from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.marks import CLUSTER, own_id
+from scorer.ledger.record.instance import CLUSTER, Instance, own_id
 from scorer.ledger.record.transition import Candidate, Outcome, UnknownFormat, Wanted
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import AWAY

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from schemas.rpc.request import Request
-from scorer.ledger.record.as_request import request_digest
+from scorer.ledger.record.instance import request_digest
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.view.view import instance_of
 from scorer.placement.offers.offer import candidates

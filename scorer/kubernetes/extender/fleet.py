@@ -20,9 +20,8 @@ from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.overlay import Overlay
 from scorer.live.loader import Loader
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, machines_of
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.seen import machines_of
 from scorer.ranking.staleness import degraded
 from scorer.ranking.tables import Tables
 from scorer.snapshot.snapshot import Snapshot

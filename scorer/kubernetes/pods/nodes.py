@@ -21,7 +21,7 @@ from scorer.kubernetes.nodes_body import Node, rules_of, unreadable_amounts
 from scorer.kubernetes.pods.metrics import Metrics
 from scorer.kubernetes.pods_body import Bookmark
 from scorer.kubernetes.pods_difference import is_doubtful
-from scorer.ledger.record.marks import CLUSTER
+from scorer.ledger.record.instance import CLUSTER
 from scorer.wire import AWAY, Command, Wire
 
 log = logging.getLogger("windward.pods")

@@ -16,6 +16,7 @@ machine that the instance leaves holds the old amounts meanwhile, the one it mov
     "moving":{"to":"m2","since":1.0,"until":3601.0,"number":9,"new":{"id":"a","amounts":{"cpu":4000000},...}}
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
@@ -24,9 +25,42 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 import msgspec
 
 from schemas.resources import RESOURCES
-from schemas.rpc.request import KEPT_FIELDS, KeptFields
-from scorer.ledger.record.rules import Rules
+from schemas.rpc.request import KEPT_FIELDS, KeptFields, Request
+from scorer.ledger.record.rules import Rules, as_fields
 from scorer.ledger.record.units import RESOURCE_UNITS, UNITS, as_units
+
+MOVABLE = "movable"
+"""An instance whose label of this name is ``false`` is never moved."""
+DAEMON = "daemon"
+"""An instance whose label of this name is ``true`` belongs to its machine and ends with it.
+
+A machine with no other instances counts as empty.
+"""
+CLUSTER = "kubernetes"
+"""The label with the Kubernetes cluster of an instance or machine. No query may set it."""
+PODS = "kubernetes-pods"
+"""The label with the number of pods that a machine takes."""
+_OWN = "pod:"
+"""Begins the ids that no query may give."""
+
+
+def own_id(uid: str) -> str:
+    """Return the id for a pod whose uid a deployer uses as the id of an instance.
+
+    >>> own_id("3f1c")
+    'pod:3f1c'
+    """
+    return _OWN + uid
+
+
+def why_not_a_deployers(instance_id: str, labels: Mapping[str, str]) -> str:
+    """Return why a query may not set this id, or these labels; "" where it may."""
+    if instance_id.startswith(_OWN):
+        return f"id: {instance_id!r} begins with {_OWN!r}, as only the ids of pods do: give another one"
+    if CLUSTER in labels:
+        return f"labels: {CLUSTER!r} is the mark of pods, which `windward pods` sets: give another name"
+    return ""
+
 
 State = Literal["reserved", "confirmed", "released", "expired"]
 LIVE: tuple[State, ...] = ("reserved", "confirmed")
@@ -281,3 +315,36 @@ def as_held(instance: Instance, machine: str) -> Instance:
 
 def copy_with(instance: Instance, **changes: Any) -> Instance:
     return msgspec.structs.replace(instance, **changes)
+
+
+def as_request(instance: Instance, machine: str = "") -> Request:
+    """Return the request of an instance, for one machine ("": any).
+
+    Selector, affinity, anti-affinity, tolerations and preferences are those of its first request, or of a later update.
+    """
+    fields = {name: getattr(instance, name) for name in IN_BOTH}
+    fields |= {name: amount for name, amount in zip(RESOURCES, instance.amounts, strict=True) if amount is not None}
+    for name in ("limits", "expected"):
+        declared = zip(RESOURCES, getattr(instance, name), strict=False)
+        fields[name] = {resource: amount for resource, amount in declared if amount >= 0}
+    return Request(**fields, **as_fields(instance.rules), machine=machine)
+
+
+IN_BOTH = sorted(
+    {*Request.__struct_fields__} & {*Instance.__struct_fields__} - {*RESOURCES, "limits", "expected", "machine"}
+)
+"""The fields that a request and its instance share."""
+
+
+_ANY = Request()
+_sorted = msgspec.json.Encoder(order="deterministic").encode
+
+
+def request_digest(request: Request) -> str:
+    """Return a digest that is equal for equal requests under one id; lifetime and output options are ignored.
+
+    >>> request_digest(Request(cpu=1.0, top=3, ttl_s=9)) == request_digest(Request(cpu=1.0))
+    True
+    """
+    plain = msgspec.structs.replace(request, top=_ANY.top, explain=False, dry_run=False, ttl_s=_ANY.ttl_s)
+    return hashlib.blake2b(_sorted(plain), digest_size=9).hexdigest()

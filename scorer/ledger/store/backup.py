@@ -18,8 +18,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from schemas.values.read_json import reader
-from scorer.ledger.record.as_request import as_request
-from scorer.ledger.record.instance import Instance, copy_with
+from scorer.ledger.record.instance import Instance, as_request, copy_with
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.reconcile import InventoryError, read_instance

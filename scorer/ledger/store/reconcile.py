@@ -10,8 +10,7 @@ import msgspec
 from schemas.messages.sample import Rejected, check_machine_id
 from schemas.resources import RESOURCES
 from schemas.rpc.request import KEPT_FIELDS, InvalidRequest, read_request
-from scorer.ledger.record.as_request import IN_BOTH
-from scorer.ledger.record.instance import LIVE, Instance
+from scorer.ledger.record.instance import IN_BOTH, LIVE, Instance
 from scorer.ledger.record.transition import Held, Outcome, Overtaken
 from scorer.ledger.record.units import too_large
 from scorer.ledger.store.scripts import Ledger

@@ -9,9 +9,8 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.values.numbers import counted
-from scorer.ledger.record.as_request import as_request
 from scorer.ledger.record.facets import Facet, avoids, facets, facets_of
-from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.instance import Instance, as_request
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.cost import COPY_CORES, UNKNOWN_NIC, copy_rates, memory_of
 from scorer.planning.balance.gates import ceiling_of, moved_lately, over_and_under

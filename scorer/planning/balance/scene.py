@@ -11,10 +11,9 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.planning.balance.loads import Loads
 from scorer.planning.candidates import instances_on
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, machines_of
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scores.expected_overload import ExpectedOverload
-from scorer.ranking.seen import machines_of
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 

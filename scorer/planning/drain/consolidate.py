@@ -19,8 +19,7 @@ import msgspec
 import numpy as np
 
 from schemas.resources import RESOURCES
-from scorer.ledger.record.as_request import as_request
-from scorer.ledger.record.marks import DAEMON
+from scorer.ledger.record.instance import DAEMON, as_request
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.anew import Anew, goes_first, stranded
 from scorer.planning.balance.scene import Scene, scene_of

@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.marks import CLUSTER, DAEMON, MOVABLE
+from scorer.ledger.record.instance import CLUSTER, DAEMON, MOVABLE, Instance
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.anew import Anew, place_anew
 from scorer.planning.candidates import takes_pod

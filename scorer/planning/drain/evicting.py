@@ -15,9 +15,7 @@ import numpy as np
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.classes.reclaimed import GROUPS
-from scorer.ledger.record.as_request import as_request
-from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.marks import MOVABLE
+from scorer.ledger.record.instance import MOVABLE, Instance, as_request
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.candidates import elsewhere, instances_on
 from scorer.planning.thresholds.eviction_order import eviction_order, usefulness

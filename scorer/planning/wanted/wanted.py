@@ -32,11 +32,10 @@ from scorer.placement.offers.offer import of_growth
 from scorer.planning.wanted.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
 from scorer.planning.wanted.steps import Action, Step, Wanted
 from scorer.ranking.filters.masters import Masters
-from scorer.ranking.inputs import RankingInputs, quiet
+from scorer.ranking.inputs import RankingInputs, Seen, quiet
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile_rule import with_rules
 from scorer.ranking.rank import refusal_of
-from scorer.ranking.seen import Seen
 
 _ARRIVING = "\n"
 """The end of the id under which the draft has a moving instance on its target; no instance's id ends so."""

@@ -31,9 +31,9 @@ from scorer.planning.soon_hot import chances, loads_of, margins
 from scorer.planning.which_machines import selected
 from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.inputs import RankingInputs, quiet
+from scorer.ranking.inputs import machines_of as seen_of
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scores.failed_starts import failed_starts
-from scorer.ranking.seen import machines_of as seen_of
 from scorer.ranking.staleness import fresh_until_s
 from scorer.rpc.methods.parameters import ForPlanners, read_params
 from scorer.rpc.methods.records import amounts_of, shown_record

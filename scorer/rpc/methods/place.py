@@ -9,9 +9,7 @@ from schemas.resources import RESOURCES
 from schemas.rpc.parameters import BATCH_MAX
 from schemas.rpc.request import InvalidRequest, Request, read_request
 from schemas.rpc.results import Line, PlaceResult, RankResult
-from scorer.ledger.record.as_request import request_digest
-from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.marks import why_not_a_deployers
+from scorer.ledger.record.instance import Instance, request_digest, why_not_a_deployers
 from scorer.placement.choosing.plan import expand
 from scorer.placement.choosing.steps import Steps
 from scorer.placement.offers.placement import Placement
@@ -30,7 +28,7 @@ class Batch(NamedTuple):
     requests: list[Request]
     """Each has its id and stands for one instance."""
     digests: list[str]
-    """`scorer.ledger.record.as_request.request_digest` of each: two requests under one id differ by it."""
+    """`scorer.ledger.record.instance.request_digest` of each: two requests under one id differ by it."""
     single: bool
     """Whether the query asks for one instance, so that its answer has the line of that one at the top level."""
 

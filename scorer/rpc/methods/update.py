@@ -46,10 +46,8 @@ from schemas.rpc.request import (
     read_amount,
 )
 from schemas.rpc.results import RankResult, UpdateResult
-from scorer.ledger.record.as_request import as_request
-from scorer.ledger.record.instance import Instance, arrival, machines_of, with_arrival
+from scorer.ledger.record.instance import Instance, arrival, as_request, machines_of, why_not_a_deployers, with_arrival
 from scorer.ledger.record.limits import Limit, one_to_a_port
-from scorer.ledger.record.marks import why_not_a_deployers
 from scorer.ledger.record.rules import RULES, as_fields, rules_of
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Change, Transition
 from scorer.ledger.record.units import too_large

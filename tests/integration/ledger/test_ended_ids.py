@@ -16,7 +16,7 @@ import redis
 from schemas.names import Names
 from schemas.rpc.envelope import DEADLINE_S, Query
 from schemas.rpc.request import Request, read_request
-from scorer.ledger.record.as_request import request_digest
+from scorer.ledger.record.instance import request_digest
 from scorer.ledger.record.transition import NO_QUERY, Call, Candidate, Wanted
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of

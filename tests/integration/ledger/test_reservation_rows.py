@@ -6,8 +6,7 @@ import pytest
 
 from schemas.names import Names
 from schemas.rpc.request import Request
-from scorer.ledger.record.as_request import request_digest
-from scorer.ledger.record.instance import copy_with
+from scorer.ledger.record.instance import copy_with, request_digest
 from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger

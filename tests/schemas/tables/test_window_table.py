@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from schemas.resources import RESOURCES
-from schemas.tables.alignment import aligned
 from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import (
     MAJOR,
@@ -20,6 +19,7 @@ from schemas.tables.window_table import (
     Header,
     TableError,
     WindowTable,
+    aligned,
     decode_table,
     encode_table,
     resource_axis,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.values.durations import parse_duration
+from schemas.values.numbers import parse_duration
 from schemas.values.quantity import parse_quantity
 from tests.rows import each_row
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.planning.violations import violations
+from scorer.ranking.inputs import machines_of
 from scorer.ranking.profiles.profile import Profile
-from scorer.ranking.seen import machines_of
 from tests.effort import examples
 from tests.rows import each_row
 from tests.scorer.fleets import IDLE, fleet, inputs_on, machine, request

@@ -22,8 +22,7 @@ from scorer.kubernetes.pods_api import ApiServer
 from scorer.kubernetes.pods_body import Pod, read_pod
 from scorer.kubernetes.pods_difference import Listing, changes
 from scorer.kubernetes.pods_request import Reading
-from scorer.ledger.record.as_request import request_digest
-from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.instance import Instance, request_digest
 from scorer.ledger.record.limits import Limit, total
 from scorer.ledger.record.transition import Candidate, Transition, Wanted
 from scorer.ledger.store.scripts import Ledger

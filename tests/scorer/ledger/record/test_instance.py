@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from schemas.resources import RESOURCES
 from schemas.rpc.parameters import Update
 from schemas.rpc.request import CHANGEABLE_FIELDS, KEPT_FIELDS, Request, read_request
-from scorer.ledger.record.as_request import as_request, request_digest
 from scorer.ledger.record.instance import (
     CHANGED_BY_A_MOVE,
     Arrival,
@@ -19,9 +18,11 @@ from scorer.ledger.record.instance import (
     Moving,
     arrival,
     as_held,
+    as_request,
     copy_with,
     read_record,
     record_tail,
+    request_digest,
     with_arrival,
 )
 from scorer.ledger.record.limits import Limit, adds, in_role, mosts_in_script, on_port, total

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
-from scorer.ledger.record.as_request import as_request
+from scorer.ledger.record.instance import as_request
 from scorer.ledger.view.overlay import Overlay
 from scorer.placement.choosing.trial import moved_to
 from scorer.planning.balance.scene import scene_of

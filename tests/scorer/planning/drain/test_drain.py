@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.commands.shared.fleet_file import FleetState
-from scorer.ledger.record.as_request import as_request
-from scorer.ledger.record.instance import Moving, copy_with
+from scorer.ledger.record.instance import Moving, as_request, copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.placement.choosing.trial import Trial, moved_to
 from scorer.planner.drain import drain_result

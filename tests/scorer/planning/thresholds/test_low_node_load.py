@@ -18,7 +18,7 @@ import pytest
 
 from schemas.rpc.request import read_request
 from scorer.commands.shared.fleet_file import FleetState, read_fleet
-from scorer.ledger.record.as_request import as_request
+from scorer.ledger.record.instance import as_request
 from scorer.planning.balance.advice import pool_of
 from scorer.planning.balance.rounds import condition_of
 from scorer.planning.balance.scene import scene_of

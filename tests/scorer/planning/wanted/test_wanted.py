@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from schemas.rpc.request import Request, read_request
 from scorer.commands.shared.fleet_file import FleetState
-from scorer.ledger.record.as_request import as_request
-from scorer.ledger.record.instance import Moving, arrival, copy_with
+from scorer.ledger.record.instance import Moving, arrival, as_request, copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.planning.wanted.differences import as_wanted

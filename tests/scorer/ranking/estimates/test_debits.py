@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from scorer.ledger.record.instance import Instance, copy_with
 from scorer.ledger.view.leavers import KEPT_S, Leavers, left_behind
+from scorer.ranking.inputs import machines_of
 from scorer.ranking.profiles.profile import LoadModel, Profile, ProfileError
 from scorer.ranking.profiles.profile_file import parse_profile
-from scorer.ranking.seen import machines_of
 from scorer.ranking.tables import Tables
 from tests.rows import each_row
 from tests.scorer.fleets import STATISTICS, fleet, machine, ranked, see
