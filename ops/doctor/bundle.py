@@ -15,6 +15,7 @@ JSON, or unknown to this process. Processes are numbered, for their names are te
 http(s) from the host of its heartbeat alone: each process's Redis user may write any address into its heartbeat.
 """
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import io
@@ -25,28 +26,30 @@ import socket
 import subprocess
 import tarfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Container, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from http.client import HTTPException
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from importlib.util import find_spec
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from types import CodeType
 from typing import Any
 from urllib.parse import urlsplit
 
 from schemas.messages.process import KINDS, Process
+from schemas.process.connections import answer_whole
 
 _PAGE_S = 2.0
 _PAGE_BYTES = 8 << 20
 _LOG_BYTES = 64 << 10
 _JOURNAL_LINES = 500
 _JOURNAL_S = 10.0
-_UNREADY = 503
-_SECRET_NAME = re.compile(r"pass|secret|token|credential|private|auth|key", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"pass|secret|token|credential|private|auth|key|pin|code|user|error|reason|message", re.IGNORECASE
+)
+"""Of a value in a log: it may be a secret of digits, or a text of another."""
 _SOURCES = (
     "ops.doctor.command",
     "ops.doctor.findings",
@@ -57,6 +60,7 @@ _SOURCES = (
 """The modules whose words a finding may show."""
 _TOKEN = re.compile(r"\w+")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?(?:[smhdkMG]|ms|kB|MB|GB)?")
+_SHORT = re.compile(r"\d{1,7}(?:e\d+)?(?:[smhdkMG]|ms|kB|MB|GB)?")
 _VERSION = re.compile(r"\d+(?:\.\d+){1,3}(?:(?:\.dev|\.post|rc|a|b)\d+)?")
 _LABELS = frozenset(("code", "kind", "le", "method", "partition", "plugin", "quantile", "resource", "stage", "window"))
 """The labels whose values are ours."""
@@ -84,12 +88,12 @@ def _own_words() -> frozenset[str]:
 
 
 def own_words(text: str) -> str:
-    """Return a text with only numbers and the words of doctor's source; any other word is hidden.
+    """Return a text with only numbers of up to seven digits and the words of doctor's source; the rest is hidden.
 
     >>> own_words("3 machines are silent: db-hush7, evil")
     '3 machines are silent: ***-***, ***'
     """
-    return _TOKEN.sub(lambda one: one[0] if one[0] in _own_words() or _NUMBER.fullmatch(one[0]) else HIDDEN, text)
+    return _TOKEN.sub(lambda one: one[0] if one[0] in _own_words() or _SHORT.fullmatch(one[0]) else HIDDEN, text)
 
 
 def numbers_of(value: Any, names: Container[str]) -> Any:
@@ -189,13 +193,11 @@ def _page(one: Process, page: str, names: Container[str]) -> str:
         base = own_page(one)
         if base is None:
             return "its address is not one of its own host: it was not asked\n"
-        with _OPENER.open(f"{base}/{page}", timeout=_PAGE_S) as answer:
-            text = answer.read(_PAGE_BYTES).decode(errors="replace")
-    except urllib.error.HTTPError as error:
-        with error:
-            text = error.read(_PAGE_BYTES).decode(errors="replace") if error.code == _UNREADY else "{}"
+        status, text = _get(base, page)
     except (OSError, ValueError, HTTPException) as error:
         return f"not read: {type(error).__name__}\n"
+    if status not in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
+        return f"not read: status {status}\n"
     if page == "metrics":
         return series_of(text)
     try:
@@ -204,29 +206,31 @@ def _page(one: Process, page: str, names: Container[str]) -> str:
         return "not read: no JSON\n"
 
 
+def _get(base: str, page: str) -> tuple[int, str]:
+    """Return status and text of a page; no redirect is followed. A page that is not whole in time is an error."""
+    parts, until_s = urlsplit(base), time.monotonic() + _PAGE_S
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    with contextlib.closing(kind(parts.hostname or "", parts.port, timeout=_PAGE_S)) as connection:
+        answer_whole(connection, lambda: until_s)
+        connection.request("GET", f"/{page}")
+        answer = connection.getresponse()
+        return answer.status, answer.read(_PAGE_BYTES).decode(errors="replace")
+
+
 def own_page(one: Process) -> str | None:
     """Return the address of a process's pages; None where it is not http(s) of the host in its heartbeat."""
     parts = urlsplit(one.page)
     if parts.scheme not in ("http", "https") or not parts.hostname or not re.fullmatch(r"[\w.-]+", one.host):
         return None
-    if parts.hostname != one.host.lower():
-        its = _addresses(parts.hostname)
-        local = one.host == socket.gethostname() and all(ip_address(address).is_loopback for address in its)
-        if not local and its - _addresses(one.host):
-            return None
+    its, local = _addresses(parts.hostname), one.host == socket.gethostname()
+    known = set() if local and all(one.is_loopback for one in its) else its - _addresses(one.host)
+    if known or any(one.is_link_local or one.is_multicast or (one.is_loopback and not local) for one in its):
+        return None
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
-def _addresses(host: str) -> set[str]:
-    return {str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-_OPENER = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
+def _addresses(host: str) -> set[IPv4Address | IPv6Address]:
+    return {ip_address(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
 
 
 def logs_of(folder: Path, run: Callable[..., Any] = subprocess.run) -> dict[str, str]:

@@ -37,7 +37,7 @@ from ops.replay.workload import Workload, WorkloadError
 from ops.replay.worlds.workload_file import is_workload, read_workload, workload_name
 from ops.replay.worlds.worlds import Shape, build_world, with_batch
 from schemas.process.settings import SettingsError, load_settings
-from schemas.process.tables import screen
+from schemas.process.tables import readable, readable_lines, screen
 from scorer.ranking.class_sums import by_class_filter
 from scorer.ranking.profiles.catalogue import DEFAULT, Profiles, load_profiles, read_profile
 from scorer.ranking.profiles.profile import Profile, ProfileError
@@ -175,9 +175,9 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         print(json.dumps(as_json(results, baseline) | {"missing": missing}, allow_nan=False))  # noqa: T201
     else:
         for line in missing:
-            print(line, file=sys.stderr)  # noqa: T201
+            print(readable(line), file=sys.stderr)  # noqa: T201
         if settings.markdown:
-            print(markdown(results, baseline))  # noqa: T201
+            print(readable_lines(markdown(results, baseline)))  # noqa: T201
         else:
             print_report(results, baseline, screen(wide=settings.wide))
     return 0

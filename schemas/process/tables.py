@@ -19,7 +19,11 @@ import msgspec
 
 _GAP = "  "
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
-_UNREADABLE = r"[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+_UNREADABLE = (
+    r"[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    r"\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    r"\U000e0000-\U000e0fff]"
+)
 """Characters that control a terminal, or the direction of a text, or are invisible."""
 _OF_A_TEXT = re.compile(_UNREADABLE)
 _OF_LINES = re.compile(rf"(\n|\x1b\[[012]m)|{_UNREADABLE}")
@@ -38,7 +42,7 @@ def readable(value: _Value) -> _Value:
     found: Any = value
     kind: Any = type(value)
     if isinstance(value, str):
-        found = value if value.isprintable() else _OF_A_TEXT.sub("\ufffd", value)
+        found = value if value.isascii() and value.isprintable() else _OF_A_TEXT.sub("\ufffd", value)
     elif isinstance(value, dict):
         found = {readable(name): readable(one) for name, one in value.items()}
     elif kind in (list, tuple, set, frozenset):

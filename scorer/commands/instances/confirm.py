@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.process.tables import Screen
+from schemas.process.tables import Screen, readable
 from schemas.values.globs import is_glob
 from scorer.client import Client, ConfirmResult, InstanceRow, WindwardError
 from scorer.commands.machines.known_machines import selects
@@ -69,7 +69,7 @@ def _each(method: str, settings: StepSettings) -> int:
     with ask.client(settings) as scorer:
         meant, already = _meant(scorer, method, settings)
         if already and not settings.json:
-            sys.stderr.write("".join(f"{line}\n" for line in already))
+            sys.stderr.write("".join(f"{readable(line)}\n" for line in already))
         if len(meant) > 1 and (wrong := {"generation", "move"} & params.keys()):
             raise SettingsError(f"{min(wrong)}: is of one instance, and {len(meant)} are meant")
         for one in meant:

@@ -18,6 +18,7 @@ import redis
 
 from schemas.messages.proposal import READ_MAX, begun_move, replaced, write_proposal
 from schemas.process.redis_url import in_words
+from schemas.process.tables import readable
 from scorer.client import Moving
 from scorer.commands.shared import ask
 from scorer.planning.wanted.steps import Step
@@ -45,7 +46,7 @@ def announce(settings: ClientSettings, moves: Sequence[tuple[Step, Moving]], why
             for message in messages:
                 server.lpush(settings.names.moves_waiting, message)
     except (*AWAY, redis.ResponseError) as error:
-        sys.stderr.write(f"the targets are reserved, but the moves are not on the list: {in_words(error)}\n")
+        sys.stderr.write(f"the targets are reserved, but the moves are not on the list: {readable(in_words(error))}\n")
         return False
     return True
 

@@ -22,7 +22,7 @@ from msgspec import Meta
 from schemas.messages.operator import DEFAULT
 from schemas.messages.proposal import LOST
 from schemas.process.settings import SettingsError, load_settings, setting
-from schemas.process.tables import Column, Screen, view
+from schemas.process.tables import Column, Screen, readable, view
 from schemas.rpc.request import Draining
 from schemas.rpc.results import DrainResult
 from scorer.client import WindwardError
@@ -200,7 +200,8 @@ def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]], why: str) 
                 unanswered = error
                 break
             one |= {"state": "refused", "reason": error.message} if error else {"state": "moving"}
-            sys.stderr.write(f"{number + 1} of {len(moves)}: {one['id']} to {one['target']}: {one['state']}\n")
+            said = readable(f"{one['id']} to {one['target']}: {one['state']}")
+            sys.stderr.write(f"{number + 1} of {len(moves)}: {said}\n")
             if outcome.moving is not None:
                 begun.append((outcome.step, outcome.moving))
                 one["until"] = outcome.moving.until
@@ -238,7 +239,7 @@ def await_empty(settings: LedgerSettings, machines: Sequence[str], wait_s: float
                 f"{one} {n}" for one, n in held.items()
             )
             if words != told:
-                sys.stderr.write(f"{words}\n")
+                sys.stderr.write(f"{readable(words)}\n")
                 told = words
             if time.monotonic() >= end_s:
                 overdue = WindwardError("DEADLINE_EXCEEDED", f"after {wait_s:g} s {words}")

@@ -20,14 +20,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import msgspec
 
 from schemas.resources import RESOURCES
 from schemas.rpc.request import KEPT_FIELDS, KeptFields, Request
 from scorer.ledger.record.rules import Rules, as_fields
-from scorer.ledger.record.units import RESOURCE_UNITS, UNITS, as_units
+from scorer.ledger.record.units import COUNT_MAX, RESOURCE_UNITS, UNITS, as_units
 
 MOVABLE = "movable"
 """An instance whose label of this name is ``false`` is never moved."""
@@ -137,7 +137,7 @@ class Instance(_Kept, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     limits: Declared = ()
     """Declared limits by resource, -1 where not declared; empty: none."""
     maxmemory: float = 0.0
-    priority_class: str = "prod"
+    priority_class: Literal["prod", "mid", "batch", "free"] = "prod"
     reserved_at: float = 0.0
     started_at: float = 0.0
     """When it was confirmed to run; 0 before that, while its credit is full."""
@@ -202,12 +202,66 @@ def _read_amounts(kind: Any, given: Any) -> Any:
 def _amounts_of(kind: Any, items: tuple[tuple[str, Any], ...]) -> Any:
     """Return the amounts as an object that equal instances share, since most instances have few sizes."""
     given, missing = dict(items), None if kind is Amounts else _NOT_DECLARED
+    if not all(amount is None or (type(amount) is int and 0 <= amount <= COUNT_MAX) for amount in given.values()):
+        raise ValueError("an amount is no whole number that can be counted")
     return kind([missing if (amount := given.get(name)) is None else amount / units for name, units in _NAMED])
 
 
 _encode = msgspec.json.Encoder().encode
 read_record = msgspec.json.Decoder(Instance, dec_hook=_read_amounts).decode
-"""Return the instance in a record. Raises msgspec.DecodeError."""
+"""Return the instance in a record. Raises one of `UNREADABLE`."""
+UNREADABLE = (msgspec.DecodeError, ValueError, TypeError, RecursionError)
+"""The errors of `read_record` for bytes that are no record."""
+
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=int(COUNT_MAX))]
+_Time = Annotated[float, msgspec.Meta(ge=0, le=COUNT_MAX)]
+
+
+class _Held(msgspec.Struct, gc=False):
+    counts: list[str] = []
+    maxmemory: _Whole | None = None
+
+
+class _Move(msgspec.Struct, kw_only=True, gc=False):
+    new: _Held | msgspec.UnsetType = msgspec.UNSET
+    number: _Whole = 0
+    since: _Time
+    until: _Time
+
+
+class _Scripts(_Held, kw_only=True, gc=False):
+    """What the scripts require of a record, beyond what a scorer does."""
+
+    id: str
+    version: _Whole
+    generation: _Whole
+    reserved_at: _Time
+    started_at: _Time
+    expires_at: _Time
+    ended_at: _Time
+    moving: _Move | msgspec.UnsetType = msgspec.UNSET
+
+
+_read_for_scripts = msgspec.json.Decoder(_Scripts).decode
+
+
+def is_sound(name: bytes, raw: bytes) -> bool:
+    """Return whether scorers and scripts can both read a record that is stored under this id."""
+    try:
+        read_record(raw)
+        found = _read_for_scripts(raw)
+    except UNREADABLE:
+        return False
+    lines = 3 if found.moving and found.moving.new else 1  # the scripts find each tail by its line
+    return found.id.encode() == name and raw.count(b"\n") >= lines
+
+
+def id_in(raw: bytes) -> str:
+    """Return the id in a record, "" in one that cannot be read."""
+    try:
+        return read_record(raw).id
+    except UNREADABLE:
+        return ""
 
 
 def of_builtins(fields: Mapping[str, Any]) -> Instance:

@@ -10,12 +10,13 @@ its cluster have then changed since they were read, so their differences are lef
 reads all of the ledger. One pass is enough, unless two connected things are wrong.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scorer.ledger.record.instance import LIVE, Instance, as_held, counts_of, read_record, sums_of
+from scorer.ledger.record.instance import LIVE, Instance, as_held, counts_of, id_in, is_sound, read_record, sums_of
 from scorer.ledger.record.transition import Difference
 from scorer.ledger.record.units import SUMS
 from scorer.ledger.store.follower import Follower
@@ -100,7 +101,7 @@ class Check:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._follower = Follower(ledger)
+        self._follower = Follower(ledger, around=True)
         self._counts: dict[str, set[str]] = {}
 
     def run(self) -> Checked:
@@ -116,7 +117,7 @@ class Check:
             return found
         self._poll()
         self._counts = self._ledger.counted()
-        names = {*self._follower.view.machine_names, *self._ledger.machine_versions(), *self._counts}
+        names = {*self._follower.view.machine_names, *self._ledger.machine_versions(around=True), *self._counts}
         found.machines = len(names)
         self._all(sorted(names), self._machines, found)
         clusters = {one.cluster for one in self._follower.view.instances.values() if one.cluster}
@@ -165,16 +166,20 @@ class Check:
         for name, row in zip(names, rows, strict=True):
             counted = [(what, next(read)) for what in whats[name]]
             here = [as_held(one, name) for one in self._follower.view.held_on(name)]
-            version, sums = read_row(row)
+            try:
+                version, sums = read_row(row)
+                said = packed(sums) or "nothing"
+            except ValueError:
+                version, sums, said = self._follower.version(name), {"": {}}, f"what cannot be read ({row[:80]!r})"
             if version != self._follower.version(name):
                 again.append(name)
                 continue
             true, number = with_unknown(true_sums(here), sums), true_counts(here)
-            wrong = tuple((what, raw, number[what]) for what, raw in counted if int(raw or 0) != number[what])
+            wrong = tuple((what, raw, number[what]) for what, raw in counted if _count(raw) != number[what])
             if sums == true and not wrong:
                 continue
-            what = [f"{packed(sums) or 'nothing'} is {packed(true) or 'nothing'}"] * (sums != true)
-            what += [f"{one} {raw.decode() or 0} is {n}" for one, raw, n in wrong]
+            what = [f"{said} is {packed(true) or 'nothing'}"] * (sums != true)
+            what += [f"{one} {raw.decode(errors='replace') or 0} is {n}" for one, raw, n in wrong]
             some = here[0] if here else None
             found.differences.append(Difference("machine", name, "; ".join(what), row, packed(true), 0, wrong, some))
         return again
@@ -191,8 +196,8 @@ class Check:
             if one.cluster in members:
                 members[one.cluster].append(one)
         for name, row in zip(names, rows, strict=True):
-            count = int(row.split()[1]) if row else 0
-            here = members[name]
+            readable = re.fullmatch(rb"\d+ (\d+)", row or b"0 0")
+            count, here = int(readable[1]) if readable else -1, members[name]
             if count != len(here):
                 some = here[0] if here else None
                 what = f"{count} instances is {len(here)}"
@@ -245,9 +250,16 @@ def _torn(name: str, raw: bytes, in_log: bytes) -> Difference:
     """Return the difference for a record that cannot be read; an ended record in the log is no replacement."""
     newest = read_record(in_log) if in_log else None
     if newest is None or newest.state not in LIVE:
+        if is_sound((own := id_in(raw)).encode(), raw):
+            return Difference("record", name, f"is the record of {own}", raw, raw)
         return Difference("record", name, "cannot be read, and the log has it no more: import an inventory", raw)
     what = f"cannot be read; the log has it as of change {newest.version}: {newest.state} on {newest.machine}"
     return Difference("record", name, what, raw, in_log)
+
+
+def _count(raw: bytes) -> int:
+    """Return a stored count, -1 for one that cannot be read."""
+    return int(raw) if raw.isdigit() else -bool(raw)
 
 
 def _late(what: str, at_s: float, ends_s: float | None) -> str:

@@ -36,7 +36,7 @@ class Follower:
     """``view`` is the ledger as of change ``change``; the reserve step compares `version`."""
 
     def __init__(self, ledger: Ledger, *, around: bool = False) -> None:
-        """``around``: leave out live records that cannot be read."""
+        """``around``: leave out live records, and versions of machines, that cannot be read."""
         self._ledger, self._around = ledger, around
         self.view = LedgerView()
         self.epoch = ""
@@ -155,7 +155,7 @@ class Follower:
         for _ in range(10):
             epoch, change, _records = self._ledger.read_log(self._ledger.wire.ask(self._ledger.log_reads(2**53, 1)))
             records = [record for page in self._ledger.pages(around=self._around) for record in page]
-            versions = self._ledger.machine_versions()
+            versions = self._ledger.machine_versions(around=self._around)
             leavers = [one for one in self._ledger.leavers() if one.version <= change]
             caught_up = self._start(epoch, change, records, versions, leavers)
             if caught_up:

@@ -31,7 +31,16 @@ import redis
 from schemas.names import Names
 from schemas.values.errors import shortened
 from scorer.ledger.record.arguments import Batch, candidates_in_script, given, in_call, reasons_in_words
-from scorer.ledger.record.instance import Instance, copy_with, read_record, record_tail, with_arrival
+from scorer.ledger.record.instance import (
+    UNREADABLE,
+    Instance,
+    copy_with,
+    id_in,
+    is_sound,
+    read_record,
+    record_tail,
+    with_arrival,
+)
 from scorer.ledger.record.transition import (
     FORMAT,
     NO_QUERY,
@@ -106,10 +115,8 @@ _ACKNOWLEDGED = ("reserve", "confirm", "release", "update")
 WAIT_S = 0.5
 """The timeout for replicas. After a timeout no query waits for them for as long, since other queries need answers."""
 
-_UNREADABLE = (msgspec.DecodeError, ValueError, TypeError, RecursionError)
-"""The errors of `read_record` for bytes that are no record."""
-_TORN = re.compile(r"LEDGERTORN (\".*\")")
-"""A script's error for a record that it cannot read, with the id as JSON."""
+_TORN = re.compile(r"LEDGERTORN (.*?)( script: |$)|(The ID specified in XADD) ")
+"""A script's error for what it cannot read, or the server's for a log that is ahead of the last change."""
 Arguments = list[str | bytes | float]
 _unpacked = msgspec.msgpack.Decoder().decode
 
@@ -163,7 +170,11 @@ class Ledger:
         number = drawn or self._draw()
         call = (len(self._keys), *self._keys, int(dry_run), *self._common, number, *arguments)
         wait = self._wait() if self._acknowledged_by and script in _ACKNOWLEDGED and not dry_run else ()
-        return _unpacked(self._call(script, *call, wait=wait, meanwhile=meanwhile))  # type: ignore[no-any-return]
+        result = self._call(script, *call, wait=wait, meanwhile=meanwhile)
+        try:
+            return _unpacked(result)  # type: ignore[no-any-return]
+        except ValueError:
+            raise Torn(self.head, "what a script has read is no text") from None
 
     def _call(
         self,
@@ -179,7 +190,8 @@ class Ledger:
         if isinstance(result, redis.ResponseError):
             word, _, found = str(result).partition(" ")
             if torn := _TORN.search(str(result)):
-                raise Torn(self.instances, f"the record of {torn[1]} cannot be read")
+                what = f"{torn[1]} cannot be read" if torn[1] else "its log is ahead of its last change"
+                raise Torn(self.instances, what)
             raise UnknownFormat(self.head, found) if word == "LEDGERFORMAT" else result
         if wait:
             self._require(waited[-1])
@@ -232,7 +244,7 @@ class Ledger:
             raws = records_in(entries)
             try:
                 records = [read_record(raw) for raw in raws]
-            except _UNREADABLE:
+            except UNREADABLE:
                 records = [read_record(raw) for raw in takewhile(_is_record, raws)]
             return (epoch or b"").decode("ascii"), int(change or 0), records
         except ValueError:
@@ -243,7 +255,7 @@ class Ledger:
         raws = list(raws)
         try:
             return [read_record(raw) for raw in raws]
-        except _UNREADABLE:
+        except UNREADABLE:
             wrong = next(raw for raw in raws if not _is_record(raw))
             raise Damaged(self.instances, f"{wrong!r} is no record of an instance") from None
 
@@ -302,17 +314,13 @@ class Ledger:
         torn: dict[str, tuple[bytes, bytes]] = {}
         for page in self._scan(self.instances):
             pairs = zip(page[::2], page[1::2], strict=True)
-            torn |= {
-                name.decode(errors="replace"): (raw, b"")
-                for name, raw in pairs
-                if b"\n" not in raw or not _is_record(raw)  # the scripts find the tail by its line
-            }
+            torn |= {name.decode(errors="replace"): (raw, b"") for name, raw in pairs if not is_sound(name, raw)}
         after = "-"
         while torn and (entries := self.wire.one("XRANGE", self.log, after, "+", "COUNT", PAGE)):
             after = "(" + entries[-1][0].decode()
-            for raw in filter(_is_record, records_in(entries)):
-                if (one := read_record(raw)).id in torn:
-                    torn[one.id] = torn[one.id][0], raw
+            for raw in records_in(entries):
+                if (name := id_in(raw)) in torn and is_sound(name.encode(), raw):
+                    torn[name] = torn[name][0], raw
         return torn
 
     def _scan(self, key: str) -> Iterator[list[bytes]]:
@@ -334,7 +342,7 @@ class Ledger:
         return [row or b"" for row in self.wire.one("HMGET", self.clusters, *clusters)]
 
     def cluster_names(self) -> list[str]:
-        return [name.decode() for name in self.wire.one("HKEYS", self.clusters)]
+        return [name.decode(errors="replace") for name in self.wire.one("HKEYS", self.clusters)]
 
     def ends(self) -> tuple[dict[str, float], dict[str, float]]:
         read = [("ZRANGEBYSCORE", key, "-inf", "+inf", "WITHSCORES") for key in (self.expiry, self.moving)]
@@ -345,18 +353,20 @@ class Ledger:
         found: dict[str, set[str]] = {}
         for page in self._scan(self.counts):
             for name in page[::2]:
-                machine, _, what = name.decode().partition(" ")
+                machine, _, what = name.decode(errors="replace").partition(" ")
                 found.setdefault(machine, set()).add(what)
         return found
 
-    def machine_versions(self) -> dict[str, int]:
-        """Return the version of every machine that holds something."""
+    def machine_versions(self, *, around: bool = False) -> dict[str, int]:
+        """Return the version of every machine that holds something; ``around``: 0 for one that cannot be read."""
         flat = self.wire.one("HGETALL", self.machines)
         rows = list(zip(flat[::2], flat[1::2], strict=True))
         try:
-            return {name.decode(): int(row.split(b" ", 1)[0]) for name, row in rows}
+            return {name.decode(errors="replace"): int(row.split(b" ", 1)[0]) for name, row in rows}
         except ValueError:
-            wrong = next((name, row) for name, row in rows if not _is_row(name, row))
+            if around:
+                return {name.decode(errors="replace"): _version(row) for name, row in rows}
+            wrong = next((name, row) for name, row in rows if not row.split(b" ", 1)[0].isdigit())
             raise Damaged(self.machines, f"the row of {wrong[0]!r} is {wrong[1]!r}") from None
 
     # ---- transitions
@@ -379,7 +389,7 @@ class Ledger:
         drawn = self._draw()
         result = self._run("reserve", dry_run, *asked, meanwhile=meanwhile, drawn=drawn)
         reserved_at, expire_at, found = result[3]
-        changes = _changes(result)
+        changes = self._changes(result)
         outcomes: list[Outcome] = []
         alike: dict[int, Instance] = {}
         for one, kind, what in zip(wanted, batch.kind_of, found, strict=True):
@@ -398,7 +408,7 @@ class Ledger:
                 reasons = reasons_in_words(rest[0], one.candidates) if rest else ()
                 outcomes.append(Outcome("placed", record, first - 1, reasons))
             elif first in ("known", "other"):
-                outcomes.append(Outcome(first, _record(rest[0], changes)))
+                outcomes.append(Outcome(first, self._record(rest[0], changes)))
             else:
                 outcomes.append(Outcome(first, reasons=reasons_in_words(rest[0], one.candidates) if rest else ()))
         return Transition(result[0], result[1], changes, outcomes)
@@ -496,13 +506,13 @@ class Ledger:
             _, number, reasons, *first = result[3]
             candidates = changes[int(number) - 1].candidates[int(first[0]) - 1 if first else 0 :]
             outcome = Outcome("conflict", reasons=reasons_in_words(reasons, candidates))
-            return Transition(result[0], result[1], _changes(result), [outcome])
+            return Transition(result[0], result[1], self._changes(result), [outcome])
         return self._one(result)
 
     def expire(self, most: int = 1000) -> Transition:
         """Expire at most ``most`` reservations and moves that are due; ``count`` of the result is their number."""
         result = self._run("expire", False, most)
-        return Transition(result[0], result[1], _changes(result), count=result[3])
+        return Transition(result[0], result[1], self._changes(result), count=result[3])
 
     def correct(
         self,
@@ -532,7 +542,7 @@ class Ledger:
         result = self._run("correct", dry_run, *arguments)
         if result[3] == "fenced":
             raise Overtaken("another has taken the lease")
-        return Transition(result[0], result[1], _changes(result), [Outcome(kind) for kind in result[3]])
+        return Transition(result[0], result[1], self._changes(result), [Outcome(kind) for kind in result[3]])
 
     def lease(self, name: str, holder: str, lasts_s: float) -> tuple[int | None, str]:
         """Take or renew a lease, or give it up (0 s); return its number, or None and the name of its holder."""
@@ -559,10 +569,23 @@ class Ledger:
         return bool(self._run("rename", False, old, new, version, *ids)[3] == "done")
 
     def _one(self, result: list[Any]) -> Transition:
-        (kind, *rest), changes = result[3], _changes(result)
+        (kind, *rest), changes = result[3], self._changes(result)
         if kind in ("unknown", "stale", "gone", "late"):
             rest = [None]
-        return Transition(result[0], result[1], changes, [Outcome(kind, _record(one, changes)) for one in rest])
+        return Transition(result[0], result[1], changes, [Outcome(kind, self._record(one, changes)) for one in rest])
+
+    def _changes(self, result: list[Any]) -> list[Instance]:
+        return [self._in_answer(text) for text in result[2]]
+
+    def _record(self, shown: int | str | None, changes: Sequence[Instance]) -> Instance | None:
+        """Return a result's record: a change by its number, or a record's text; None without one."""
+        return None if shown is None else changes[shown - 1] if isinstance(shown, int) else self._in_answer(shown)
+
+    def _in_answer(self, text: str) -> Instance:
+        try:
+            return read_record(text)
+        except UNREADABLE:
+            raise Torn(self.instances, f"{text!r} is no record of an instance") from None
 
 
 def records_in(entries: Sequence[Any]) -> list[bytes]:
@@ -572,19 +595,10 @@ def records_in(entries: Sequence[Any]) -> list[bytes]:
     ]
 
 
-def _changes(result: list[Any]) -> list[Instance]:
-    return [read_record(text) for text in result[2]]
-
-
-def _record(shown: int | str | None, changes: Sequence[Instance]) -> Instance | None:
-    """Return a result's record: a change by its number, or a record's text; None without one."""
-    return None if shown is None else changes[shown - 1] if isinstance(shown, int) else read_record(shown)
-
-
 def _is_record(raw: bytes) -> bool:
     try:
         read_record(raw)
-    except _UNREADABLE:
+    except UNREADABLE:
         return False
     return True
 
@@ -594,14 +608,10 @@ def _readable(raws: Iterable[bytes]) -> list[Instance]:
     return [read_record(raw) for raw in raws if _is_record(raw)]
 
 
-def _is_row(name: bytes, row: bytes) -> bool:
-    try:
-        name.decode()
-        int(row.split(b" ", 1)[0])
-    except ValueError:
-        return False
-    return True
+def _version(row: bytes) -> int:
+    found = row.split(b" ", 1)[0]
+    return int(found) if found.isdigit() else 0
 
 
 def _scores(flat: list[bytes]) -> dict[str, float]:
-    return {name.decode(): float(score) for name, score in zip(flat[::2], flat[1::2], strict=True)}
+    return {name.decode(errors="replace"): float(score) for name, score in zip(flat[::2], flat[1::2], strict=True)}

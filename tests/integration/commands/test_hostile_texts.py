@@ -21,7 +21,7 @@ from scorer.ledger.record.transition import Candidate
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire
 from tests.conftest import Valkey
-from tests.integration.scorer.test_rpc import FRESH_S, eventually, scorer_process
+from tests.integration.scorer.test_rpc import FRESH_S, eventually, planner_process, scorer_process
 from tests.scorer.commands.test_hostile_texts import EVIL, clean
 from tests.support.in_process import run_command
 from tests.window_tables import publish, window_table
@@ -106,7 +106,7 @@ TRIED: dict[str, list[tuple[str, ...]]] = {
     "top": [("--once",)],
     "doctor": [()],
     "machines": [(), ("list", "--wide"), ("show", "m1"), ("show", evil("absent")), ("label", "m2", "a=b")],
-    "drain": [("m1",)],
+    "drain": [("m1",), ("m1", "--apply"), ("m3", "--apply", "--wait", "--wait-s", "0.1")],
     "rebalance": [()],
     "profiles": [(), ("show", evil("absent"))],
     "learned": [()],
@@ -125,8 +125,10 @@ def windward(valkey: Valkey, names: Names, wire: Wire) -> Iterator[Callable[...,
     def run(*words: str) -> CompletedProcess[str]:
         return run_command(*words, environ=environ)
 
-    with scorer_process(valkey.url, names, "--log-level", "error"):
+    quiet = ("--log-level", "error")
+    with scorer_process(valkey.url, names, *quiet), planner_process(valkey.url, names, *quiet):
         eventually(lambda: run("health").returncode == 0)
+        eventually(lambda: "no planner" not in run("drain", "m3").stderr)
         yield run
 
 

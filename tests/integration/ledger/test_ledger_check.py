@@ -1,5 +1,6 @@
 """The check of the ledger's sums, their repair, and the lease under which it is done; on a real server."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from schemas.names import Names
 from scorer.background import checker
 from scorer.background.checker import Checker, LastCheck, PacedWire
 from scorer.ledger.record.instance import Instance, copy_with, machines_of
-from scorer.ledger.record.transition import Candidate, Change, Damaged, Torn
+from scorer.ledger.record.transition import Candidate, Change, Torn
 from scorer.ledger.store.check import Check, mend
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.lease import Lease
@@ -72,11 +73,15 @@ DAMAGE: list[tuple[str, Callable[[Ledger, Wire], object]]] = [
     ("sum too high", lambda led, w: w.one("HSET", led.machines, "m1", change_of(led, w) + b" prod:instances=99,cpu=5")),
     ("sum of another class", lambda led, w: w.one("HSET", led.machines, "m1", row_of(led, w) + b" free:instances=1")),
     ("row gone", lambda led, w: w.one("HDEL", led.machines, "m1")),
+    ("row that cannot be read", lambda led, w: w.one("HSET", led.machines, "m1", b"\xfetorn")),
+    ("row without a number", lambda led, w: w.one("HSET", led.machines, "m1", change_of(led, w) + b" prod:cpu=5")),
     ("row of nothing", lambda led, w: w.one("HSET", led.machines, "m9", b"3 prod:instances=1,cpu=7")),
     ("count too high", lambda led, w: w.one("HSET", led.counts, "m1 port 7001", 5)),
+    ("count that is none", lambda led, w: w.one("HSET", led.counts, "m1 port 7001", b"\xfe")),
     ("count gone", lambda led, w: w.one("HDEL", led.counts, "m1 port 7001")),
     ("count of nothing", lambda led, w: w.one("HSET", led.counts, "m8 port 1", 1)),
     ("cluster too small", lambda led, w: w.one("HSET", led.clusters, "c1", b"5 1")),
+    ("cluster that cannot be read", lambda led, w: w.one("HSET", led.clusters, "c1", b"x 19")),
     ("cluster gone", lambda led, w: w.one("HDEL", led.clusters, "c1")),
     ("cluster of nothing", lambda led, w: w.one("HSET", led.clusters, "c9", b"5 1")),
     ("never expires", lambda led, w: w.one("ZREM", led.expiry, "a2")),
@@ -124,6 +129,11 @@ def test_what_is_wrong_is_found_and_repaired(
 TOGETHER = [
     ("an instance and its machine", ("sum too high", "its move never ends"), 2),
     ("a machine and its cluster", ("row gone", "cluster gone"), 2),
+    (
+        "what cannot be read",
+        ("row that cannot be read", "count that is none", "cluster that cannot be read", "its move never ends"),
+        3,
+    ),
     ("all of one", ("sum too high", "count too high", "cluster too small", "its move never ends", "never expires"), 4),
 ]
 
@@ -171,11 +181,55 @@ def test_sums_of_a_newer_release_are_left_as_they_are(ledger: Ledger, wire: Wire
     assert Check(ledger).run().differences == []
 
 
-def test_a_ledger_that_cannot_be_read_is_not_compared(ledger: Ledger, wire: Wire) -> None:
-    """Without its instances every sum would seem wrong, and a repair would take them all out."""
-    wire.one("HSET", ledger.machines, "m1", b"torn")
-    with pytest.raises(Damaged, match="the row of b'm1' is b'torn'"):
-        Check(ledger).run()
+WORDS: list[tuple[str, tuple[str, str, bytes], str]] = [
+    ("row", ("machines", "m1", b"torn"), 'the row of "m1" cannot be read'),
+    ("row without a number", ("machines", "m1", b"7 prod:cpu=5"), 'the row of "m1" cannot be read'),
+    ("cluster", ("clusters", "c1", b"x 3"), 'the row of "c1" cannot be read'),
+    ("count", ("counts", "m1 port 7001", b"nine"), 'the count of "m1 port 7001" cannot be read'),
+    ("change", ("head", "change", b"inf"), "the number of the last change cannot be read"),
+    ("change of before", ("head", "change", b"1"), "its log is ahead of its last change"),
+    ("epoch", ("head", "epoch", b"\xff"), "the epoch cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("where", "words"), [row[1:] for row in WORDS], ids=[row[0] for row in WORDS])
+def test_what_a_script_cannot_read_is_told_in_words(
+    ledger: Ledger, wire: Wire, where: tuple[str, str, bytes], words: str
+) -> None:
+    """Nothing is written then."""
+    known = ledger.find("a1")
+    part, name, raw = where
+    wire.one("HSET", getattr(ledger, part), name, raw)
+    with pytest.raises(Torn, match=words):
+        ledger.release("a1")
+    assert ledger.find("a1") == known
+
+
+@pytest.mark.parametrize("raw", [b"torn", b"inf", b"1.5", b"9" * 400])
+def test_a_lease_that_cannot_be_read_is_taken_anew(ledger: Ledger, wire: Wire, raw: bytes) -> None:
+    """Its number is newer than any that was counted; so is a count of leavers."""
+    wire.one("HSET", ledger.head, "leavers", raw)
+    wire.one("HSET", ledger._leases, "check number", raw, "check until", raw, "check holder", "other")
+    number = Lease(ledger, "check", "here", 60).take()
+    assert number is not None
+    assert number > 1e9
+    assert Lease(ledger, "check", "here", 60).take() == number
+    assert ledger.release("a1").outcomes[0].kind == "done"
+    assert wire.one("HGET", ledger.head, "leavers") == b"1"
+
+
+def with_field(name: str, value: bytes) -> Callable[[bytes], bytes]:
+    """Return a function that gives a record another value of a field, in whichever of its lines it is."""
+
+    def tear(raw: bytes) -> bytes:
+        text, key = raw.decode(), f'"{name}":'
+        if key not in text:
+            return raw.replace(b"\n", f"\n{key}".encode() + value + b",", 1)
+        first = text.index(key) + len(key)
+        _, end = json.JSONDecoder().raw_decode(text, first)
+        return text[:first].encode() + value + text[end:].encode()
+
+    return tear
 
 
 TEARS: list[tuple[str, Callable[[bytes], bytes]]] = [
@@ -188,6 +242,24 @@ TEARS: list[tuple[str, Callable[[bytes], bytes]]] = [
     ("a state that is none", lambda raw: raw.replace(b'ed","machine', b'id","machine')),
     ("on one line", lambda raw: raw.replace(b"\n", b"")),
     ("no amounts", lambda raw: raw.replace(b"amounts", b"amountt")),
+    ("amounts are a list", with_field("amounts", b"[1]")),
+    ("an amount is a text", with_field("amounts", b'{"cpu":"x"}')),
+    ("an amount is below 0", with_field("amounts", b'{"cpu":-1}')),
+    ("an amount is too large", with_field("amounts", b'{"cpu":1e300}')),
+    ("its id is another's", with_field("id", b'"a4"')),
+    ("its id is a list", with_field("id", b"[]")),
+    ("a class that is none", with_field("priority_class", b'"gold"')),
+    ("a cluster that is none", with_field("cluster", b"null")),
+    ("labels that are none", with_field("labels", b'"x"')),
+    ("counts that are none", with_field("counts", b"7")),
+    ("a count that is none", with_field("counts", b"[{}]")),
+    ("a machine that is none", with_field("machine", b"7")),
+    ("a move that is none", with_field("moving", b"7")),
+    ("no time of its end", lambda raw: raw.replace(b'"expires_at"', b'"expires"')),
+    ("a time that is none", with_field("expires_at", b'"soon"')),
+    ("an endless time", with_field("expires_at", b"1e400")),
+    ("a version that is none", with_field("version", b"1.5")),
+    ("a generation that is none", with_field("generation", b"null")),
 ]  # fmt: skip
 
 
@@ -247,6 +319,20 @@ def test_a_torn_record_that_the_log_has_no_more_is_left_to_an_inventory(ledger: 
     mend(ledger, number)
     assert Check(ledger).run().differences == []
     assert check_sums(wire, ledger)["a2"].machine == known.machine
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_record_under_another_id_goes_to_its_own(ledger: Ledger, wire: Wire, there: bool) -> None:
+    """Unless that has one: then it was a copy."""
+    raw = wire.one("HGET", ledger.instances, "a2")
+    wire.one("HSET", ledger.instances, "b2", raw)
+    if not there:
+        wire.one("HDEL", ledger.instances, "a2")
+    assert [(one.name, one.what) for one in Check(ledger).run().differences] == [("b2", "is the record of a2")]
+    assert mend(ledger, Lease(ledger, "check", "here", 60).take() or 0).repaired == 1
+    assert Check(ledger).run().differences == []
+    assert check_sums(wire, ledger).keys() >= {"a2"}
+    assert wire.one("HEXISTS", ledger.instances, "b2") == 0
 
 
 def test_a_torn_entry_of_the_log_is_a_gap(ledger: Ledger, wire: Wire) -> None:

@@ -6,7 +6,10 @@ import socket
 import stat
 import subprocess
 import tarfile
+import threading
+import time
 from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,6 +68,17 @@ FORMS = [
     f"curl -u user:{SECRET} http://h",
     f"invalid username-password pair or user is disabled: '{SECRET}'",
     f"at=2026-01-01T00:00:00.000Z level=info event=x.y password={SECRET}",
+    "eyJhbGciOiJIUzI1NiJ9.Hush7secret.c2lnbmVk",
+    f"aws_secret_access_key = {SECRET}/K7MDENG/bPxRfi",
+    f"https://{SECRET}@h/path",
+    f"//{SECRET}:@h",
+    f"Set-Cookie: sid={SECRET}; HttpOnly",
+    f"HOME=/root PGPASSWORD={SECRET} PATH=/bin",
+    f"[redis]\npassword = '{SECRET}'",
+    f"redis:\n  password: {SECRET}",
+    f"\x00{SECRET}\x1b{SECRET}",
+    f"login=48151623 pin=48151623 {SECRET}",
+    f": at=2026-01-01T00:00:00.000Z level=info event=a.b error=48151623 {SECRET}",
 ]
 
 
@@ -123,7 +137,7 @@ def test_a_secret_leaves_in_no_form_from_no_place(tmp_path: Path, form: str) -> 
     write_bundle(tmp_path / "b.tar.gz", texts)
     left = contents(tmp_path / "b.tar.gz")
     everything = "\n".join([*left, *left.values()]).lower()
-    for part in ("hush", "7secret", "37secret", "%48ush", CODED.lower()):
+    for part in ("hush", "7secret", "37secret", "%48ush", "48151623", CODED.lower()):
         assert part not in everything
     assert 'windward_a_total{kind="x"} 5.0' in left["windward-doctor/pages/scorer-1-metrics.txt"]
     assert json.loads(left["windward-doctor/pages/scorer-1-ready.txt"]) == {"ready": True, "instances": 7}
@@ -140,7 +154,7 @@ HERE = socket.gethostname()
     ("page", "host", "asked"),
     [
         pytest.param("http://127.0.0.1:9", HERE, "http://127.0.0.1:9", id="this host"),
-        pytest.param("https://a.example:9", "a.example", "https://a.example:9", id="by its name"),
+        pytest.param(f"https://{HERE}:9", HERE, f"https://{HERE}:9", id="by its name"),
         pytest.param("http://10.0.0.5:9", "10.0.0.5", "http://10.0.0.5:9", id="by its address"),
         pytest.param("http://u:p@10.0.0.5:9/x?y#z", "10.0.0.5", "http://10.0.0.5:9", id="no user, no path"),
         pytest.param("file:///root/.ssh/id_rsa#", HERE, None, id="a file"),
@@ -149,6 +163,13 @@ HERE = socket.gethostname()
         pytest.param("http://127.0.0.1:9", "10.0.0.5", None, id="this host's loopback, said by another"),
         pytest.param("http://10.0.0.5@10.0.0.6:9", "10.0.0.5", None, id="another host behind an @"),
         pytest.param("http:///x", "10.0.0.5", None, id="no host"),
+        pytest.param("http://169.254.169.254/latest", "169.254.169.254", None, id="a cloud's metadata"),
+        pytest.param("http://[fe80::1]:9", "fe80::1", None, id="a link's own address"),
+        pytest.param("http://127.0.0.1:9", "127.0.0.1", None, id="loopback as another's name"),
+        pytest.param("http://localhost:9", "localhost", None, id="localhost as another's name"),
+        pytest.param("http://224.0.0.1:9", "224.0.0.1", None, id="many hosts"),
+        pytest.param("http://2852039166:9", "10.0.0.5", None, id="metadata as one number"),
+        pytest.param("http://0x7f.1:9", "10.0.0.5", None, id="loopback as numbers"),
     ],
 )
 def test_which_pages_are_asked(page: str, host: str, asked: str | None) -> None:
@@ -172,6 +193,33 @@ def test_a_page_of_another_host_is_not_followed() -> None:
         server.stop()
     assert sorted(asked) == ["/metrics", "/ready"]
     assert "windward_a" not in "".join(found.values())
+
+
+@pytest.mark.parametrize("header", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\n"], ids=["body", "header"])
+def test_a_page_that_drips_is_given_up(header: bytes) -> None:
+    """A byte each tenth of a second is an answer at each read: the whole answer has a deadline."""
+    stopping = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        with suppress(OSError), ExitStack() as held:
+            while True:
+                one = held.enter_context(listener.accept()[0])
+                threading.Thread(target=drop, args=(one,), daemon=True).start()
+
+    def drop(one: socket.socket) -> None:
+        with suppress(OSError):
+            one.sendall(header)
+            while not stopping.wait(0.1):
+                one.sendall(b"a")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=drip, args=(listener,), daemon=True).start()
+        began_s = time.monotonic()
+        found = pages_of({"scorer": {"a": a_process(page=f"http://127.0.0.1:{listener.getsockname()[1]}")}}, ())
+        stopping.set()
+        listener.shutdown(socket.SHUT_RDWR)
+    assert time.monotonic() - began_s < 8
+    assert set(found.values()) == {"not read: TimeoutError\n"}
 
 
 def test_settings_leave_as_numbers_and_switches() -> None:
@@ -216,4 +264,4 @@ def test_a_page_that_is_not_read_is_its_error() -> None:
         page = f"http://127.0.0.1:{closed.getsockname()[1]}"
         found = pages_of({"scorer": {"a": a_process(page=page), "b": a_process()}}, ())
     assert list(found) == ["pages/scorer-1-metrics.txt", "pages/scorer-1-ready.txt"]
-    assert all("not read: URLError" in text for text in found.values())
+    assert all("not read: ConnectionRefusedError" in text for text in found.values())

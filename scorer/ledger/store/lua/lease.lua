@@ -15,10 +15,15 @@ local LEASES = KEYS[1]
 local NAME = ARGV[1]
 local HOLDER = ARGV[2]
 local LASTS_S = ARGV[3]
+local LASTS_S_MAX = 1e7
+local DIGITS_MAX = 15
 local time = CLOCK
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
 local found = redis.call('HMGET', LEASES, NAME .. ' number', NAME .. ' holder', NAME .. ' until')
-local number, held = tonumber(found[1] or '0'), found[3] and tonumber(found[3]) > now
+-- A number that cannot be read is followed by one that none has counted to: the time.
+local said, until_s = found[1] or '0', tonumber(found[3] or '') or 0
+local number = #said <= DIGITS_MAX and string.match(said, '^%d+$') and tonumber(said) or math.floor(now)
+local held = found[2] and until_s > now and until_s < now + LASTS_S_MAX
 if held and found[2] ~= HOLDER then return {'elsewhere', found[2]} end
 if not held then number = number + 1 end
 redis.call('HSET', LEASES, NAME .. ' number', string.format('%.0f', number), NAME .. ' holder', HOLDER,

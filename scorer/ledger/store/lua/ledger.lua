@@ -93,7 +93,7 @@ Every script returns {epoch, change before, {records changed, in order}, results
 since the server is slow to send tables in tables); where a result has a record it is its number among the changed, or
 its text when it did not change. Or an error reply, LEDGERFORMAT and the number of the format that is there: another than
 this one is neither read nor written. The first script on a server without a ledger begins one. Or an error with the
-word LEDGERTORN and an id: its live record cannot be read, and the script has written nothing but what was due. ]]
+word LEDGERTORN and what cannot be read, a live record or a row: the script has written nothing but what was due. ]]
 local HEAD = KEYS[1]
 local INSTANCES = KEYS[2]
 local EXPIRY = KEYS[3]
@@ -124,18 +124,30 @@ local DEADLINE_MAX_S = 3600
 local DEADLINE_S = 60
 local REMEMBER_MORE_S = 60
 local STATES = ' reserved confirmed released expired '
+local CLASSES = ' prod mid batch free '
+-- A record's fields by type, as far as the scripts or every scorer read them; the largest number of a field.
+local TEXTS = {'id', 'machine', 'state', 'priority_class', 'cluster', 'role', 'kind', 'request'}
+local TABLES = {'amounts', 'counts', 'expected', 'labels', 'limits', 'ports', 'swap'}
+local NUMBERS = {'version', 'generation', 'reserved_at', 'started_at', 'expires_at', 'ended_at'}
+local NUMBER_MAX = 2 ^ 53
+local DIGITS_MAX = 15
 -- The server's clock (a test's stands here).
 local CLOCK = redis.call('TIME')
 
 local time = CLOCK
 local now = tonumber(time[1]) + tonumber(time[2]) / 1e6
 local stamp = time[1] .. '.' .. string.format('%06d', tonumber(time[2]))
-local head = redis.call('HMGET', HEAD, 'format', 'epoch', 'change', 'due', 'far')
+local head = redis.call('HMGET', HEAD, 'format', 'epoch', 'change', 'due', 'far', 'leavers')
 if head[1] and head[1] ~= FORMAT then
   return redis.error_reply('LEDGERFORMAT ' .. head[1])
+elseif head[3] and (#head[3] > DIGITS_MAX or not string.match(head[3], '^%d+$')) then
+  return redis.error_reply('LEDGERTORN the number of the last change')
+elseif head[2] and string.find(head[2], '[\128-\255]') then
+  return redis.error_reply('LEDGERTORN the epoch')
 elseif not head[1] and not DRY then
   redis.call('HSET', HEAD, 'format', FORMAT, 'epoch', stamp, 'change', '0')
 end
+if head[6] and (#head[6] > DIGITS_MAX or not string.match(head[6], '^%-?%d+$')) then redis.call('HDEL', HEAD, 'leavers') end
 local epoch = head[2] or stamp
 local before = tonumber(head[3] or '0')
 local change = before
@@ -165,6 +177,11 @@ local function read_many(key, fields)
   return values
 end
 
+-- End the script where something cannot be read. A repair takes it for nothing: its next pass sees what is wrong then.
+local function torn(what, name)
+  if SCRIPT ~= 'repair' then error('LEDGERTORN the ' .. what .. ' of ' .. cjson.encode(name)) end
+end
+
 -- What a machine holds; packed: its row in its text, false where it holds nothing; nil: as it is stored.
 local function row(machine, packed)
   local found = rows[machine]
@@ -177,6 +194,11 @@ local function row(machine, packed)
         local sums = {}
         for name, amount in string.gmatch(body, '([^=,]+)=(%d+)') do sums[name] = tonumber(amount) end
         found.classes[class] = sums
+        if not sums.instances then found.version = nil end
+      end
+      if not found.version then
+        torn('row', machine)
+        found.version, found.classes = 0, {}
       end
     end
     rows[machine] = found
@@ -195,7 +217,8 @@ local function cluster_row(cluster)
   if not found then
     local packed = redis.call('HGET', CLUSTERS, cluster)
     local version, count = string.match(packed or '0 0', '^(%d+) (%d+)$')
-    found = {version = tonumber(version), count = tonumber(count)}
+    if not version then torn('row', cluster) end
+    found = {version = tonumber(version or '0'), count = tonumber(count or '0')}
     clusters[cluster] = found
   end
   return found
@@ -206,25 +229,52 @@ local function count_of(machine, what)
   local found = counts[field]
   if not found then
     found = tonumber(redis.call('HGET', COUNTS, field) or '0')
+    if not found then torn('count', field) end
     counts[field] = found
   end
   return found, field
 end
 
--- A record by its text; its tails are whole lines of it. Raises an error for what is no record.
+-- Raise an error for a number that is none, or out of range; whole: or a part of one.
+local function check_number(value, whole)
+  assert(value >= 0 and value <= NUMBER_MAX and (not whole or value % 1 == 0))
+end
+
+-- Raise an error where what a record, or the end of its move, holds cannot be added.
+local function check_held(held)
+  for name, amount in pairs(held.amounts) do
+    assert(type(name) == 'string')
+    if amount ~= cjson.null then check_number(amount, true) end
+  end
+  if held.maxmemory and held.maxmemory ~= cjson.null then check_number(held.maxmemory, true) end
+  for _, what in ipairs(held.counts or {}) do assert(type(what) == 'string') end
+end
+
+-- A record by its text; its tails are whole lines of it. Raises an error for what is no record of this id.
 local function decode(value, id)
   local record = cjson.decode(value)
   local line = string.find(value, '\n', 1, true)
-  if record.moving and record.moving.new then
+  for _, name in ipairs(TEXTS) do assert(record[name] == nil or type(record[name]) == 'string') end
+  for _, name in ipairs(TABLES) do assert(record[name] == nil or type(record[name]) == 'table') end
+  for position, name in ipairs(NUMBERS) do check_number(record[name], position <= 2) end
+  check_held(record)
+  local moving = record.moving
+  if moving then
+    assert(type(moving.to) == 'string')
+    check_number(moving.since)
+    check_number(moving['until'])
+    check_number(moving.number or 0, true)
+  end
+  if moving and moving.new then
+    check_held(moving.new)
     local last = string.find(value, '\n', line + 1, true)
-    record.moving.tail = string.sub(value, line + 1, last - 1)
+    moving.tail = string.sub(value, line + 1, last - 1)
     line = string.find(value, '\n', last + 1, true)
   end
   record.tail = string.sub(value, line + 1, -2)
-  record.id = record.id or id
-  local is_state = string.find(STATES, ' ' .. record.state .. ' ', 1, true)
-  assert(is_state and record.version and record.machine and record.amounts)
   record.priority_class = record.priority_class or 'prod'
+  assert(record.id == id and record.machine and string.find(STATES, ' ' .. record.state .. ' ', 1, true))
+  assert(string.find(CLASSES, ' ' .. record.priority_class .. ' ', 1, true))
   return record
 end
 
@@ -596,14 +646,15 @@ local function ended_record(id)
   return value and readable(value, id)
 end
 
--- The live records of some ids, by id. One that cannot be read ends the script; around: it is left out. What of them is due is expired, a move whose time is over has ended, is in the
--- result as that, and is written at once: what a script plans and gives up later must not take it along.
+-- The live records of some ids, by id. One that cannot be read ends the script; around: it is left out. What of them is
+-- due is expired, a move whose time is over has ended, is in the result as that, and is written at once: what a script
+-- plans and gives up later must not take it along.
 local function fetch(ids, around)
   local found = {}
   for position, value in ipairs(read_many(INSTANCES, ids)) do
     local id = ids[position]
     if value then found[id] = found[id] or readable(value, id) end
-    if value and not (found[id] or around) then error('LEDGERTORN ' .. cjson.encode(id)) end
+    if value and not (found[id] or around) then torn('record', id) end
   end
   for _, id in ipairs(ids) do
     local record = found[id]

@@ -1,5 +1,6 @@
 --[[ Replace the sums and counts of one machine, or the count of one cluster, by those of its instances; or write one
-instance again as it is, so that a reservation and a move end in time; or replace a record that cannot be read.
+instance again as it is, so that a reservation and a move end in time; or replace a record that cannot be read. A record
+under another id goes to its own, unless that has one.
 
 ARGV[5] number of the lease `check`: an older one is refused
 ARGV[6] "machine", "cluster", "instance" or "record"
@@ -37,7 +38,10 @@ if ID ~= '' then
   if not record or record.version ~= tonumber(VERSION) then return answer('changed') end
 end
 if KIND == 'record' then
-  record, far = decode(SUMS, NAME), nil -- nothing has looked at its rules while it was torn
+  local own = cjson.decode(SUMS).id
+  if own ~= NAME then redis.call('HDEL', INSTANCES, NAME) end
+  if own ~= NAME and redis.call('HEXISTS', INSTANCES, own) == 1 then return answer('done') end
+  record, far = decode(SUMS, own), nil -- nothing has looked at its rules while it was torn
 elseif KIND == 'machine' then
   row(NAME, '0 ' .. SUMS).touched = true
   for at = FIRST, #ARGV, EACH do counts[NAME .. ' ' .. ARGV[at]] = tonumber(ARGV[at + TRUE_COUNT]) end

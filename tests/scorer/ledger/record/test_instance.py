@@ -73,7 +73,8 @@ def whole_amounts(draw: st.DrawFn, missing: float | None) -> tuple[float | None,
         amounts=whole_amounts(None), expected=st.just(()) | whole_amounts(-1.0),
         labels=st.dictionaries(texts, texts, max_size=2),
         role=texts, cluster=texts, ports=st.tuples(st.integers(1, 65535)), expires_at=times,
-        maxmemory=st.integers(0, 2**50).map(float), priority_class=texts, version=st.integers(0, 2**40),
+        maxmemory=st.integers(0, 2**50).map(float),
+        priority_class=st.sampled_from(["prod", "free"]), version=st.integers(0, 2**40),
     )
 )  # fmt: skip
 def test_a_record_is_put_together_again(record: Instance) -> None:

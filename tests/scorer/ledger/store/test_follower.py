@@ -68,7 +68,7 @@ class _Lost:
     def pages(self, *, around: bool) -> list[list[Instance]]:
         return [[Instance(id="i", machine="m", state="confirmed", amounts=ONE)]]
 
-    def machine_versions(self) -> dict[str, int]:
+    def machine_versions(self, *, around: bool = False) -> dict[str, int]:
         return {}
 
     def leavers(self) -> list[Instance]:

@@ -171,7 +171,7 @@ class Log:
     def leavers(self) -> list[Instance]:
         return []
 
-    def machine_versions(self) -> dict[str, int]:
+    def machine_versions(self, *, around: bool = False) -> dict[str, int]:
         return {}
 
 
