@@ -152,6 +152,7 @@ class Spec(_Body, frozen=True):
     tolerations: tuple[PodToleration, ...] | None = None
     topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None
     host_network: bool | None = None
+    resource_claims: tuple[dict[str, msgspec.Raw], ...] | None = None
     volumes: tuple[Volume, ...] | None = None
 
 

@@ -42,7 +42,7 @@ def request_of(pod: Pod, instance_id: str, how: Reading) -> Request:
     Raises InvalidRequest or ValueError where the pod itself cannot be an instance.
     """
     asked = requests_of(pod)
-    ties, marks = ties_of(pod, how.labels)
+    ties, marks = ties_of(pod, how.labels, how.cluster)
     params: dict[str, Any] = {
         "id": instance_id,
         "priority_class": class_of(pod, how),
@@ -53,11 +53,17 @@ def request_of(pod: Pod, instance_id: str, how: Reading) -> Request:
     }
     if NIC in asked:
         params["nic"] = asked[NIC]
-    for more in (ties | _annotated(pod, how), ties):
-        with suppress(InvalidRequest):
-            return read_request(params | more)
-    if ties:  # they are too long for a record
-        params["labels"][MOVABLE] = "false"
+    more = ties | _annotated(pod, how)
+    with suppress(InvalidRequest):
+        return read_request(params | more)
+    for name, value in more.items():
+        try:
+            read_request(params | {name: value})
+        except InvalidRequest:
+            if name in ties:  # it is too long for a record
+                params["labels"][MOVABLE] = "false"
+        else:
+            params[name] = value
     return read_request(params)
 
 

@@ -11,12 +11,13 @@ request cannot express makes the pod stay.
 | host ports, of sidecars and with hostNetwork too | ``ports`` |
 | a controller that binds it to its node (DaemonSet, static) | the labels ``movable=false`` and ``daemon=true`` |
 | none, an annotation, kube-system, ``system-`` priority, local storage | the label ``movable=false`` |
-| an extended resource, huge pages, a spread that must hold, a rule that cannot be said | the same |
+| an extended resource or claimed device, huge pages, a spread that must hold, a rule that cannot be said | the same |
 
 Volumes are not known, and requests of ephemeral storage are not counted.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice, product
 from typing import Any
 
 from schemas.rpc.request import InvalidRequest
@@ -28,34 +29,39 @@ from scorer.ranking.formulas.selectors import parse_selector
 OURS = "windward.io/"
 """Prefix of the annotations for which Kubernetes has no field: class, nic, expected-cpu ..."""
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+DAEMON_POD = "cluster-autoscaler.kubernetes.io/daemonset-pod"
+"""The annotation of pods whose controller makes one a node, and is no DaemonSet."""
 _OF_ITS_NODE = ("DaemonSet", "Node")
 _SYSTEM = "kube-system"
 _HOSTNAME = "kubernetes.io/hostname"
 _OF_HEALTH = "node.kubernetes.io/"
 """Prefix of the taints for a node's condition: not-ready, unreachable, unschedulable."""
 _PORTS_MAX = 64
+_TERMS_MAX = 16
+"""The most rules that a term on other pods becomes."""
 _NATIVE = ("cpu", "memory", "ephemeral-storage", NIC)
 _OURS = ("machine", CLUSTER, PODS)
 """Keys whose value on a machine is not the node's label."""
 
 
-def ties_of(pod: Pod, kept: Collection[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the fields of the request that are set, and the labels of a pod that never moves.
+def ties_of(pod: Pod, kept: Collection[str], cluster: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the fields of the request that are set, those first that bind others; and labels, if it never moves.
 
     ``kept``: the keys of pods' labels that instances keep.
     """
     given = pod.spec.affinity or PodAffinities()
     near, far = (
-        [_pods(pod, term, kept) for term in (one.required if one is not None else None) or ()]
+        [_pods(pod, term, kept, cluster) for term in (one.required if one is not None else None) or ()]
         for one in (given.pod_affinity, given.pod_anti_affinity)
     )
+    near = [term if term is not None and len(term) == 1 else None for term in near]
     selector, ports, stays = _selector(pod), _ports(pod), why_it_stays(pod)
     said = {
+        "ports": ports[:_PORTS_MAX],
+        "anti_affinity": [one for term in far for one in term or ()],
         "selector": selector,
         "tolerations": [each for one in pod.spec.tolerations or () for each in _toleration(one)],
-        "affinity": [term for term in near if term is not None],
-        "anti_affinity": [term for term in far if term is not None],
-        "ports": ports[:_PORTS_MAX],
+        "affinity": [one for term in near for one in term or ()],
     }
     unsaid = None in (selector, *near, *far) or len(ports) > _PORTS_MAX or _is_counted(pod)
     labels = {MOVABLE: "false"} if stays or unsaid else {}
@@ -71,7 +77,7 @@ def why_it_stays(pod: Pod) -> str:
     local = any(one.empty_dir is not None or one.host_path is not None for one in pod.spec.volumes or ())
     reasons = {
         "bare": not controller,
-        "node": controller in _OF_ITS_NODE,
+        "node": controller in _OF_ITS_NODE or notes.get(DAEMON_POD) == "true",
         "namespace": pod.metadata.namespace == _SYSTEM,
         "system": pod.spec.priority_class_name.startswith("system-"),
         "kept": "false" in (notes.get(f"{OURS}movable"), notes.get(SAFE)),
@@ -86,7 +92,7 @@ def _is_counted(pod: Pod) -> bool:
     resources = [one.resources for one in (*(spec.containers or ()), *(spec.init_containers or ()))]
     asked = {name for one in (*resources, spec.resources) if one is not None for name in one.requests or ()}
     spread = any(one.when_unsatisfiable != "ScheduleAnyway" for one in spec.topology_spread_constraints or ())
-    return spread or not asked <= {*_NATIVE}
+    return spread or bool(spec.resource_claims) or not asked | {*(spec.overhead or ())} <= {*_NATIVE}
 
 
 def _selector(pod: Pod) -> str | None:
@@ -127,20 +133,24 @@ def _requirement(key: str, operator: str, values: tuple[str, ...], ours: tuple[s
     return forms.get(operator) if is_one else None
 
 
-def _pods(pod: Pod, term: PodTerm, kept: Collection[str]) -> dict[str, Any] | None:
-    """Return a term about other pods; None where the kept labels do not identify them."""
-    meant, own = term.label_selector, pod.metadata.namespace
-    if meant is None or term.namespace_selector is not None or term.match_label_keys or term.mismatch_label_keys:
+def _pods(pod: Pod, term: PodTerm, kept: Collection[str], cluster: str) -> list[dict[str, Any]] | None:
+    """Return a term about other pods, for each value and namespace; None where the kept labels do not identify them."""
+    meant, within = term.label_selector, term.namespace_selector
+    every = within is not None and not within.match_labels and not within.match_expressions
+    if meant is None or (within is not None and not every) or term.match_label_keys or term.mismatch_label_keys:
         return None
-    labels = dict(meant.match_labels or {})
+    choices: dict[str, tuple[str, ...]] = {key: (value,) for key, value in (meant.match_labels or {}).items()}
     for one in meant.match_expressions or ():
-        if one.operator != "In" or len(one.values or ()) != 1 or one.key in labels:
+        if one.operator != "In" or one.key in choices:
             return None
-        labels[one.key] = (one.values or ("",))[0]
-    if not labels.keys() <= {*kept} or (term.namespaces or (own,)) != (own,):
+        choices[one.key] = one.values or ()
+    if not choices.keys() <= {*kept} or term.topology_key in _OURS:
         return None
+    choices |= {CLUSTER: (cluster,)} if every else {"namespace": term.namespaces or (pod.metadata.namespace,)}
     topology = "machine" if term.topology_key == _HOSTNAME else term.topology_key
-    return {"instances": labels | {"namespace": own}, "topology": topology}
+    every_way = [*islice(product(*choices.values()), _TERMS_MAX + 1)]
+    found = [{"instances": dict(zip(choices, values, strict=True)), "topology": topology} for values in every_way]
+    return None if len(found) > _TERMS_MAX else found
 
 
 def _toleration(one: PodToleration) -> Iterator[dict[str, Any]]:

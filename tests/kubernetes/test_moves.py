@@ -167,7 +167,8 @@ def test_the_scheduler_refuses_no_planned_move(valkey: Valkey, names: Names, tmp
     moves = 0
     with Cluster(BINARY, tmp_path) as cluster:
         cluster.apply(MANIFESTS / "pods.yaml")
-        cluster.call("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
+        for name in ("shop", "till"):
+            cluster.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         eventually(lambda: cluster.ask("GET", "/api/v1/namespaces/kube-system")[0] == 200)
         cluster.schedule([{"schedulerName": "default-scheduler"}])
         scene = Scene(cluster, valkey, names)

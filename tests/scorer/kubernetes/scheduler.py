@@ -36,6 +36,7 @@ def moves_at_all(pod: Body) -> bool:
         bool(kinds)
         and kinds[0] not in ("DaemonSet", "Node")
         and about["namespace"] != "kube-system"
+        and not pod["spec"].get("resourceClaims")
         and notes.get("windward.io/movable") != "false"
         and notes.get("cluster-autoscaler.kubernetes.io/safe-to-evict") != "false"
     )
@@ -130,9 +131,13 @@ def _terms(pod: Body, kind: str) -> Sequence[Body]:
 
 
 def _meant(term: Body, of: Body, other: Body) -> bool:
-    labels = other["metadata"].get("labels", {})
-    same = of["metadata"]["namespace"] == other["metadata"]["namespace"]
-    return same and term["labelSelector"]["matchLabels"].items() <= labels.items()
+    labels, selected = other["metadata"].get("labels", {}), term["labelSelector"]
+    within = term.get("namespaces") or [of["metadata"]["namespace"]]
+    return (
+        (term.get("namespaceSelector") == {} or other["metadata"]["namespace"] in within)
+        and selected.get("matchLabels", {}).items() <= labels.items()
+        and all(_holds(one, labels) for one in selected.get("matchExpressions", ()))
+    )
 
 
 def _near_wrong(pod: Body, node: Body, nodes: Sequence[Body], pods: Sequence[Body]) -> bool:

@@ -67,6 +67,16 @@ def apart(
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}}
 
 
+def expressions(key: str, operator: str, *values: str) -> dict[str, Any]:
+    return {"labelSelector": term(key, operator, *values)}
+
+
+def affinities(more: dict[str, Any], kind: str = "podAntiAffinity") -> dict[str, Any]:
+    """Return the spec of a pod with one required term about the other pods that expressions select."""
+    rule = {"topologyKey": "kubernetes.io/hostname", **more}
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}}
+
+
 STAYS = {"movable": "false"}
 OF_NODE = STAYS | {"daemon": "true"}
 NEAR = {"instances": {"app": "x", "namespace": "shop"}, "topology": "machine"}
@@ -142,14 +152,45 @@ TIES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
     ("apart by zone", pod(apart({"app": "x"}, "zone")), {"anti_affinity": [NEAR | {"topology": "zone"}]}, {}),
     ("together", pod(apart({"app": "x"}, kind="podAffinity")), {"affinity": [NEAR]}, {}),
     ("by a label that is not kept", pod(apart({"tier": "x"})), {}, STAYS),
-    ("of other namespaces", pod(apart({"app": "x"}, namespaces=["other"])), {}, STAYS),
-    ("of some namespaces", pod(apart({"app": "x"}, namespaceSelector={})), {}, STAYS),
+    ("of other namespaces", pod(apart({"app": "x"}, namespaces=["other"])),
+     {"anti_affinity": [NEAR | {"instances": {"app": "x", "namespace": "other"}}]}, {}),
+    ("of some namespaces", pod(apart({"app": "x"}, namespaceSelector={"matchLabels": {"team": "a"}})), {}, STAYS),
     ("of its own", pod(apart({"app": "x"}, namespaces=["shop"])), {"anti_affinity": [NEAR]}, {}),
     ("of one roll-out", pod(apart({"app": "x"}, matchLabelKeys=["pod-template-hash"])), {}, STAYS),
     ("a spread that must hold", pod({"topologySpreadConstraints": [{"whenUnsatisfiable": "DoNotSchedule"}]}), {},
      STAYS),
     ("a spread that is wished for", pod({"topologySpreadConstraints": [{"whenUnsatisfiable": "ScheduleAnyway"}]}),
      {}, {}),
+    ("of two of its labels' values: a rule for each", pod(affinities(expressions("app", "In", "x", "y"))),
+     {"anti_affinity": [NEAR, {"instances": {"app": "y", "namespace": "shop"}, "topology": "machine"}]}, {}),
+    ("of two namespaces: a rule for each", pod(apart({"app": "x"}, namespaces=["shop", "till"])),
+     {"anti_affinity": [NEAR, {"instances": {"app": "x", "namespace": "till"}, "topology": "machine"}]}, {}),
+    ("of all namespaces: of its cluster", pod(apart({"app": "x"}, namespaceSelector={})),
+     {"anti_affinity": [{"instances": {"app": "x", "kubernetes": "east"}, "topology": "machine"}]}, {}),
+    ("near either cannot be said", pod(affinities(expressions("app", "In", "x", "y"), kind="podAffinity")), {}, STAYS),
+    ("of far too many", pod(affinities(expressions("app", "In", *map(str, range(99))))), {}, STAYS),
+    ("all but some", pod(affinities(expressions("app", "NotIn", "x"))), {}, STAYS),
+    ("all of its namespace", pod(apart({})),
+     {"anti_affinity": [{"instances": {"namespace": "shop"}, "topology": "machine"}]}, {}),
+    ("by a node's label that means another thing here", pod(apart({"app": "x"}, "machine")), {}, STAYS),
+    # descheduler#1603, KEP-3063
+    ("devices that it claims", pod({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}]}), {},
+     STAYS),
+    ("no claims", pod({"resourceClaims": None}), {}, {}),
+    ("what the sandbox needs besides", pod({"overhead": {"x.com/fpga": "1"}}), {}, STAYS),
+    ("overhead of cores", pod({"overhead": {"cpu": "1"}}), {}, {}),
+    # autoscaler#2453, #4825, vcluster#448
+    ("of a controller that makes one a node",
+     pod(ownerReferences=[{"kind": "CustomDaemonSet", "name": "d", "controller": True}],
+         annotations={"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"}), {}, OF_NODE),
+    ("a tie that no record has, beside others",
+     pod({"containers": PORTED, "tolerations": [{"key": "a" * 253, "operator": "Exists"}]}
+         | apart({"app": "x"})), {"ports": [53], "anti_affinity": [NEAR]}, STAYS),
+    ("an address of the host", pod({"containers": [{"name": "c", "ports": [
+        {"containerPort": 53, "hostPort": 53, "hostIP": "127.0.0.1"}]}]}), {"ports": [53]}, {}),
+    ("seconds", pod({"tolerations": [{"key": "old", "operator": "Exists", "effect": "NoExecute",
+                                      "tolerationSeconds": 0}]}),
+     {"tolerations": [{"key": "old:NoExecute", "effect": "refuse"}]}, {}),
     # what never moves
     ("a DaemonSet's", pod(ownerReferences=[{"kind": "DaemonSet", "name": "d", "controller": True}]), {}, OF_NODE),
     ("static", pod(ownerReferences=[{"kind": "Node", "name": "n1", "controller": True}]), {}, OF_NODE),
@@ -259,6 +300,7 @@ def some_cluster(seed: int) -> Cluster:
             "initContainers": [SIDECAR] if chance(0.1) else [],
             "hostNetwork": chance(0.05), "tolerations": [toleration() for _ in range(3) if chance(0.3)],
             "nodeSelector": {"zone": one_of(ZONES)} if chance(0.2) else {},
+            "resourceClaims": [{"name": "device", "resourceClaimName": "none"}] if chance(0.05) else None,
         }  # fmt: skip
         affinity: dict[str, Any] = {}
         if chance(0.3):
@@ -269,6 +311,9 @@ def some_cluster(seed: int) -> Cluster:
             affinity |= required(*terms)["affinity"]
         if app == "db":  # each keeps away from its like
             affinity |= apart({"app": "db"}, "kubernetes.io/hostname")["affinity"]
+        elif chance(0.15):
+            within = one_of(({}, {"namespaces": ["shop", "till"]}, {"namespaceSelector": {}}))
+            affinity |= affinities(expressions("app", "In", *one_of((("db",), ("db", "web")))) | within)["affinity"]
         if app == "cache" and chance(0.5):
             affinity |= apart({"app": "web"}, one_of(("zone", "kubernetes.io/hostname")), "podAffinity")["affinity"]
         owner = one_of(("ReplicaSet", "StatefulSet", "ReplicaSet", "DaemonSet", "Node", ""))
@@ -279,8 +324,8 @@ def some_cluster(seed: int) -> Cluster:
         )
         return pod(
             spec | {"affinity": affinity, "nodeName": one_of(nodes)["metadata"]["name"]},
-            uid=f"p{number}", name=f"p{number}", namespace="kube-system" if chance(0.05) else "shop",
-            labels={"app": app}, annotations=notes,
+            uid=f"p{number}", name=f"p{number}", labels={"app": app}, annotations=notes,
+            namespace="kube-system" if chance(0.05) else one_of(("shop", "shop", "till")),
             ownerReferences=[{"kind": owner, "name": "o", "controller": True}] if owner else [],
         )  # fmt: skip
 
