@@ -495,18 +495,6 @@ def test_why_tells_the_terms_of_that_moment(windward: Run, tmp_path: Path) -> No
     assert "10 cpu larger than the machine" in windward("why", "huge").stdout
 
 
-def test_rebalance_and_capacity_read_the_running_fleet(windward: Run) -> None:
-    """By its planner: every machine and every instance is seen, nothing is changed."""
-    placed = json.loads(windward("place", "--id", "seen", "--cpu", "1", "--json").stdout)["machine"]
-    answer = json.loads(windward("rebalance", "--json").stdout)
-    assert answer["machines"] == len(MACHINES)
-    assert answer["instances"] == json.loads(windward("instances", "--json").stdout)["total"]
-    assert json.loads(windward("capacity", "--cpu", "1", "--json").stdout)["fit"] > 0
-    assert windward("capacity", "--cpu", "1", WINDWARD_PREFIX="elsewhere").returncode == 3
-    assert json.loads(windward("instances", "show", "seen", "--json").stdout)["machine"] == placed
-    windward("release", "seen")
-
-
 def test_drain_cordons_plans_waits_and_is_undone(windward: Run) -> None:
     """The plan is of the running fleet; the machine is empty once the ledger was told of the moves."""
     source = MACHINES[3]

@@ -15,7 +15,7 @@ import redis
 from schemas.messages.proposal import read_proposal
 from schemas.names import Names
 from schemas.rpc.envelope import Query
-from scorer.client import AsyncClient, Client, RequestFields, WindwardError
+from scorer.client import AsyncClient, Client, WindwardError
 from scorer.live.live_fleet import LiveFleet
 from scorer.rpc.methods.parameters import CallError
 from scorer.rpc.operators.operator_rules import TRIES, Entries, OperatorRules
@@ -151,28 +151,6 @@ def test_a_drain_plans_and_reserves(client: Client, server: redis.Redis, module_
     assert client.drain(machines=["m06"], apply=True).moves == []
     for name in names:
         client.release(name)
-
-
-def test_a_plan_is_carried_out_with_other_methods(client: Client) -> None:
-    """It changes nothing; what it says, a program does, and then it has no more steps."""
-    client.place(id="grows", cpu=1, memory="1G").confirm()
-    wanted: list[RequestFields] = [{"id": "grows", "cpu": 2, "memory": "1G"}, {"id": "comes", "cpu": 1, "memory": "1G"}]
-    first = client.plan(instances=wanted)
-    assert [(one.action, one.id) for one in first.steps] == [("change", "grows"), ("place", "comes")]
-    assert client.plan(instances=wanted).steps == first.steps
-    client.update("grows", generation=first.steps[0].generation, **first.steps[0].changes)
-    client.place(id="comes", cpu=1, memory="1G", machine=str(first.steps[1].target))
-    assert client.plan(instances=wanted).steps == []
-    for name in ("grows", "comes"):
-        client.release(name)
-
-
-def test_moves_are_proposed(client: Client) -> None:
-    """On a fleet that is even none; what is asked wrongly is refused."""
-    found = client.rebalance(moves_max=3)
-    assert (found.moves, found.rule, found.profile) == ([], "overload", "windward")
-    with pytest.raises(WindwardError, match="moves_max"):
-        client.rebalance(moves_max=0)
 
 
 def test_a_drain_past_its_deadline_changes_nothing(client: Client, server: redis.Redis, module_names: Names) -> None:

@@ -85,13 +85,6 @@ def test_only_after_several_rounds() -> None:
     assert [len(planned(hot(), 20.0 * n, rounds=rounds).steps) for n in range(3)] == [0, 0, 2]
 
 
-def test_what_is_on_its_way_is_seen_as_made() -> None:
-    """The machine is relieved by it already, and its limits count it."""
-    assert len(planned(hot(), pending={"i0": "cold0"}).steps) == 1
-    assert planned(hot(), pending={"i0": "cold0", "i1": "cold1"}).steps == ()
-    assert planned(hot(), moves_max=1, pending={"i0": "cold0"}).steps == ()
-
-
 def test_usage_of_production_has_thresholds_of_its_own() -> None:
     """What instances of class prod use is compared, as Koordinator's prodHighThresholds."""
     more = {"high": {"cpu": 95.0}, "low": {"cpu": 90.0}, "prod_high": {"cpu": 25.0}, "prod_low": {"cpu": 20.0}}

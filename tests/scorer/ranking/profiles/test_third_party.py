@@ -16,7 +16,6 @@ import pytest
 from schemas.rpc.request import InvalidRequest, read_request
 from scorer import plugins
 from scorer.ledger.record.limits import Limit, in_role, on_port, total
-from scorer.ledger.view.view import instance_of
 from scorer.placement.offers.offer import limits
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.explanation.explain import summary
@@ -164,18 +163,6 @@ def test_what_kept_values_says_what_to_write_instead(name: str) -> None:
     own = score(lambda r, m: getattr(m, name)("mine", lambda x: x.count * 1.0))
     with pytest.raises(PluginError, match=rf"score other failed: .*in place of `{name}` (compute|read) the "):
         ranked(own)
-
-
-def test_what_it_computes_follows_placements() -> None:
-    """Of a machine that changed, the next decision with the same tables reads what is there now."""
-    offline, kept = fleet(machine("a"), machine("b"), machine("c")), Tables()
-    own = score(lambda r, m: 100.0 - 10.0 * m.count)
-    inputs = offline.inputs(Profile("p", scores=(WeightedScore(own),)), kept)
-    assert rank(request(cpu=1), inputs).total.tolist() == [100.0, 100.0, 100.0]
-    offline.ledger.apply(instance_of(request(cpu=1), "a", offline.now_s, "1"))
-    assert rank(request(cpu=1), inputs).total.tolist() == [90.0, 100.0, 100.0]
-    offline.ledger.forget("1")
-    assert rank(request(cpu=1), inputs).total.tolist() == [100.0, 100.0, 100.0]
 
 
 @pytest.mark.parametrize("name", ["wanted", "detail"])

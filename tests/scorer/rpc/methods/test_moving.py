@@ -37,24 +37,6 @@ def words(scorer: Scorer, method: str, **params: Any) -> str:
     return str(refused.value)
 
 
-def test_a_move_is_reserved_and_confirmed() -> None:
-    """It holds both, is listed on both, and is where it went from the confirmation on."""
-    scorer = scorer_with()
-    begun = scorer.ask("update", id="a", machine="m1", move=True, ttl_s="5m")
-    assert (begun["machine"], begun["moved_from"], begun["repeated"]) == ("m0", None, False)
-    assert (begun["moving"]["to"], begun["moving"]["until"] - begun["moving"]["since"]) == ("m1", 300.0)
-    assert begun["candidates"][0]["machine"] == "m1"
-    for name in ("m0", "m1"):
-        (row,) = scorer.ask("machines", names=[name])["machines"]
-        assert (row["instances"], row["resources"]["cpu"]["promised"]) == (1, 1.0)
-        (listed,) = scorer.ask("instances", machine=name)["instances"]
-        assert (listed["machine"], listed["moving"]) == ("m0", begun["moving"])
-    done = scorer.ask("confirm", id="a", machine="m1", generation=begun["generation"], move=begun["moving"]["number"])
-    assert (done["machine"], done["moving"], done["state"], done["repeated"]) == ("m1", None, "confirmed", False)
-    assert scorer.ask("confirm", id="a", machine="m1", move=begun["moving"]["number"])["repeated"] is True
-    assert scorer.ask("machines", names=["m0"])["machines"][0]["instances"] == 0
-
-
 def test_the_same_move_again_is_a_repeat_and_another_is_refused() -> None:
     scorer = scorer_with()
     first = scorer.ask("update", id="a", machine="m1", move=True)
@@ -102,17 +84,6 @@ def test_what_another_scorer_changed_meanwhile_is_tried_again(
             assert scorer.ask("update", id="a", **params)["machine"] == "m0"
         else:
             assert words(scorer, "update", id="a", **params) == "'a' was changed by others 10 times"
-
-
-def test_a_move_is_cancelled_once() -> None:
-    """The target is free; a second time there is nothing to cancel."""
-    scorer = scorer_with()
-    scorer.ask("update", id="a", machine="m1", move=True)
-    assert "not to m3" in words(scorer, "update", id="a", machine="m3", cancel_move=True)
-    cancelled = scorer.ask("update", id="a", cancel_move=True)
-    assert (cancelled["machine"], cancelled["moving"], cancelled["repeated"]) == ("m0", None, False)
-    assert scorer.ask("update", id="a", cancel_move=True)["repeated"] is True
-    assert scorer.ask("machines", names=["m1"])["machines"][0]["instances"] == 0
 
 
 def test_what_else_may_change_while_it_moves() -> None:
