@@ -510,6 +510,25 @@ def test_a_dry_run_says_which_interfaces_count(exporter: str, capsys: pytest.Cap
         main(["otel", "--dry-run"], {})
 
 
+def test_a_lost_rack_holds_up_no_other(exporter: str) -> None:
+    """Of 60 targets 50 hang: the others are read at their pace once each of those has failed."""
+    targets = [Target(f"{exporter}/slow?{number}") for number in range(50)]
+    targets += [Target(f"{exporter}/metrics?{number}", f"m{number}") for number in range(10)]
+    scraper, stop = Scraper(targets, every_s=0.5, timeout_s=0.4), threading.Event()
+    moments: list[tuple[float, int]] = []
+
+    def take(_: Any) -> None:
+        if scraper.counts["away"] >= 50:
+            moments.append((time.monotonic(), scraper.counts["read"]))
+            if moments[-1][0] - moments[0][0] > 2.0:
+                stop.set()
+
+    threading.Thread(target=scraper.run, args=(stop, take), daemon=True).start()
+    assert stop.wait(30), scraper.counts
+    (begun_s, before), (ended_s, after) = moments[0], moments[-1]
+    assert after - before > 0.7 * 10 * (ended_s - begun_s) / 0.5
+
+
 def test_a_prometheus_that_refuses_is_asked_again(exporter: str) -> None:
     """It is counted each time."""
     asker, stop = Asker(exporter, "", "", How(0.05, 5.0)), threading.Event()
