@@ -123,18 +123,6 @@ def test_more_readings_are_admitted_by_the_setting() -> None:
     assert reasons(partition(readings_hz_max=100.0), many) == []
 
 
-def test_a_refused_sample_leaves_its_neighbours_whole() -> None:
-    """Classes and times stay with their samples."""
-    state = partition()
-    over = sample("x", 0, cpu=Moments(65_535, 1.0, 0.0, 1.0, 64.0))
-    values = [b"{", encode(over), encode(sample("m", 0))]
-    outcome = state.fold(
-        [Arrived(n, value, NOW, key) for n, (value, key) in enumerate(zip(values, (b"", b"x", b"m"), strict=True))]
-    )
-    assert [(one.offset, why.reason) for one, why in outcome.refused] == [(0, "malformed"), (1, "readings")]
-    assert state.ring.machines == ["m"]
-
-
 def test_one_message_does_not_silence_the_facts_of_a_machine() -> None:
     """Facts of a later boot are followed by those of the agent that goes on."""
     state = partition()
@@ -211,11 +199,6 @@ def test_settings_of_a_topic_are_named(found: dict[str, str], samples: bool, nam
     problems = wrong_settings(found, samples=samples)
     assert [problem.partition(":")[0] for problem in problems] == named
     assert all("; set it to " in problem for problem in problems)
-
-
-def test_readings_are_limited_by_the_interval() -> None:
-    """Ten a second, and one more at the edge."""
-    np.testing.assert_array_equal(Admission().readings_max(np.array([10.0, 3600.0])), [101, 36_001])
 
 
 def crowd(state: Partition, names: list[str], slot: int) -> list[str]:

@@ -2,7 +2,6 @@
 
 import random
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -126,29 +125,6 @@ def test_the_owner_is_stored_with_the_vitals() -> None:
     assert again.owner_until[0] == START + 3 + 1 + HELD_S
     resumed = Partition(0, state.table, again)
     assert fold(resumed, [of("b", 1)]) == [TAKEN]
-
-
-def test_facts_of_the_owner_stand() -> None:
-    """Another host's labels do not come and go."""
-    state = partition()
-    fold(state, [of("a", 0), facts_of("a", 1), facts_of("b", 2)])
-    assert msgspec.json.decode(state.facts["m"])["labels"] == {"by": "a"}
-
-
-def test_a_machine_that_flips_does_not_take_the_share_of_the_others() -> None:
-    """Twenty changes a second for a minute are told six times; a change of any other machine is told at once."""
-    changes, told, others = FactChanges(), 0, []
-    for tick in range(1200):
-        now_s = 1000.0 + tick / 20
-        told += changes.tell("flips", now_s)
-        if tick % 100 == 50:
-            others.append(changes.tell(f"m{tick}", now_s))
-        told += changes.due(now_s)
-    assert told == 60 / CHANGE_S
-    assert others == [True] * 12
-    assert not changes.due(1060.0 - 0.1)
-    assert changes.due(1060.0)
-    assert not changes.due(2000.0)
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,11 @@ import logging
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from schemas.messages.instance_report import InstanceReport
 from schemas.resources import CPU, MEMORY, NIC, RESOURCES
 from streams.load_generator.loop import Progress
-from streams.load_generator.source.generator import DAY_S, Generator, Noise
+from streams.load_generator.source.generator import DAY_S, Generator
 from streams.load_generator.source.instances import PART_LEAST, PART_MOST, SWING, Instances, Reports, Running
 from streams.load_generator.source.source import Columns, Float, Machines, reduce_readings
 
@@ -130,48 +128,6 @@ def test_elsewhere_it_is_a_log_line_now_and_then(caplog: pytest.LogCaptureFixtur
         "fleet.backfill.done",
     ]
     assert stream.getvalue() == ""
-
-
-NOISE_ROWS = np.arange(50)
-
-
-@given(st.integers(0, 2**63), st.integers(0, 30), st.integers(-(10**9), 10**10))
-def test_the_same_arguments_give_the_same_noise(seed: int, stream: int, count: int):
-    """Whichever other machines are asked for, in whatever order."""
-    whole = Noise(seed, NOISE_ROWS).uniform(stream, count)
-    some = Noise(seed, NOISE_ROWS[[7, 3]]).uniform(stream, count)
-    assert ((whole >= 0) & (whole < 1)).all()
-    assert (some == whole[[7, 3]]).all()
-
-
-@pytest.mark.parametrize("changed", ["seed", "stream", "count"])
-def test_another_argument_gives_other_noise(changed: str):
-    """Seed, stream and time all matter."""
-    arguments = {"seed": 1, "stream": 2, "count": 3}
-    first = Noise(arguments["seed"], NOISE_ROWS).uniform(arguments["stream"], arguments["count"])
-    arguments[changed] += 1
-    second = Noise(arguments["seed"], NOISE_ROWS).uniform(arguments["stream"], arguments["count"])
-    assert abs(np.corrcoef(first, second)[0, 1]) < 0.4
-    assert (first != second).all()
-
-
-def test_normal_noise_is_normal_enough():
-    """Mean 0, standard deviation 1, never beyond 3.5, and no memory from one second to the next."""
-    seconds = np.arange(20_000)[:, None]
-    values = Noise(5, NOISE_ROWS[:5]).normal(1, seconds)
-    assert abs(values.mean()) < 0.01
-    assert values.std() == pytest.approx(1, abs=0.01)
-    assert abs(values).max() < 3.5
-    assert abs(np.corrcoef(values[:-1, 0], values[1:, 0])[0, 1]) < 0.03
-
-
-def test_smooth_noise_changes_slowly():
-    """Standard deviation about 1; in a hundredth of its period it moves a little."""
-    times_s = np.arange(0, 400_000.0, 3.0)[:, None]
-    values = Noise(5, NOISE_ROWS[:5]).smooth(1, times_s, 300.0)
-    assert abs(values.mean()) < 0.1
-    assert values.std() == pytest.approx(1, abs=0.1)
-    assert abs(np.diff(values, axis=0)).max() < 0.2
 
 
 NAMES = ["m1", "m2", "m3"]
