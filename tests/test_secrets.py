@@ -72,11 +72,7 @@ def test_no_part_of_a_wrong_url_is_echoed(url: str, name: str, tmp_path: Path) -
     config = tmp_path / "c.toml"
     config.write_text(f"[all]\n{name} = [{url.encode('unicode_escape').decode()!r}]\n")
     flag = "--" + name.replace("_", "-")
-    for argv, environ in (
-        ([flag, url], {}),
-        ([], {f"WINDWARD_{name.upper()}": url}),
-        (["--config", str(config)], {}),
-    ):
+    for argv, environ in (([flag, url], {}), ([], {f"WINDWARD_{name.upper()}": url}), (["--config", str(config)], {})):
         with pytest.raises(SettingsError) as refused:
             load_settings(LedgerSettings, "x", argv, environ)
         assert SECRET not in str(refused.value)

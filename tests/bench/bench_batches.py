@@ -90,10 +90,7 @@ class Batches:
         if beside:
             p50, p99 = np.percentile(waits, [50, 99])
             return {"wait p50": p50, "wait p99": p99, "longest": waits.max(), "instances/s": count / elapsed_s}
-        return {
-            "instances/s": count / elapsed_s,
-            **{name: (after[name] - before[name]) / count for name in before},
-        }
+        return {"instances/s": count / elapsed_s, **{name: (after[name] - before[name]) / count for name in before}}
 
     def _place_beside(self, told: multiprocessing.Queue[Any]) -> tuple[np.ndarray, list[str]]:
         """Place one by one until the batch has ended; return how long each took, ms, and the names."""

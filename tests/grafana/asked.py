@@ -55,10 +55,7 @@ def panels(dashboard: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def choices(
-    dashboard: Mapping[str, Any],
-    options: Callable[[str], Sequence[str]],
-    choice: Choice = "default",
-    **given: str,
+    dashboard: Mapping[str, Any], options: Callable[[str], Sequence[str]], choice: Choice = "default", **given: str
 ) -> dict[str, str]:
     """Return a value of each variable, in the order in which Grafana asks for their ``options``; ``given`` are fixed.
 

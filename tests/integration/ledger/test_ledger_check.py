@@ -402,10 +402,7 @@ def test_a_timer_finds_what_went_wrong_and_a_repair_clears_it_everywhere(
     metrics = [Metrics(), Metrics()]
     threads = [
         Checker(
-            lambda one: Ledger(one, names),
-            {"url": valkey.url},
-            each,
-            ScorerSettings(name=f"s{k}", ledger_check_s=1.0),
+            lambda one: Ledger(one, names), {"url": valkey.url}, each, ScorerSettings(name=f"s{k}", ledger_check_s=1.0)
         )
         for k, each in enumerate(metrics)
     ]

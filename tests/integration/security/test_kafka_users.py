@@ -12,14 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import (
-    ACL,
-    ACLOperation,
-    ACLPermissionType,
-    ConfigResource,
-    ResourcePattern,
-    ResourceType,
-)
+from kafka.admin import ACL, ACLOperation, ACLPermissionType, ConfigResource, ResourcePattern, ResourceType
 from kafka.errors import AuthorizationError, KafkaError
 
 from ops.stack.servers.process import LocalProcess

@@ -216,9 +216,7 @@ def test_what_was_acknowledged_survives_the_loss_of_a_broker(broker: LocalBroker
             futures.append(producer.send(names.samples_topic, value, key=value))
             futures[-1].get(60)
     consumer = KafkaConsumer(
-        names.samples_topic,
-        bootstrap_servers=settings.kafka_brokers,
-        auto_offset_reset="earliest",
+        names.samples_topic, bootstrap_servers=settings.kafka_brokers, auto_offset_reset="earliest"
     )
     received: list[bytes] = []
 

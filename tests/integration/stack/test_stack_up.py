@@ -173,9 +173,7 @@ def test_a_second_stack_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         command = [*WINDWARD, "up", *ANY_PORTS, "--state-dir", str(tmp_path / "state")]
         second = subprocess.run(command, capture_output=True, text=True, env=environ(), check=False, timeout=60)
     assert second.returncode == 1
-    assert second.stderr.splitlines() == [
-        f"windward up: another stack runs in {tmp_path / 'state'}: give --state-dir",
-    ]
+    assert second.stderr.splitlines() == [f"windward up: another stack runs in {tmp_path / 'state'}: give --state-dir"]
 
 
 @pytest.mark.parametrize(

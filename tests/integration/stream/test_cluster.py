@@ -209,10 +209,7 @@ def test_a_failover_that_lost_the_end(valkey: Valkey, cluster: Cluster, names: N
 
 @pytest.mark.parametrize(
     "how",
-    [
-        pytest.param(signal.SIGKILL, id="killed"),
-        pytest.param(signal.SIGSTOP, id="frozen", marks=pytest.mark.slow),
-    ],
+    [pytest.param(signal.SIGKILL, id="killed"), pytest.param(signal.SIGSTOP, id="frozen", marks=pytest.mark.slow)],
 )
 def test_a_node_that_fails_keeps_nothing_else_waiting(
     cluster: Cluster, names: Names, wire: ClusterWire, how: signal.Signals

@@ -126,9 +126,7 @@ def test_means_are_those_of_our_agent(broker: Any, names: Names, tmp_path: Path)
     make_topics(broker, names)
     ports = free_port(), free_port()
     exporter = LocalProcess(
-        "exporter",
-        [*FIRST, EXPORTER, f"--web.listen-address=127.0.0.1:{ports[0]}"],
-        log=tmp_path / "exporter.log",
+        "exporter", [*FIRST, EXPORTER, f"--web.listen-address=127.0.0.1:{ports[0]}"], log=tmp_path / "exporter.log"
     )
     configuration = tmp_path / "prometheus.yml"
     configuration.write_text(

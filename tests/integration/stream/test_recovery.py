@@ -242,9 +242,7 @@ def test_messages_of_every_bad_kind_are_kept_and_the_next_good_one_is_folded(pip
     pipeline.publish(samples)
     pipeline.await_exact()
     consumer = KafkaConsumer(
-        pipeline.names.rejects_topic,
-        bootstrap_servers=pipeline.broker.address.split(","),
-        auto_offset_reset="earliest",
+        pipeline.names.rejects_topic, bootstrap_servers=pipeline.broker.address.split(","), auto_offset_reset="earliest"
     )
     reasons, kept = {*bad, "future", "machine-id"}, {}
 

@@ -14,9 +14,7 @@ from streams.bridge.scraping import How, Page
 from streams.bridge.settings import BridgeSettings
 from tests.integration.kubernetes.test_extender import certificates
 
-pytestmark = [
-    pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl here to make a certificate"),
-]
+pytestmark = [pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl here to make a certificate")]
 PAGE = b"node_load1 1\n"
 
 

@@ -31,10 +31,7 @@ VALUES = st.floats(allow_nan=True, allow_infinity=True) | st.floats(0, 1) | st.i
 def read(families: list[Family]) -> dict[tuple[str, ...], float]:
     """Return every sample, by name and labels; both formats must agree."""
     found = []
-    for parse, body in (
-        (parse_text, page(families)),
-        (parse_open_metrics, page(families, open_metrics=True)),
-    ):
+    for parse, body in ((parse_text, page(families)), (parse_open_metrics, page(families, open_metrics=True))):
         samples = [sample for family in parse(body.decode()) for sample in family.samples]
         by_key = {(each.name, *sorted(f"{k}={v}" for k, v in each.labels.items())): each.value for each in samples}
         assert len(by_key) == len(samples)

@@ -41,14 +41,7 @@ def members(on: str, rule: dict[str, Any] | None = None, **more: Any) -> list[di
     """Return members of the cluster, one on each of these machines; the first came at 100, the next at 101."""
     ruled = {} if rule is None else {"anti_affinity": [rule]}
     return [
-        {
-            "id": f"{name}{at}",
-            "machine": name,
-            "cluster": "shop",
-            "started_at": at,
-            **ruled,
-            **more,
-        }
+        {"id": f"{name}{at}", "machine": name, "cluster": "shop", "started_at": at, **ruled, **more}
         for at, name in enumerate(on.split(), 100)
     ]
 

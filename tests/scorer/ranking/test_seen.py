@@ -9,7 +9,7 @@ from scorer.ranking.profiles.profile import LoadModel
 from tests.scorer.fleets import by_name, cases, fleet, machine, ranked, see, told
 
 NOT_COVERED = {
-    "derived: latest snapshot wins, at most 5 kept": "the next table replaces a table: there is no older one",
+    "derived: latest snapshot wins, at most 5 kept": "the next table replaces a table: there is no older one"
 }
 """Rows that Windward cannot be asked, and why."""
 

@@ -9,11 +9,7 @@ from tests.integration.ledger import test_reservation_rows
 from tests.rows import each_row
 from tests.scorer.fleets import CASES, cases
 from tests.scorer.ranking import test_koordinator, test_kube_scheduler, test_seed_examples, test_seen
-from tests.scorer.ranking.scores import (
-    test_load_variation_risk,
-    test_low_risk_overcommitment,
-    test_target_load_packing,
-)
+from tests.scorer.ranking.scores import test_load_variation_risk, test_low_risk_overcommitment, test_target_load_packing
 
 TABLES_NOT_HERE = {
     "koordinator_batch_resource": "judged by tests/scorer/classes/test_capacity.py, every row",

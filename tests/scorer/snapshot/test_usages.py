@@ -86,12 +86,7 @@ def pair_table(pairs: dict[str, float], at: float = 1000.0, daily: float | None 
 def test_each_pair_is_found_and_no_other(pairs: dict[tuple[str, str], int]) -> None:
     named = {pair_name(*pair): float(cores) for pair, cores in pairs.items()}
     half = dict(list(named.items())[::2])
-    columns = Usages(
-        [
-            pair_table(half),
-            pair_table({name: named[name] for name in named if name not in half}),
-        ]
-    ).columns
+    columns = Usages([pair_table(half), pair_table({name: named[name] for name in named if name not in half})]).columns
     asked = [*pairs, ("other", "a")]
     digests = np.array([pair_digest(*pair) for pair in asked], np.int64)
     rows = columns.rows(digests, np.full(len(asked), 1000.0))
@@ -107,10 +102,7 @@ def test_each_pair_is_found_and_no_other(pairs: dict[tuple[str, str], int]) -> N
 )  # fmt: skip
 def test_of_two_partitions_the_newer_while_it_is_current(name: str, now_s: float, cores: float) -> None:
     """A topic that got more partitions: the old one keeps its figures for a day."""
-    tables = [
-        pair_table({pair_name("m", "a"): 1.0}, at=900.0),
-        pair_table({pair_name("m", "a"): 2.0}, at=1000.0),
-    ]
+    tables = [pair_table({pair_name("m", "a"): 1.0}, at=900.0), pair_table({pair_name("m", "a"): 2.0}, at=1000.0)]
     for order in (tables, tables[::-1]):
         columns = Usages(order).columns
         rows = columns.rows(np.array([pair_digest("m", "a")]), np.array([now_s]))

@@ -147,10 +147,7 @@ HOSTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
     "what is unknown beside a known speed": ([("eno1", {"speed": 1.25e8}), ("mystery", {"speed": -125000})], ["eno1"]),
     "a virtual machine: no speed is known": (names("lo", "eth0", "eth1"), ["eth0", "eth1"]),
     "two ports": (names("eno1", "eno2", speed=1.25e9), ["eno1", "eno2"]),
-    "names of the kernel and of systemd": (
-        names(*NAMED.split()),
-        sorted(NAMED.split()),
-    ),
+    "names of the kernel and of systemd": (names(*NAMED.split()), sorted(NAMED.split())),
 }
 """By host: what its page says, and the interfaces that count. Sources: netclass_linux.go and fixtures/sys of
 node_exporter; documentation of the network plugins named; issues 18185, 18384 of netdata, 1184 of rezolus."""

@@ -23,10 +23,7 @@ def report(at: float, system: float | None = None, **cpu: float | None) -> Insta
     """A report of instances' cores, ``at`` seconds after START."""
     entries = {name: InstanceMeans(cpu=used, memory=None if used is None else used * 1e9) for name, used in cpu.items()}
     return InstanceReport(
-        at=START + at,
-        interval_s=60.0,
-        entries=entries,
-        system=None if system is None else InstanceMeans(cpu=system),
+        at=START + at, interval_s=60.0, entries=entries, system=None if system is None else InstanceMeans(cpu=system)
     )
 
 

@@ -50,11 +50,7 @@ REFERENCES = ["random feasible", "best fit by true peak", "oracle"]
     [
         (["seed"], [], ["seed"]),
         (["seed"], [0.005], ["seed", "seed + 0.5 %/h"]),
-        (
-            ["seed", "windward"],
-            [0.0015, 0.005],
-            ["seed", "windward", "windward + 0.15 %/h", "windward + 0.5 %/h"],
-        ),
+        (["seed", "windward"], [0.0015, 0.005], ["seed", "windward", "windward + 0.15 %/h", "windward + 0.5 %/h"]),
     ],
 )
 def test_every_profile_but_the_baseline_is_moved_too(

@@ -135,10 +135,7 @@ def test_a_window_that_is_not_kept_is_not_replaced_by_another() -> None:
 
 @given(
     st.lists(
-        st.tuples(
-            *[st.sampled_from([0.0, 2.5, math.nan, math.inf])] * 6,
-            st.sampled_from([-5.0, 3.0, 61.0, 1e5]),
-        ),
+        st.tuples(*[st.sampled_from([0.0, 2.5, math.nan, math.inf])] * 6, st.sampled_from([-5.0, 3.0, 61.0, 1e5])),
         min_size=1,
         max_size=12,
     )

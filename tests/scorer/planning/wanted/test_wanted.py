@@ -138,8 +138,7 @@ def test_new_ones_see_what_is_released() -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "why"),
-    [("z", "there is no machine 'z'"), ("a", "0/2 feasible: 1 cordoned, 1 not the machine asked for")],
+    ("named", "why"), [("z", "there is no machine 'z'"), ("a", "0/2 feasible: 1 cordoned, 1 not the machine asked for")]
 )
 def test_a_new_one_on_a_machine_that_takes_none(named: str, why: str) -> None:
     """The words say whether it is unknown or only closed."""

@@ -50,10 +50,7 @@ def test_affinity(plugin: Any, asked: dict[str, Any], expected: str) -> None:
         machine("c", labels={"rack": "r2"}),
         machine("d"),
     ]
-    instances = [
-        {"id": "1", "machine": "a", "labels": {"app": "redis"}},
-        {"id": "2", "machine": "c", "cluster": "c1"},
-    ]
+    instances = [{"id": "1", "machine": "a", "labels": {"app": "redis"}}, {"id": "2", "machine": "c", "cluster": "c1"}]
     assert passes(plugin, *machines, instances=instances, **asked) == expected
 
 

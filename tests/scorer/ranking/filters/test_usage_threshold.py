@@ -61,11 +61,7 @@ from tests.scorer.fleets import BUSY, IDLE, fleet, machine, passes, request, ver
     ],
 )
 def test_usage_threshold(
-    name: str,
-    rules: dict[str, Any],
-    usage: dict[str, Any],
-    asked: dict[str, Any],
-    passed: bool,
+    name: str, rules: dict[str, Any], usage: dict[str, Any], asked: dict[str, Any], passed: bool
 ) -> None:
     """Usage with the requested instance stays at or below the share of allocatable."""
     one = machine("m", usage=usage, capacity={"nic": 100})

@@ -76,19 +76,9 @@ def test_a_profile_has_at_most_32_scores() -> None:
         ('credits = "window"', "stale_s = 0", 2, "stale_s: expected more than 0"),
         ('credits = "window"', "credits = window", None, "line 2"),
         ("{ cpu = 0.8 }", '{ cpu = 0.8, nic = "x" }', 12, "filters[2].thresholds.nic: expected a number, got text"),
-        (
-            "{ cpu = 0.8 }",
-            '{}\nstatistic = "p42"',
-            13,
-            "filters[2].statistic: no such choice: 'p42'; there are mean",
-        ),
+        ("{ cpu = 0.8 }", '{}\nstatistic = "p42"', 13, "filters[2].statistic: no such choice: 'p42'; there are mean"),
         ('"min-max"', '"max"', 18, "scores[1].normalise: no such choice: 'max'; there are none, min-max, rank"),
-        (
-            'use = "fresh"',
-            'use = "daily_peak"\ndays = ["x"]',
-            9,
-            "filters[1].days[1]: no such choice: 'x'; there are",
-        ),
+        ('use = "fresh"', 'use = "daily_peak"\ndays = ["x"]', 9, "filters[1].days[1]: no such choice: 'x'; there are"),
         ('use = "fresh"', 'use = "daily_peak"\ndays = []', 9, "filters[1].days: expected at least one"),
     ],
 )
@@ -107,14 +97,7 @@ def test_lines_of_inline_and_dotted_keys() -> None:
     text = "a = 1\n[b]\nc.d = 2\n[[e]]\nf = 1\n[e.g]\nh = 1\n[[e]]\nf = 2"
     assert [
         locate(text, path) for path in ((), ("a",), ("b", "c"), ("e", 0, "f"), ("e", 0, "g", "h"), ("e", 1, "f"))
-    ] == [
-        1,
-        1,
-        3,
-        5,
-        7,
-        9,
-    ]
+    ] == [1, 1, 3, 5, 7, 9]
 
 
 GOOD = """\

@@ -137,8 +137,7 @@ def test_an_amount_whose_square_no_number_holds_is_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    "how",
-    [{"floor": 1e-15, "variation": 0.0}, {"floor": 1e6}, {"limit": 1e6}, {"limit": 1e-300}, {"std_factor": 1e6}],
+    "how", [{"floor": 1e-15, "variation": 0.0}, {"floor": 1e6}, {"limit": 1e6}, {"limit": 1e-300}, {"std_factor": 1e6}]
 )
 def test_a_setting_at_its_bound_still_gives_a_number(how: dict[str, float]) -> None:
     """A floor whose square is no number in single precision made no number of the score of every machine."""

@@ -6,13 +6,7 @@ import pytest
 
 from schemas.messages.instance_report import InstanceMeans
 from streams.agent.collectors.disk import DiskLine
-from streams.agent.instances.counters import (
-    NO_PROCESS,
-    BusiestDisk,
-    Counters,
-    busiest_disk,
-    means_of,
-)
+from streams.agent.instances.counters import NO_PROCESS, BusiestDisk, Counters, busiest_disk, means_of
 from tests.rows import each_row
 
 DISK = BusiestDisk("8:0", 0.5, 1000)
@@ -84,11 +78,7 @@ def test_an_instance_seen_first_has_memory_alone() -> None:
 def test_the_busiest_disk() -> None:
     """By its share of time, at most 1; a disk seen once, or counters that went back, are none."""
     before = {"8:0": _disk(0, 0), "8:16": _disk(50, 1000)}
-    now = {
-        "8:0": _disk(500, 2000),
-        "8:16": _disk(60, 9000),
-        "8:32": _disk(0, 99_000),
-    }
+    now = {"8:0": _disk(500, 2000), "8:16": _disk(60, 9000), "8:32": _disk(0, 99_000)}
     assert busiest_disk(before, now, 10.0) == BusiestDisk("8:16", 0.8, 10)
     assert busiest_disk(before, now, 4.0) == BusiestDisk("8:16", 1.0, 10)
     assert busiest_disk({}, now, 10.0) is None

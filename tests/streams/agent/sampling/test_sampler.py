@@ -250,10 +250,7 @@ def test_the_loop_ends_when_nobody_wants_more():
     assert [type(message) for message in messages] == [MachineFacts, Sample]
 
 
-@given(
-    st.lists(st.floats(0, 1e3), min_size=1, max_size=60),
-    st.sampled_from([0.0, 1.0, 1e6, 1e9]),
-)
+@given(st.lists(st.floats(0, 1e3), min_size=1, max_size=60), st.sampled_from([0.0, 1.0, 1e6, 1e9]))
 def test_moments_are_numpys(values: list[float], offset: float):
     """n, mean, m2 and max equal numpy's on the same values, also far from zero."""
     readings = Readings()
