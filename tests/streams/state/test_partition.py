@@ -48,16 +48,16 @@ def log_of(count: int, seed: int) -> list[Arrived]:
     rng = random.Random(seed)
     log: list[Arrived] = []
     for offset in range(count):
-        slot = 400 + offset // 3
+        slot = 716 + offset // 3  # an hour ends at 720
         kind = rng.random()
         if kind < 0.1:
             value: bytes | None = rng.choice([None, b"", b"{", b'{"type":"sample","v":2}', b"x" * 20_000])
         elif kind < 0.15:
             value = encode(facts(rng.choice("abc"), START + slot * 10, rack=str(rng.randint(0, 2))))
         elif kind < 0.2:
-            value = encode(sample(rng.choice("abc"), slot - 390))
+            value = encode(sample(rng.choice("abc"), slot - 702))
         else:
-            value = encode(sample(rng.choice("abc"), slot - rng.randint(0, 9), seq=rng.randint(0, 3)))
+            value = encode(sample(rng.choice("abc"), slot - rng.choice((0, 0, 0, 1, 9)), seq=rng.randint(0, 3)))
         log.append(message(offset, value, START + slot * 10 + 5))
     return log
 
