@@ -90,12 +90,6 @@ def test_a_refused_machine_says_why_and_has_no_place(files: dict[str, str], caps
     assert "1/2 feasible: 1 too much cpu used" in text
 
 
-def test_rank_says_when_no_machine_fits(files: dict[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit 3 and the reason."""
-    assert run(rank_command, "--fleet-file", files["machines"], "--cpu", "100") == 3
-    assert "0/2 feasible: 2 cpu larger than the machine" in capsys.readouterr().out
-
-
 @each_row(
     ("query", "message"),
     [
