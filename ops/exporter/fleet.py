@@ -21,7 +21,7 @@ from scorer.planning.violations import WHY, violations
 from scorer.ranking.explanation.refusals import refusals
 from scorer.ranking.profiles.third_party import PluginError
 from scorer.ranking.rank import rank
-from scorer.snapshot.arrays import Floats
+from scorer.snapshot.arrays import Bools, Floats
 
 SOON_HOT_MAX = 10
 """Machines that are named by their chance of being hot soon."""
@@ -81,8 +81,13 @@ def _broken_rules(state: State) -> Family:
     return lines("windward_fleet_rule_violations", about, [(counts[why], {"why": why}) for why in WHY])
 
 
+def _most(state: State) -> Bools:
+    """Return [M]: the fresh machines; none while most machines with data are stale, since the rest is not the fleet."""
+    return state.fresh & (2 * np.count_nonzero(state.fresh) >= np.count_nonzero(state.snapshot.has_data))
+
+
 def _load(state: State, selection: Selection) -> Iterator[Family]:
-    snapshot, fresh = state.snapshot, state.fresh
+    snapshot, fresh = state.snapshot, _most(state)
     ratio = Family(
         "windward_fleet_utilization_ratio", "Mean load of the window, quantiles over the fresh machines.", "summary"
     )
@@ -126,7 +131,7 @@ def _soon_hot(state: State, limit: float) -> Iterator[Family]:
     rows = rows[np.argsort(margin[rows], kind="stable")]
     chance = chances(margin[rows])
     about = "Part of the fresh machines whose CPU load is more likely above the limit within an hour than not."
-    if rows.size:
+    if rows.size and _most(state).any():
         yield single("windward_fleet_soon_hot_ratio", about, float((chance > 0.5).mean()))
     about = "Chance of CPU load above the limit within an hour; the ten machines with the highest."
     first = zip(rows[:SOON_HOT_MAX].tolist(), chance[:SOON_HOT_MAX].tolist(), strict=True)
@@ -135,13 +140,8 @@ def _soon_hot(state: State, limit: float) -> Iterator[Family]:
 
 
 def _promises(state: State) -> Iterator[Family]:
-    """Return allocatable and allocated of all machines, and the headroom on fresh ones that are not cordoned.
-
-    While under half of the machines with data are fresh, the headroom is unknown: data are missing, not room.
-    """
-    seen = state.seen
-    usable = state.fresh & ~seen.cordon
-    known = 2 * np.count_nonzero(state.fresh) >= np.count_nonzero(state.snapshot.has_data)
+    """Return allocatable and allocated of all machines, and the headroom on fresh ones that are not cordoned."""
+    seen, fresh = state.seen, _most(state)
     requested = Family("windward_fleet_requested_ratio", "Requests of all instances, of what all machines have.")
     about = (
         "What is neither used nor allocated on fresh machines not cordoned, of what all have; not while most are stale."
@@ -155,8 +155,8 @@ def _promises(state: State) -> Iterator[Family]:
         if total > 0:
             left = np.maximum(allocatable - seen.taken[position], 0.0)
             requested.add(float(seen.allocated[position].sum()) / total, resource=resource)
-            if known:
-                headroom.add(float(np.nansum(left[usable])) / total, resource=resource)
+            if fresh.any():
+                headroom.add(float(np.nansum(left[fresh & ~seen.cordon])) / total, resource=resource)
     yield requested
     yield headroom
     about = "Instances in the ledger by state; a moving one runs, and holds its target, too."

@@ -29,7 +29,7 @@ STATES = {"fresh": "green", "stale": "red", "silent": "orange", "cordoned": "pur
 LABELLED = 'label_replace(windward_machine_info{$label=~"$value",$label!=""}, "group", "$1", "$label", "(.*)")'
 """The chosen label's value under one name: a label may not be both what machines are joined by and what they are grouped by."""
 NO_CLASSES = "no classes in use: the exporter's profile does not count by class"
-NO_FRESH = "no machine has fresh data, or no exporter answers"
+NO_FRESH = "no machine is known, most are stale, or no exporter answers"
 _UNITS = {"cores": "suffix: cores", "bytes": "bytes", "bytes/s": "Bps"}
 """Grafana's units; another resource is shown as a plain number."""
 
@@ -54,7 +54,7 @@ def dashboard() -> Dashboard:
 def _now() -> list[Panel]:
     return [
         Figures(
-            "Machines", "Fresh, stale and silent (never seen) are all machines; figures of load are over the fresh.",
+            "Machines", "Fresh, stale and silent (never seen) are all machines; figures of load are over the fresh, and left out while most are stale.",
             [("windward:fleet_machines:max", "{{state}}")], "short", width=9, steps=PLAIN,
             own_steps={"stale": ANY_IS_BAD, "silent": ((None, "blue"), (1, "orange"))},
         ),
@@ -167,7 +167,7 @@ def _room() -> list[Panel]:
             "Headroom", "What is neither used nor allocated on fresh machines that are not cordoned, of what all machines have. Left out"
             " while most machines are stale: an outage is no full fleet.",
             each("windward_fleet_headroom_ratio", "resource"), "percentunit", high=1,
-            empty="not known: most machines are stale, or no exporter answers",
+            empty=NO_FRESH,
             steps=((None, "red"), (0.1, "yellow"), (0.2, "green")),
         ),
         Lines(

@@ -147,11 +147,8 @@ def _agents() -> list[Panel]:
         ),
         Lines(
             "Instances measured", "In the agents' last reports of what each instance used, over all agents.",
-            [("sum(windward_agent_instances)", "instances")], "short",
-        ),
-        Lines(
-            "Reports of instances", "Made a second, over all agents; mostly one a minute and machine with instances.",
-            [(rate("windward_agent_instance_reports_total"), "reports")], "ops",
+            [("sum(windward_agent_instances)", "instances"),
+             (f"60 * {rate('windward_agent_instance_reports_total')}", "reports a minute")], "short",
         ),
         Lines(
             "Instances not measured whole", "A second: vanished since the report before, counters that began anew, unreadable, too many.",
@@ -168,17 +165,11 @@ def _messages() -> list[Panel]:
             rates("windward_stream_messages_total", "outcome"), "ops",
         ),
         Lines(
-            "Rejects by reason", "Messages refused a second; they are kept on the rejects topic with the reason.",
-            rates("windward_stream_rejected_total", "reason"), "ops", steps=NONE_IS_GOOD,
-        ),
-        Lines(
-            "Refused messages by what became of them",
-            "A second: kept on the rejects topic, left out of a flood, or lost because the broker did not take them.",
-            rates("windward_stream_rejects_total", "outcome"), "ops", steps=NONE_IS_GOOD,
-        ),
-        Lines(
-            "Batches that cannot be read", "A second: damaged, or packed so that nobody unpacks them. The log names topic, partition and offset.",
-            rates("windward_stream_unreadable_batches_total", "instance"), "ops", steps=NONE_IS_GOOD,
+            "Refused messages",
+            "A second, by reason; kept on the rejects topic, left out of a flood, or lost because the broker did not take them;"
+            " batches that are damaged, or packed so that nobody unpacks them: the log names topic, partition and offset.",
+            [*rates("windward_stream_rejected_total", "reason"), *rates("windward_stream_rejects_total", "outcome"),
+             (rate("windward_stream_unreadable_batches_total"), "unreadable batches")], "ops", steps=NONE_IS_GOOD,
         ),
         Lines(
             "Broker, as workers see it", "1 while the broker answers the worker; at 0 the worker cannot know what it has not read.",
@@ -242,17 +233,13 @@ def _state() -> list[Panel]:
     """Return the panels on stored values that were lost or rebuilt, and on the usage by instance that is kept."""
     return [
         Lines(
-            "Stored values damaged", "Since the workers' start, by kind: lost or changed in Redis, found when a partition was loaded.",
-            each("windward_stream_state_damaged_total", "kind", "sum"), "short", steps=NONE_IS_GOOD,
-        ),
-        Lines(
-            "Stored values rewritten", "Since the workers' start: left Redis while a worker held them; lost slots that Kafka no longer had.",
-            [("sum(windward_stream_state_rewritten_total)", "rewritten"),
-             ("sum(windward_stream_state_uncovered_total)", "slots uncovered")], "short", steps=NONE_IS_GOOD,
-        ),
-        Lines(
-            "Partitions that are rebuilt", "Read again from Kafka because stored values were lost, by worker.",
-            each("windward_stream_rebuilding_partitions", "instance"), "short",
+            "Stored values lost",
+            "Since the workers' start: damaged, by kind, found when a partition was loaded; rewritten, which left Redis while a"
+            " worker held them; slots that Kafka no longer had. And the partitions that are read again from Kafka.",
+            [*each("windward_stream_state_damaged_total", "kind", "sum"),
+             ("sum(windward_stream_state_rewritten_total)", "rewritten"),
+             ("sum(windward_stream_state_uncovered_total)", "slots uncovered"),
+             ("sum(windward_stream_rebuilding_partitions)", "partitions rebuilt")], "short", steps=NONE_IS_GOOD,
         ),
         Lines(
             "Loading a partition", "Mean time that a load took, of all since the workers' start.",

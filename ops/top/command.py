@@ -105,7 +105,8 @@ class Reader:
             return ""
         found = [one for what in _NEEDED for one in process_findings(what, read_processes(known[what]), now_s)]
         wrong = [one for one in muted(found) if one.level in ("warning", "error")]
-        return f"{wrong[0].area}: {wrong[0].found}" if wrong else ""
+        first = min(wrong, key=lambda one: one.level != "error", default=None)
+        return f"{first.area}: {first.found}" if first else ""
 
     def _scorers(self) -> int:
         try:

@@ -29,12 +29,16 @@ _STEP = 200
 
 
 class Head(msgspec.Struct, kw_only=True):
-    ledger: Literal[1] = 1
+    ledger: int = 1
     """The version of the file's form."""
     position: str
     at: float
     """When it was written, by the server's clock."""
     instances: int
+
+    def __post_init__(self) -> None:
+        if self.ledger != 1:
+            raise ValueError(f"the file has form {self.ledger}, of another release; this one reads form 1")
 
 
 class _Record(msgspec.Struct, kw_only=True):
@@ -56,7 +60,6 @@ class Restored(NamedTuple):
 
 
 _encode = msgspec.json.Encoder().encode
-_read_head = reader(Head)
 _read_line = reader(dict[str, Any])
 
 
@@ -89,17 +92,19 @@ def read_backup(lines: Iterable[bytes]) -> tuple[Head, list[Instance]]:
     head, found, number = None, list[Instance](), 0
     for number, line in enumerate(lines, 1):
         try:
-            if head is None:
-                head = _read_head(line)
-                continue
             given = _read_line(line)
+            if head is None:
+                head = msgspec.convert(given, Head)
+                continue
             record = msgspec.convert(given.pop("record", None), _Record)
             found.append(copy_with(read_instance(given), **msgspec.structs.asdict(record)))
         except (msgspec.DecodeError, ValueError) as error:
             raise InventoryError(f"line {number}: {error}") from None
-    if head is None or head.instances != len(found):
-        said = "a backup has" if head is None else f"it says {head.instances} instances, and has"
-        raise InventoryError(f"line {number}: {said} {'a first line' if head is None else len(found)}: it is cut short")
+    if head is None:
+        raise InventoryError("the file is empty")
+    if head.instances != len(found):
+        said = f"it says {head.instances} instances, and has {len(found)}: it is cut short"
+        raise InventoryError(f"line {number}: {said}")
     return head, found
 
 

@@ -187,14 +187,17 @@ ONE = {"id": "a", "machine": "m1", "cpu": 1, "record": RECORD}
 @each_row(
     ("lines", "words"),
     [
-        ([], "line 0: a backup has a first line: it is cut short"),
+        ([], "the file is empty"),
         (lines_of(), "line 1: it says 1 instances, and has 0: it is cut short"),
         ([*lines_of(ONE)[:1], lines_of(ONE)[1][:20]], "line 2: Input data was truncated"),
         (lines_of(ONE)[1:], "line 1: Object missing required field `position`"),
         (lines_of(ONE | {"record": {"state": "ended"}}), "line 2: Invalid enum value 'ended'"),
         (lines_of({"id": "a", "machine": "m1"}), "line 2: Expected `object`, got `null`"),
         (lines_of(ONE | {"machine": ""}), "line 2: id and machine are required"),
-        ([b'{"ledger": 2}'], "line 1: "),
+        (
+            [b'{"ledger": 2, "position": "", "at": 0, "instances": 0}'],
+            "line 1: the file has form 2, of another release",
+        ),
     ],
 )
 def test_a_file_that_is_no_backup_is_refused(lines: list[bytes], words: str) -> None:

@@ -231,13 +231,21 @@ def test_figures_of_the_fleet_are_over_its_fresh_machines() -> None:
 
 
 @pytest.mark.parametrize(("fresh", "stale", "known"), [(2, 2, True), (2, 3, False), (0, 4, False)])
-def test_headroom_is_left_out_while_most_machines_are_stale(fresh: int, stale: int, known: bool) -> None:
-    """An outage of the pipeline is no full fleet: the amounts of stale machines are unknown, not taken."""
+def test_the_fleet_is_left_out_while_most_machines_are_stale(fresh: int, stale: int, known: bool) -> None:
+    """An outage of the pipeline is no full fleet, and the machines that go on are not the fleet."""
     tables = [table([f"old{number}" for number in range(stale)], age_s=600)]
     if fresh:
         tables.append(table([f"m{number}" for number in range(fresh)], partition=1))
     found = of_fleet(state(tables))
-    assert ("windward_fleet_headroom_ratio" in found) is known
+    for name in (
+        "headroom_ratio",
+        "utilization_mean_ratio",
+        "utilization_stddev_ratio",
+        "risk_ratio",
+        "soon_hot_ratio",
+    ):
+        assert (f"windward_fleet_{name}" in found) is known, name
+    assert ("windward_machine_soon_hot_ratio" in found) is (fresh > 0)
     assert "windward_fleet_requested_ratio" in found
 
 
