@@ -15,6 +15,7 @@ a rule each take 0.5 s, with a skew each 0.3 s while the skews hold.
 
 from collections.abc import Iterator, Sequence
 from math import ceil, inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.formulas.topology import counted_for_skew
 from scorer.ranking.machines.machines import Machines
+from scorer.snapshot.arrays import Bools
 
 NAMED_MAX = 100
 """The most instances named for one violation, the newest."""
@@ -32,14 +34,28 @@ WHY = ("rule", "failover", "left", "relabel")
 _ByDomain = dict[int, list[Instance]]
 
 
+class Broken(NamedTuple):
+    """A rule that is broken on the machines with one value of a label."""
+
+    rule: Avoids
+    domain: str
+    most: float
+    here: list[Instance]
+    holders: Sequence[Instance]
+
+
 def violations(machines: Machines, ledger: LedgerView) -> list[Violation]:
     """Return the broken rules of all instances, the longest broken first; ``machines``: all of the fleet."""
+    return sorted(map(_violation, broken(machines, ledger)), key=lambda one: (one.since, one.rule, one.domain))
+
+
+def broken(machines: Machines, ledger: LedgerView) -> list[Broken]:
+    """Return the same in no order."""
     about: dict[tuple[str, frozenset[Facet]], list[Avoids]] = {}
     for rule in (rule for several in ledger.avoiders for rule in several.all()):
         about.setdefault((rule.topology, rule.facets), []).append(rule)
     fleet = _Fleet(machines, ledger)
-    found = [one for (topology, facets), rules in about.items() for one in _of_group(topology, facets, rules, fleet)]
-    return sorted(found, key=lambda one: (one.since, one.rule, one.domain))
+    return [one for (topology, facets), rules in about.items() for one in _of_group(topology, facets, rules, fleet)]
 
 
 class _Fleet:
@@ -67,7 +83,7 @@ class _Fleet:
         return found
 
 
-def _of_group(topology: str, facets: frozenset[Facet], rules: list[Avoids], fleet: _Fleet) -> Iterator[Violation]:
+def _of_group(topology: str, facets: frozenset[Facet], rules: list[Avoids], fleet: _Fleet) -> Iterator[Broken]:
     members = fleet.having(facets)
     there = fleet.by_domain(topology, members)
     highest = max(map(len, there.values()), default=0)
@@ -80,7 +96,8 @@ def _of_group(topology: str, facets: frozenset[Facet], rules: list[Avoids], flee
         if rule.share:
             most = ceil(rule.share * len(members) - 1e-9)
         elif rule.skew:
-            most = rule.skew + _fewest(rule, fleet.machines, there, holders[0])
+            codes = fleet.machines.label(topology).codes[counted_by(holders[0], fleet.machines)]
+            most = rule.skew + min((len(there.get(one, ())) for one in np.unique(codes).tolist()), default=inf)
         for domain, here in there.items():
             allowed = most
             if not (rule.share or rule.skew):
@@ -89,23 +106,20 @@ def _of_group(topology: str, facets: frozenset[Facet], rules: list[Avoids], flee
                 own = {one.id for one in here}
                 allowed -= not any(one.id in own for one in ruled[domain])
             if len(here) > allowed:
-                value = fleet.machines.label(topology).values[domain]
-                yield _violation(rule, value, int(allowed), here, holders)
+                yield Broken(rule, fleet.machines.label(topology).values[domain], allowed, here, holders)
 
 
-def _fewest(rule: Avoids, machines: Machines, there: _ByDomain, holder: Instance) -> float:
-    """Return how many members the value with the fewest has, of those of the holder's selector; inf without any."""
+def counted_by(holder: Instance, machines: Machines) -> Bools:
+    """Return [M]: the machines that are counted for a skew of a placed instance."""
     given = Request() if holder.rules is None else Request(
         selector=holder.rules.selector, anti_affinity=holder.rules.anti_affinity
     )  # fmt: skip
-    codes = machines.label(rule.topology).codes
-    domains = np.unique(codes[counted_for_skew(given, machines)])
-    return min((len(there.get(domain, ())) for domain in domains.tolist()), default=inf)
+    return counted_for_skew(given, machines)
 
 
-def _violation(rule: Avoids, value: str, most: int, here: list[Instance], holders: Sequence[Instance]) -> Violation:
-    here = sorted(here, key=_came_s, reverse=True)
-    newest_s, ruled_s = _came_s(here[0]), min(map(_came_s, holders))
+def _violation(one: Broken) -> Violation:
+    rule, here = one.rule, sorted(one.here, key=_came_s, reverse=True)
+    newest_s, ruled_s = _came_s(here[0]), min(map(_came_s, one.holders))
     if newest_s < ruled_s:
         why = "rule"
     elif any(facet[0] == "role" for facet in rule.facets):
@@ -113,7 +127,7 @@ def _violation(rule: Avoids, value: str, most: int, here: list[Instance], holder
     else:
         why = "left" if rule.share or rule.skew else "relabel"
     return Violation(
-        rule=_in_words(rule), topology=rule.topology, domain=value, count=len(here), most=most,
+        rule=in_words(rule), topology=rule.topology, domain=one.domain, count=len(here), most=int(one.most),
         since=max(newest_s, ruled_s), why=why, instances=[one.id for one in here[:NAMED_MAX]],
     )  # fmt: skip
 
@@ -123,7 +137,8 @@ def _came_s(one: Instance) -> float:
     return one.started_at or one.reserved_at
 
 
-def _in_words(rule: Avoids) -> str:
+def in_words(rule: Avoids) -> str:
+    """Return a rule as a violation names it."""
     whom = ",".join(sorted("=".join(facet[-2:]) for facet in rule.facets)) or "all"
     limit = f"share {rule.share:g}" if rule.share else f"skew {rule.skew}" if rule.skew else f"others {rule.others}"
     return f"{whom} by {rule.topology}: {limit}"

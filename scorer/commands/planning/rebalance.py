@@ -38,8 +38,9 @@ class RebalanceSettings(FleetSettings, BalanceSettings):
 
     With rule `overload` each move reduces the expected load above 80 % of a machine, given the moves before it. With
     `thresholds` instances leave machines above --high while there is room on machines below --low, as with
-    Koordinator's descheduler. An instance with the label movable=false stays. --same names labels that source and
-    target must share, in addition to the rules of the instances' requests.
+    Koordinator's descheduler. With `repair` the fewest moves mend broken rules. An instance with the label
+    movable=false stays. --same names labels that source and target must share, in addition to the rules of the
+    instances' requests.
     """
 
     EXAMPLES: ClassVar[tuple[str, ...]] = (
@@ -47,6 +48,7 @@ class RebalanceSettings(FleetSettings, BalanceSettings):
         "windward rebalance --moves-max 50 --same rack --json",
         "windward rebalance --rounds 6 --rounds-over 5 --every 1m    # only machines overloaded for five minutes",
         "windward rebalance --rule thresholds --high cpu=65,memory=95 --low cpu=45,memory=60",
+        "windward rebalance --rule repair                            # the fewest moves that mend broken rules",
         "windward rebalance --fleet-file docs/examples/hot.json --plot moves.png",
         "windward rebalance --moves-max 3 --apply                   # and reserve the targets, for an hour",
     )

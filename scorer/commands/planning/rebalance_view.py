@@ -16,6 +16,7 @@ from scorer.commands.shared.show import ON_THE_LIST, basis_in_words, counted, ra
 if TYPE_CHECKING:
     from schemas.rpc.results import RebalanceMove, RebalanceResult
 
+_NO_TARGET = "no machine that the filters allow would stay below the source's overload"
 _FLEET_WORDS = {
     "overload": "expected load above the limit, in machines of mean size",
     "machines_over": "machines above the limit",
@@ -83,9 +84,8 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
     by_resource = ", ".join(f"{name} {100 * a:.1f}% -> {100 * b:.1f}%" for name, (a, b) in answer["std"].items())
     lines.append(f"  standard deviation by resource: {by_resource}")
     if missing := sum(move["target"] is None for move in answer["moves"]):
-        lines.append(
-            f"  {missing} without a target: no machine that the filters allow would stay below the source's overload"
-        )
+        why = "no move that the filters allow mends the rule" if answer["rule"] == "repair" else _NO_TARGET
+        lines.append(f"  {missing} without a target: {why}")
     return "\n".join(
         [*lines, *([limit] if limit else []), *_applied(answer["moves"], announced=answer.get("announced", False))]
     )
@@ -105,9 +105,7 @@ def _applied(moves: Sequence[Mapping[str, Any]], *, announced: bool) -> list[str
 
 
 def _moves(answer: Mapping[str, Any], screen: Screen | None) -> str:
-    return view(
-        [*_MOVE, *(_BY_THRESHOLDS if answer["rule"] == "thresholds" else _BY_OVERLOAD)], answer["moves"], screen
-    )
+    return view([*_MOVE, *(_BY_OVERLOAD if answer["rule"] == "overload" else _BY_REASON)], answer["moves"], screen)
 
 
 def _machines(answer: Mapping[str, Any], screen: Screen | None) -> str:
@@ -139,7 +137,7 @@ def _pair(loads: Mapping[str, Sequence[float | None]]) -> str:
 
 
 _MOVE = (Column("id", of="id"), Column("from", left=True, of="source"), Column("to", left=True, of="target"))
-_BY_THRESHOLDS = (Column("why", 1, left=True, of="reason"),)
+_BY_REASON = (Column("why", 1, left=True, of="reason"),)
 _BY_OVERLOAD = (
     Column("gain", 2, of=lambda move: f"{move['gain']:.4f}"),
     Column("source", 1, left=True, of=lambda move: _pair(move["utilization"]["source"])),

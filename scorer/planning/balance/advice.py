@@ -16,6 +16,7 @@ from schemas.rpc.results import RebalanceMove, RebalanceResult
 from scorer.ledger.record.instance import Instance
 from scorer.planning.balance.by_overload import Balancing, Plan, rebalance
 from scorer.planning.balance.moves import Step
+from scorer.planning.balance.repair import repair
 from scorer.planning.balance.rounds import Rounds
 from scorer.planning.balance.scene import Scene
 from scorer.planning.thresholds.anomaly import SideDetectors
@@ -112,7 +113,7 @@ def advice(
     ``rounds``: the state of earlier rounds; None: a machine gives instances as soon as it is overloaded. ``pending``:
     instance id to target, moves under way that count as made. ``stay``: ids of instances that do not move.
     """
-    rule = leaving if inputs.profile.rebalance.rule == "thresholds" else rebalance
+    rule = {"thresholds": leaving, "repair": repair, "overload": rebalance}[inputs.profile.rebalance.rule]
     return rule(inputs, rounds, pending, stay)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from schemas.resources import RESOURCES
 from schemas.values.numbers import counted
-from scorer.ledger.record.facets import Facet, avoids, facets, facets_of
+from scorer.ledger.record.facets import Avoids, Facet, avoids, facets, facets_of
 from scorer.ledger.record.instance import Instance, as_request
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.cost import COPY_CORES, UNKNOWN_NIC, copy_rates, memory_of
@@ -122,8 +122,8 @@ class Balancing:
             found = self.trial.best(as_request(one), among & self._elsewhere(place))
         return None if found.machine is None else self.scene.snapshot.roster.index[found.machine]
 
-    def plan(self, unplaced: Sequence[tuple[Instance, str]] = ()) -> Plan:
-        """Return the plan with the steps of the draft."""
+    def plan(self, unplaced: Sequence[tuple[Instance, str]] = (), why: str = "") -> Plan:
+        """Return the plan with the steps of the draft; ``why``: why it has none, if the rule knows it."""
         scene, before, after, steps = self.scene, self._before, self.draft.loads, self.draft.steps
         return Plan(
             tuple(scene.instances[step.instance] for step in steps),
@@ -137,21 +137,26 @@ class Balancing:
             tuple(unplaced),
             self._in_hour,
             self._hour_max,
-            "" if steps or unplaced else self._why_none(),
+            "" if steps or unplaced else self._why_none(why),
         )
 
-    def _why_none(self) -> str:
+    def _why_none(self, why: str) -> str:
         if self.left:
-            return why_none(self.scene, self.draft, self.allowed)
+            return why or why_none(self.scene, self.draft, self.allowed)
         return (
             f"no move is left: {self._in_hour} of {self._hour_max} in the last hour (hour_max), "
             f"{len(self.on_way)} of {self._settings.moves_max} under way (moves_max)"
         )
 
+    def rules_about(self, one: Instance) -> frozenset[Avoids]:
+        """Return the rules of anti-affinity of an instance, and those of others that count it."""
+        of = facets_of(one)
+        return avoids(one).union(*(several.of(of) for several in self.scene.inputs.ledger.avoiders if several))
+
     @contextmanager
     def _gone(self, one: Instance) -> Iterator[None]:
-        """Take an instance out meanwhile where its own rules would count it at its source."""
-        counts = one.rules is not None and (one.rules.affinity or any(rule.far for rule in avoids(one)))
+        """Take an instance out meanwhile where a rule would count it at its source."""
+        counts = (one.rules is not None and one.rules.affinity) or any(rule.far for rule in self.rules_about(one))
         if counts:
             self.trial.leave(one.id)
         yield

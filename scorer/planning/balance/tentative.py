@@ -51,6 +51,10 @@ class Draft:
             and self._given[self.movable.machine[instance]] < self.settings.from_machine_max
         )
 
+    def takes(self) -> Bools:
+        """Return [M]: the machines that may take one more."""
+        return self.hosts.takes & (self._taken < self.settings.to_machine_max)
+
     def targets(self, instance: int, under_limit: bool) -> tuple[Floats, Bools]:
         """Return [M]: each machine's overload with an instance, and whether it may take it.
 
@@ -59,8 +63,7 @@ class Draft:
         """
         usage, source = self.movable.usage[:, instance], int(self.movable.machine[instance])
         after, fits = self.loads.with_one(usage, self.movable.variance[:, instance])
-        fits = (fits if under_limit else True) & self.hosts.takes & (after <= max(self.overload[source], NEGLIGIBLE))
-        fits &= self._taken < self.settings.to_machine_max
+        fits = (fits if under_limit else True) & self.takes() & (after <= max(self.overload[source], NEGLIGIBLE))
         fits[source] = False
         cluster = int(self.movable.cluster[instance])
         for machine in self._holders.get(cluster, ()) if cluster >= 0 else ():

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 
-Rule = Literal["overload", "thresholds"]
+Rule = Literal["overload", "thresholds", "repair"]
 Objective = Literal["overload", "variance"]
 Percents = Mapping[str, float]
 
@@ -43,8 +43,8 @@ def percents(help: str) -> Any:  # noqa: A002
 class Rebalancing:
     """The table ``[rebalance]`` of a profile, with its defaults; a wrong value is a ValueError that names it.
 
-    Rule ``thresholds`` is Koordinator's LowNodeLoad. Objective ``overload`` is the expected load above the limit,
-    ``variance`` that of the fleet's utilization.
+    Rule ``thresholds`` is Koordinator's LowNodeLoad, ``repair`` mends broken rules. Objective ``overload`` is the
+    expected load above the limit, ``variance`` that of the fleet's utilization.
     """
 
     name: ClassVar[str] = "rebalance"
@@ -123,11 +123,13 @@ class Rebalancing:
                     raise ValueError(f"{low}.{name}: expected at most {highs[name]:g}, its {high}, got {lows[name]:g}")
         if self.rule == "thresholds" and not (self.high or self.prod_high):
             raise ValueError('high: rule "thresholds" needs high and low, in per cent by resource')
-        if self.rule == "overload" and (self.prod_high or self.prod_low):
+        if self.rule == "repair" and (self.high or self.low):
+            raise ValueError('high: rule "repair" knows no thresholds')
+        if self.rule != "thresholds" and (self.prod_high or self.prod_low):
             raise ValueError('prod_high: prod_high and prod_low are of rule "thresholds"')
-        if self.rule == "overload" and self.machines_min:
+        if self.rule != "thresholds" and self.machines_min:
             raise ValueError('machines_min: it is of rule "thresholds"')
-        if self.rule == "thresholds" and self.objective != "overload":
+        if self.rule != "overload" and self.objective != "overload":
             raise ValueError('objective: "variance" is of rule "overload"')
 
     def with_given(self, given: Mapping[str, Any]) -> "Rebalancing":

@@ -55,6 +55,28 @@ def test_by_thresholds(capsys: pytest.CaptureFixture[str]) -> None:
     assert moves[0]["overload"]["target"][1] <= moves[0]["overload"]["source"][0]
     assert as_json(capsys, *THRESHOLDS, "--moves-max", "1")["moves"] == moves[:1]
     assert "1 without a target" in run(capsys, *THRESHOLDS)
+
+
+def test_by_repair(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What leaves and why; what no move mends, and that no rule is broken."""
+    rule = [{"instances": {"cluster": "c"}}]
+    said = {
+        "machines": [
+            {"name": name, "capacity": {"cpu": 8, "memory": "8G"}, "usage": {"cpu": 1, "memory": 1}} for name in "ab"
+        ],
+        "instances": [
+            {"id": f"c{n}", "machine": "a", "cpu": 1, "memory": "1G", "cluster": "c", "anti_affinity": rule}
+            for n in range(3)
+        ],
+    }
+    told = tmp_path / "fleet.json"
+    told.write_text(json.dumps(said))
+    words = ["--rule", "repair", "--rest-s", "0", "--cluster-max", "9", "--fleet-file", str(told)]
+    assert main(words, {}) == 0
+    printed = capsys.readouterr().out
+    assert "c0  a     b   cluster=c by machine: others 0" in printed
+    assert "1 without a target: no move that the filters allow mends the rule" in printed
+    assert "no rule is broken" in run(capsys, "--rule", "repair")
     assert "a1    a2  node is overutilized" in run(capsys, *THRESHOLDS)
 
 
@@ -100,6 +122,7 @@ def test_nothing_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "message"),
     [
         (["--rule", "thresholds"], 'high: rule "thresholds" needs high and low'),
+        (["--rule", "repair", "--high", "cpu=65"], 'high: rule "repair" knows no thresholds'),
         (["--prod-high", "cpu=65"], 'prod_high: prod_high and prod_low are of rule "thresholds"'),
         ([*THRESHOLDS, "--objective", "variance"], 'objective: "variance" is of rule "overload"'),
         (["--classes", "gold"], "classes: no class 'gold'; there are prod, mid"),
