@@ -65,6 +65,7 @@ class ClusterWire:
 
     @property
     def urls(self) -> list[str]:
+        """The URL of each node that has slots; raises as `ask` does."""
         self._look()
         return [self._nodes.url(address) for address in self._topology.primaries]
 
@@ -75,6 +76,7 @@ class ClusterWire:
         return self._topology.uncovered
 
     def close(self) -> None:
+        """Close the connections; the next use opens new ones."""
         for wire in self._wires.values():
             wire.close()
 

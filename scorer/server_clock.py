@@ -53,5 +53,6 @@ class ServerClock:
 
 
 def server_time(wire: Wire) -> float:
+    """Return a server's time, epoch seconds."""
     seconds, micros = wire.one("TIME")
     return int(seconds) + int(micros) / 1e6

@@ -150,6 +150,7 @@ class ScorerSettings(AnsweringSettings):
 
     @property
     def together(self) -> int:
+        """As many as set: each takes a few milliseconds."""
         return self.drain_max
 
     @property

@@ -28,6 +28,8 @@ from scorer.wire import AWAY
 
 
 class Memory(NamedTuple):
+    """A server's memory in bytes."""
+
     used: float
     limit: float
     """The most that the server may use: its ``maxmemory``, or all of its host's."""

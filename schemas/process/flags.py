@@ -37,6 +37,7 @@ class Parser(argparse.ArgumentParser):
     """Raises UsageError instead of printing its usage."""
 
     def error(self, message: str) -> NoReturn:
+        """Refuse; raises UsageError."""
         about = message.partition(" explicit argument ")[0].replace(": ignored", ": takes no value")
         raise UsageError(f"{about}; --help lists the settings")
 

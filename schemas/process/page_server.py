@@ -214,6 +214,7 @@ class PageServer:
 
     @property
     def unsent_bytes(self) -> int:
+        """The bytes of answers that no reader has taken yet."""
         return self._server.unsent_bytes()
 
     def stop(self) -> None:

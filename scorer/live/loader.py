@@ -157,6 +157,7 @@ class Loader:
         return len(self._reader.problems) + len(self._usage_loader.refused)
 
     def close(self) -> None:
+        """Close the connections; the next refresh opens new ones."""
         self.wire.close()
         self.windows.close()
 

@@ -76,6 +76,7 @@ class WakeUps:
         self._stopping.wait(max(0.0, deadline - time.monotonic()))
 
     def close(self) -> None:
+        """Close the connection; the next wait opens a new one."""
         if self._messages is not None:
             self._messages.close()
             self._messages = None

@@ -53,6 +53,7 @@ Update = Callable[[dict[str, Any], Query], UpdateResult]
 
 
 def read_drain(params: dict[str, Any]) -> Drain:
+    """Return the parameters; raises InvalidRequest."""
     asked: Drain = read_params(Drain, params)
     if DEFAULT in asked.machines:
         raise InvalidRequest(f"machines: {DEFAULT!r} would drain every machine; name them")

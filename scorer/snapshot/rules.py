@@ -86,6 +86,7 @@ class MachineRules:
         return rules
 
     def changed_since(self, other: MachineRules) -> Bools:
+        """Return [M]: whether a machine's facts or rules differ from those of ``other``, of the same machines."""
         ours, theirs = self.capacity_agent, other.capacity_agent
         changed: Bools = ((ours != theirs) & ~(np.isnan(ours) & np.isnan(theirs))).any(axis=0)
         unlike = [a is not b and a != b for a, b in zip(self._labels, other._labels, strict=True)]

@@ -123,6 +123,7 @@ class Snapshot:
 
     @cached_property
     def partition(self) -> Integers:
+        """[M] Partition of the table that each machine's row is read from; -1 for a machine without one."""
         tables, gather = self.columns.tables, self.columns.gather
         parts = [np.full(table.machines_count, table.header.partition, np.int64) for table in tables]
         joined = np.concatenate([*parts, np.full(1, -1, np.int64)])

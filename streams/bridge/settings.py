@@ -132,6 +132,7 @@ class BridgeSettings(PublishSettings):
 
     @property
     def nic_bytes_s(self) -> float | None:
+        """The link speed in bytes/s."""
         return None if self.nic_speed is None else amount_of("nic_speed", self.nic_speed) / 8
 
     def source(self, agent: Literal["telegraf", "otel"]) -> str:

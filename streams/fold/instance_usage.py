@@ -205,6 +205,7 @@ class InstanceUsage:
         return used - len(kept)
 
     def drop_silent(self, before_s: float) -> int:
+        """Drop pairs whose last report ended before a moment; return how many."""
         used = len(self.names)
         kept = np.flatnonzero(self.at[:used] >= before_s)
         self.keep(kept)

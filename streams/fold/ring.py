@@ -53,6 +53,7 @@ class ClassMeans:
         return found
 
     def at(self, position: int, rows: int) -> NDArray[np.float32] | None:
+        """Return one position of the first ``rows`` rows, [rows, R]; None when no machine has a value there."""
         places = self._of(np.arange(rows))
         held = places >= 0
         there = self._values[places[held], :, position]

@@ -62,6 +62,7 @@ class ReadingPlace:
         self._still.clear()
 
     def end(self, partition: Partition) -> int:
+        """Return the offset at which the log ends, by the last fetch; 0: unknown."""
         return self._app.consumer.highwater(TP(self._topic, partition.number)) or 0
 
     def behind(self, partition: Partition) -> int:

@@ -272,6 +272,7 @@ def _scaled(usage: Usage, capacity: Floats, shape: Shape, arrivals: _Arrivals, n
 
 
 def _total(usage: Usage, resource: int, arrivals: _Arrivals, minutes: int) -> Floats:
+    """Return [minutes]: the demand of all instances."""
     total = np.zeros(minutes)
     for instance, (first, last) in enumerate(
         zip(arrivals.start.tolist(), arrivals.ends(minutes).tolist(), strict=True)

@@ -184,6 +184,7 @@ def client(settings: ClientSettings, url: str = "") -> Client:
 
 
 def call(settings: ClientSettings, method: str, params: dict[str, Any]) -> Any:
+    """Return the scorer's answer; raise WindwardError."""
     with client(settings) as scorer:
         return scorer.call(method, params)
 

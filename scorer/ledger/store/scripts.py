@@ -339,17 +339,20 @@ class Ledger:
         return [row or b"" for row in found], [count or b"" for count in counted]
 
     def cluster_rows(self, clusters: Sequence[str]) -> list[bytes]:
+        """Return the stored rows of clusters; b"" for a missing one."""
         return [row or b"" for row in self.wire.one("HMGET", self.clusters, *clusters)]
 
     def cluster_names(self) -> list[str]:
         return [name.decode(errors="replace") for name in self.wire.one("HKEYS", self.clusters)]
 
     def ends(self) -> tuple[dict[str, float], dict[str, float]]:
+        """Return when each reservation and each move expires, from the sets that the scripts read; by id."""
         read = [("ZRANGEBYSCORE", key, "-inf", "+inf", "WITHSCORES") for key in (self.expiry, self.moving)]
         expiry, moving = self.wire.ask(read)
         return _scores(expiry), _scores(moving)
 
     def counted(self) -> dict[str, set[str]]:
+        """Return the names of the counts of each machine, as ``port 6379``."""
         found: dict[str, set[str]] = {}
         for page in self._scan(self.counts):
             for name in page[::2]:

@@ -238,6 +238,7 @@ class LedgerView:
         return (self._avoiders,)
 
     def holders(self, facets: frozenset[Facet]) -> list[str]:
+        """Return the machine of each instance with all these facets; both machines of a moving one."""
         return [machine for one in self.matching(facets) for machine in machines_of(self.instances[one])]
 
     # ---- reading: columns by slot
@@ -262,6 +263,7 @@ class LedgerView:
         return self._slots.live()
 
     def take(self, slots: Integers, rows: Integers) -> PlacedInstances:
+        """Return the instances in these slots as columns; ``rows``: the row of each one's machine."""
         return self._slots.take(slots, rows)
 
     # ---- reading: changes

@@ -83,5 +83,6 @@ class Estimate:
         return expected(making, np.ascontiguousarray(records)).T
 
     def deviation_of_request(self, request: Request) -> Floats | None:
+        """Return [R] the standard deviation of the requested instance's usage; NaN, or None, where it is unknown."""
         del request
         return None

@@ -101,6 +101,7 @@ class LearnedEstimate(Estimate):
         return np.array([code for code, _ in groups], np.int64), np.array(table, np.float64)
 
     def deviation_of_request(self, request: Request) -> Floats | None:
+        """Return [R] the standard deviation of the requested instance's usage; NaN where none is learned."""
         if not self.deviations or self.base != "request":
             return None
         given = zip(RESOURCES, request.given_amounts(), strict=True)

@@ -180,6 +180,7 @@ class Fits(Plugin):
         return ByClass(self.classes, machines, self._most(machines), usage_counts=self.basis == "taken")
 
     def _most(self, machines: Machines) -> Floats:
+        """Return [R, n]: the most that may be allocated."""
         most: Floats = machines.allocatable * self._ratio(machines)
         return most
 

@@ -146,6 +146,7 @@ class UsageThreshold(Plugin):
         )
 
     def detail(self, said: Floats, request: Request, machines: Machines, position: int) -> Detail:
+        """Show both sides of each comparison, as shares of allocatable, and which usage it is if not the mean."""
         threshold = {name: value for name, value in by_resource(said, 1).items() if value}
         groups = {name: (None, self.statistic, "prod")[int(group or 0)] for name, group in by_resource(said, 2).items()}
         others = {name: group for name, group in groups.items() if group and name in threshold}

@@ -51,6 +51,7 @@ class Allocation(Plugin):
             raise ValueError("default_cpu and default_memory: expected zero or more")
 
     def added(self, machines: Machines) -> Floats:
+        """Return [R]: the amounts that the requested instance adds."""
         if self.basis == "used":
             return machines.expected
         return machines.amounts_or(self.default_cpu, self.default_memory)

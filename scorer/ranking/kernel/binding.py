@@ -150,6 +150,7 @@ class Uses:
         self, records: Records, number: int, settings: Pinned | None, *, columns: Sequence[Floats] = (),
         own: Sequence[float] = (), code: int = 0, inner: int = 0, how: int = 0, weight: float = 0.0,
     ) -> Floats | None:  # fmt: skip
+        """Add a filter with its code, or a score; return [M], the array for the values of a score."""
         side = added = raw = None
         if columns:
             side = np.ascontiguousarray(columns[0]) if len(columns) == 1 else np.stack(columns, axis=1)

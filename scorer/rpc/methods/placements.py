@@ -33,6 +33,7 @@ TOLD_MAX = 500
 
 
 def _at_once(requests: Sequence[Request]) -> Sequence[Request]:
+    """Return requests for placing, without candidates that take long to describe; they are described afterwards."""
     return [msgspec.structs.replace(requests[0], top=min(requests[0].top, _DESCRIBED)), *requests[1:]]
 
 

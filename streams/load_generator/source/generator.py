@@ -151,6 +151,7 @@ class Generator:
         return utilization
 
     def over(self, epoch_s: float) -> bool:
+        """Return False: a simulated fleet never ends."""
         return False
 
 

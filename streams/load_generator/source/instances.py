@@ -50,6 +50,7 @@ class Instances:
             self._on.setdefault(row_of[one.machine], []).append(number)
 
     def on(self, row: int, at_s: float) -> tuple[list[str], Float]:
+        """Return the instances that run on a machine at a time, and the usage of each, [R, K]."""
         numbers = [number for number in self._on.get(row, ()) if self._started_at[number] <= at_s]
         swing = 1 + SWING * np.sin(2 * np.pi * at_s / SWING_S + self._phase[numbers])
         return [self.ids[number] for number in numbers], self._amounts[:, numbers] * self._part[numbers] * swing
