@@ -75,7 +75,7 @@ class Wire:
         )
         self._connection: Any = None
         self._unread = 0
-        self._held = b""
+        self._held: list[Command] = []
         self._used_at_s = 0.0
         self.refused: list[redis.ResponseError] = []
         """Errors in the answers to posted commands, since the list was last cleared."""
@@ -93,11 +93,7 @@ class Wire:
             connection = self._send(commands)
             if meanwhile is not None:
                 meanwhile()
-            while self._unread:
-                answer = self._read(connection, ANSWER_S)
-                self._unread -= 1
-                if isinstance(answer, redis.ResponseError):
-                    self.refused.append(answer)
+            self._read_posted(connection)
             return [self._read(connection, block_s + ANSWER_S) for _ in commands]
         except BaseException:
             self.close()
@@ -108,8 +104,7 @@ class Wire:
 
         `close` drops the commands that are not sent yet.
         """
-        self._held += _pack(commands)
-        self._unread += len(commands)
+        self._held += commands
 
     def post(self, commands: Sequence[Command]) -> None:
         """Send the commands without waiting; the next `ask` reads and drops their answers.
@@ -140,18 +135,29 @@ class Wire:
             raise
 
     def _send(self, commands: Sequence[Command]) -> Any:
-        now_s = time.monotonic()
-        if self._connection is not None and not self._unread and now_s - self._used_at_s > IDLE_S:
+        now_s, held, self._held = time.monotonic(), self._held, []
+        if self._connection is not None and now_s - self._used_at_s > IDLE_S:
             self._leave_closed(self._connection)
         self._used_at_s, connection = now_s, self._connection
         if connection is None:
             connection = self._connection = self._client.connection_pool.get_connection()
-        packed, self._held = self._held + _pack(commands), b""
-        connection.send_packed_command([packed], check_health=False)
+        connection.send_packed_command([_pack([*held, *commands])], check_health=False)
+        self._unread += len(held)
         return connection
 
+    def _read_posted(self, connection: Any) -> None:
+        while self._unread:
+            answer = self._read(connection, ANSWER_S)
+            self._unread -= 1
+            if isinstance(answer, redis.ResponseError):
+                self.refused.append(answer)
+
     def _leave_closed(self, connection: Any) -> None:
-        """Close a connection that the other side has closed, so that the next command opens a new one."""
+        """Close a connection that the other side has closed, so that the next command opens a new one.
+
+        Raises one of `AWAY` where it is not known whether posted commands were done.
+        """
+        self._read_posted(connection)
         try:
             closed = bool(connection.can_read(0))
         except (redis.RedisError, OSError):
@@ -187,7 +193,7 @@ class Wire:
             self._connection.disconnect()
             self._client.connection_pool.release(self._connection)
             self._connection = None
-        self._unread, self._held = 0, b""
+        self._unread, self._held = 0, []
 
 
 def _pack(commands: Sequence[Command]) -> bytes:

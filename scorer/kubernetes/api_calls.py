@@ -1,6 +1,7 @@
 """Shell: single calls of the API server, over one open connection per thread."""
 
 import http.client
+import select
 import threading
 import time
 from typing import Literal, NamedTuple
@@ -67,7 +68,10 @@ class Calls:
         return answer
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Return an answer. An idle connection may have been closed, so a GET is tried twice. Raises NoAnswer."""
+        """Return an answer. Raises NoAnswer.
+
+        A connection that was closed while idle is not used; it may be closed at this moment, so a GET is tried twice.
+        """
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         for again in (method == "GET", False):
             connection = self._connection()
@@ -96,4 +100,9 @@ class Calls:
             )
             answer_whole(self._own.connection, lambda: self._own.until_s)
         connection: http.client.HTTPConnection = self._own.connection
+        if connection.sock is not None:
+            look = select.poll()
+            look.register(connection.sock, select.POLLIN)
+            if look.poll(0):
+                connection.close()  # the next request opens it again
         return connection

@@ -131,6 +131,23 @@ def of_held_commands(url: str, _: Path) -> Callable[[], Any]:
     return use
 
 
+def of_posted_commands(url: str, _: Path) -> Callable[[], Any]:
+    """A wire whose last commands were posted, or are held: their answers are read, or they are sent, later."""
+    wire = Wire({"url": url})
+    wire.one("SET", "posted last", "0")
+
+    def use() -> Any:
+        found = wire.one("GET", "posted last"), [str(one) for one in wire.refused]
+        wire.refused.clear()
+        wire.post([("LPUSH", "posted last", "1")])
+        wire.hold([("SET", "posted last", "1")])
+        return found
+
+    use()
+    when_closed(url)
+    return use
+
+
 def of_the_exporter(url: str, _: Path) -> Callable[[], Any]:
     """A page's state: windows, ledger, memory."""
     reader, profile = Reader(ExporterSettings(redis_url=url, prefix="idle")), load_profiles().choose("")
@@ -143,7 +160,13 @@ def of_a_heartbeat(url: str, _: Path) -> Callable[[], Any]:
     return presence.beat
 
 
-USERS = {"wire": of_wire, "posted": of_held_commands, "exporter": of_the_exporter, "heartbeat": of_a_heartbeat}
+USERS = {
+    "wire": of_wire,
+    "held": of_held_commands,
+    "posted": of_posted_commands,
+    "exporter": of_the_exporter,
+    "heartbeat": of_a_heartbeat,
+}
 
 
 def test_the_next_use_answers_as_before(url: str, tmp_path: Path) -> None:

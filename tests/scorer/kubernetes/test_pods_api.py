@@ -1,12 +1,13 @@
 """Lists and watches of a made-up API server."""
 
 import json
+import select
 import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -289,3 +290,34 @@ def test_nodes_are_machines(server: Server) -> None:
 
 def _said(instances: list[Instance]) -> dict[str, tuple[str, float | None, float | None]]:
     return {one.labels["pod"]: (one.machine, one.amounts[0], one.amounts[1]) for one in instances}
+
+
+class Binding(BaseHTTPRequestHandler):
+    """Takes each POST, and closes a connection that is idle for a moment."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = 0.05
+    taken: ClassVar[list[bytes]] = []
+
+    def do_POST(self) -> None:
+        self.taken.append(self.rfile.read(int(self.headers["Content-Length"])))
+        body = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
+        self.send_response(201)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_a_binding_after_a_pause_arrives_once() -> None:
+    """A server closes what is idle (kube-apiserver after 90 s, a load balancer sooner); a POST is never repeated."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Binding) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        calls = api_calls.Calls(ApiServer(host="127.0.0.1", port=server.server_port))
+        for number in range(3):
+            assert calls.post("/binding", b"%d" % number).status == 201
+            select.select([calls._own.connection.sock], (), (), 10)
+        server.shutdown()
+    assert Binding.taken == [b"0", b"1", b"2"]
