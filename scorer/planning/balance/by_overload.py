@@ -13,7 +13,7 @@ from scorer.ledger.record.facets import Avoids, Facet, avoids, facets, facets_of
 from scorer.ledger.record.instance import Instance, as_request
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.cost import COPY_CORES, UNKNOWN_NIC, copy_rates, memory_of
-from scorer.planning.balance.gates import ceiling_of, moved_lately, over_and_under
+from scorer.planning.balance.gates import COMPARED, ceiling_of, limit_of, moved_lately, over_and_under
 from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Hosts, Movable, Step
 from scorer.planning.balance.rounds import Rounds
@@ -280,12 +280,19 @@ def _reasons(scene: Scene, draft: Draft, allowed: Callable[[int], Bools]) -> Ite
         resting = sum(age_s < settings.rest_s for age_s in ages_s)
         others = f"{len(ages_s) - resting} are reserved, moving, movable=false or of a class that stays"
         yield f"no instance may move: {resting} came less than {settings.rest_s:g} s ago (rest_s), {others}"
-    high, low = ({name: each[name] for name in each if name in RESOURCES} for each in (settings.high, settings.low))
-    over, under = over_and_under(scene.machines.utilization, scene.fresh, high, low, settings.deviation)
+    counts = np.bincount(scene.placed.rows, minlength=len(scene.snapshot)) / settings.instances_full
+    shares = np.vstack([scene.machines.utilization, counts])
+    over, under = over_and_under(shares, scene.fresh, settings.high, settings.low, settings.deviation)
+
+    def in_words(percents: Mapping[str, float], sign: int = 1) -> str:
+        of = ((name, shares[COMPARED.index(name)], sign * percent) for name, percent in percents.items())
+        limits = ((name, 100 * limit_of(row, scene.fresh, percent, settings.deviation)) for name, row, percent in of)
+        return ", ".join(f"{name} {limit:.4g} %" for name, limit in limits)
+
     if not over.any() and not settings.prod_high:
-        yield f"no machine is above {_in_words(high)} (high)"
+        yield f"no machine is above {in_words(settings.high)} (high)"
     if not under.any():
-        yield f"no machine is below {_in_words(low)} (low)"
+        yield f"no machine is below {in_words(settings.low, -1 if settings.deviation else 1)} (low)"
     if settings.rule == "thresholds":
         yield (
             f"{counted(int(over.sum()), 'machine')} above high, {int(under.sum())} below low: none is above for more "
@@ -306,7 +313,3 @@ def _reasons(scene: Scene, draft: Draft, allowed: Callable[[int], Bools]) -> Ite
     if not any((draft.targets(n, under_limit=True)[1] & allowed(n)).any() for n in there[:_TRIED]):
         yield "no machine may take an instance of a hot one (filters, low, same, to_machine_max)"
     yield f"no move gains {settings.gain_min:g} more than its copy costs (gain_min)"
-
-
-def _in_words(percents: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {percent:g} %" for name, percent in percents.items())

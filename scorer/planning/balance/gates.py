@@ -13,10 +13,14 @@ from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import machines_of
 from scorer.ledger.view.slots import PlacedInstances
 from scorer.ledger.view.view import LedgerView
+from scorer.ranking.profiles.rebalance_section import INSTANCES
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.snapshot import Snapshot
 
 HOUR_S = 3600.0
+
+
+COMPARED = (*RESOURCES, INSTANCES)
 
 
 def over_and_under(
@@ -30,11 +34,11 @@ def over_and_under(
     over = np.zeros(len(fresh), np.bool_) if high else np.ones(len(fresh), np.bool_)
     under = np.ones(len(fresh), np.bool_)
     for name, percent in high.items():
-        row = utilization[RESOURCES.index(name)]
-        over |= row > _limit(row, fresh, percent, deviation)
+        row = utilization[COMPARED.index(name)]
+        over |= row > limit_of(row, fresh, percent, deviation)
     for name, percent in low.items():
-        row = utilization[RESOURCES.index(name)]
-        under &= ~(row > _limit(row, fresh, -percent if deviation else percent, deviation))
+        row = utilization[COMPARED.index(name)]
+        under &= ~(row > limit_of(row, fresh, -percent if deviation else percent, deviation))
     return over & fresh, under & fresh
 
 
@@ -45,11 +49,12 @@ def ceiling_of(
     found = np.full(len(rows), np.inf)
     for k, row in enumerate(rows):
         if (percent := high.get(RESOURCES[row])) is not None:
-            found[k] = _limit(utilization[row], fresh, percent, deviation)
+            found[k] = limit_of(utilization[row], fresh, percent, deviation)
     return found
 
 
-def _limit(row: Floats, fresh: Bools, percent: float, deviation: bool) -> float:
+def limit_of(row: Floats, fresh: Bools, percent: float, deviation: bool) -> float:
+    """Return the share that machines are compared with: with ``deviation`` the mean is in it."""
     known = row[fresh & np.isfinite(row)]
     mean = float(known.mean()) if deviation and known.size else 0.0
     return float(np.clip(mean + percent / 100, 0.0, 1.0)) if deviation else percent / 100

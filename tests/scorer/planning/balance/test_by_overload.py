@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scorer.commands.shared.fleet_file import FleetState
 from scorer.planning.balance import cost, search
 from scorer.planning.balance.advice import advice
-from scorer.planning.balance.by_overload import Plan, rebalance
+from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.cost import LASTS_S
 from scorer.planning.balance.loads import Loads
 from scorer.planning.balance.moves import Hosts, Movable
@@ -38,7 +38,7 @@ def hot_and_cold(**more: object) -> FleetState:
 def planned(of: FleetState, profile: str = "windward", **settings: Any) -> Plan:
     """The plan of a fleet by a profile with these settings of ``[rebalance]``."""
     chosen = load_profiles().choose(profile)
-    return rebalance(of.inputs(replace(chosen, rebalance=replace(chosen.rebalance, **{"moves_max": 50} | settings))))
+    return advice(of.inputs(replace(chosen, rebalance=replace(chosen.rebalance, **{"moves_max": 50} | settings))))
 
 
 def moves(plan: Plan) -> list[tuple[str, str, str]]:
@@ -137,6 +137,12 @@ COLD = ((0, 5.0), (1, 1.0), (2, 1.0), (3, 1.0), (4, 4.0))
         pytest.param({}, {"same": ("rack",)}, "(filters, low, same", id="no machine shares the label"),
         pytest.param({}, {"high": {"cpu": 99.0}}, "no machine is above cpu 99 % (high)", id="nothing is that high"),
         pytest.param({}, {"low": {"cpu": 5.0}}, "no machine is below cpu 5 % (low)", id="nothing is that low"),
+        pytest.param({}, {"high": {"cpu": 45.0}, "deviation": True}, "no machine is above cpu 98 % (high)",
+                     id="the mean of 53 % is in what was compared"),
+        pytest.param({}, {"low": {"cpu": 50.0}, "deviation": True}, "no machine is below cpu 3 % (low)",
+                     id="and is for the low ones"),
+        pytest.param({}, {"rule": "thresholds", "high": {"instances": 5.0}, "low": {"instances": 5.0}},
+                     "no machine is above instances 5 % (high)", id="too few instances to be above"),
         pytest.param(
             {"priority_class": "batch"}, {"classes": ("prod", "mid")}, "a class that stays", id="not of such a class"
         ),
