@@ -1,5 +1,6 @@
 """Long answers: the planners' queries, and the rows that a scorer gives itself; what ``place`` describes, in steps."""
 
+import math
 from typing import Any
 
 import msgspec
@@ -7,6 +8,8 @@ import pytest
 
 from schemas.rpc.envelope import Query
 from scorer.placement.choosing.steps import run_to_end
+from scorer.planning.which_machines import selected
+from scorer.rpc.methods.listings import READ_FOR_A_ROW, instances
 from scorer.rpc.methods.parameters import ForPlanners
 from scorer.rpc.service import ScorerService
 from tests.rows import each_row
@@ -18,7 +21,7 @@ from tests.scorer.rpc.test_results import Scorer
 def scorer() -> Scorer:
     """A scorer of 1,200 machines with 1,100 instances."""
     scorer = Scorer(fleet(*(machine(f"m{n:04d}", usage={"cpu": n % 7, "memory": 1}) for n in range(1_200))))
-    scorer.ask("place", id="many", cpu=0.01, count=1_100)
+    scorer.ask("place", id="many", cpu=0.01, count=1_100, labels={"app": "web"})
     return scorer
 
 
@@ -55,6 +58,26 @@ def test_a_scorer_leaves_long_lists_to_planners(
         assert named == sorted(named)
         assert len(named) == min(found["total"], params.get("limit", 1000))
         assert found["more"] == (len(named) < found["total"])
+
+
+@each_row(
+    ("selector", "total"),
+    [("app in (web, api)", None), ("!app", None), ("app=web", None), ("app=api", 0), ("app=api,!old", 0)],
+)
+def test_a_selector_that_reads_many_instances_is_for_planners(scorer: Scorer, selector: str, total: int | None) -> None:
+    """A label with one value is found by the ledger's index; the labels of all others are read."""
+    view = scorer.service.current.ledger
+
+    def found(most: float) -> int:
+        return instances({"selector": selector, "limit": 1}, view, lambda _: None, most=most).total
+
+    if total is None:
+        with pytest.raises(ForPlanners):
+            found(1_100 / READ_FOR_A_ROW - 1)
+    else:
+        assert found(1) == total
+    matching = [one for one in view.instances.values() if selected(selector, {one.id: one.labels})]
+    assert found(math.inf) == len(matching)
 
 
 @pytest.mark.parametrize("method", ["drain", "plan", "rebalance", "capacity"])
