@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 from ops.cli.commands import COMMANDS
 from ops.cli.known import classes, live, refuse_unknown, wrong_keys
 from schemas.process.failures import print_failure
-from schemas.process.settings import SettingsError, gather, load_settings, made, read_tables, setting
+from schemas.process.settings import SettingsError, chosen, gather, load_settings, made, read_tables, setting
 from schemas.process.tables import Column, table
-from schemas.process.verbs import chosen
 from schemas.values.near import did_you_mean
 
 

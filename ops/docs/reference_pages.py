@@ -11,13 +11,13 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from ops.cli.commands import COMMANDS
-from ops.completions import tree
+from ops.completions.__main__ import command
 from ops.docs.markdown import rst, table
 from ops.docs.shapes import SHAPES, Along
 from ops.exporter.exporter import Exporter
 from ops.exporter.selection import Selection
 from ops.exporter.state import Memory, Reader, State
-from ops.record.metrics import Metrics as OfRecorder
+from ops.record.recorder import Metrics as OfRecorder
 from schemas.process.flags import Parser
 from schemas.values.read_json import read_json
 from scorer.commands.shared.fleet_file import read_fleet
@@ -127,7 +127,7 @@ EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 def commands() -> str:
     parts = [COMMANDS_HEAD]
     for name, (_, about) in COMMANDS.items():
-        parser = tree.command(name)
+        parser = command(name)
         parts.append(f"## windward {name}")
         below = [each for act in parser._actions if isinstance(act.choices, dict) for each in act.choices.items()]
         parts.append(f"{about[0].upper()}{about[1:]}." if below else _help(parser))

@@ -13,7 +13,7 @@ from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.classes.class_usage import measured_usage
 from scorer.ledger.view.residents import Residents
 from scorer.snapshot.arrays import Bools, Floats
-from scorer.snapshot.usage_columns import pair_digest
+from scorer.snapshot.usages import pair_digest
 
 SILENT_S = 300.0
 """A report is missing when it is so much older than its machine's newest sample: five of an agent's intervals."""

@@ -15,9 +15,8 @@ from scorer.classes.class_usage import ClassUsage, class_usage
 from scorer.cluster_wire import ClusterWire, WindowsWire
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.live.live_fleet import LiveFleet
-from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.filters.fresh import Fresh
-from scorer.ranking.inputs import RankingInputs, machines_of
+from scorer.ranking.inputs import ClassSums, RankingInputs, class_sums, machines_of
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import PlacedFilter, Profile
 from scorer.ranking.rank import allowed

@@ -7,8 +7,7 @@ from ops.record.entry import Position, RecordingError
 from ops.record.folder import Folder
 from ops.record.gathering import Gathering
 from ops.record.ledger_log import LedgerLog
-from ops.record.metrics import Metrics
-from ops.record.recorder import Recorder
+from ops.record.recorder import Metrics, Recorder
 from ops.record.samples import Samples
 from ops.record.settings import RecordSettings
 from ops.record.state import State

@@ -15,7 +15,7 @@ from math import isfinite
 
 import numpy as np
 
-from ops.record.figures import SPAN_S, Figures, none_of
+from ops.record.entry import SPAN_S, Figures, none_of
 from schemas.messages.instance_report import means
 from schemas.messages.sample import Sample
 from schemas.resources import RESOURCES

@@ -19,8 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from ops.record.entry import RecordingError
-from ops.record.folder import is_recording
-from ops.record.reading import extent
+from ops.record.folder import extent, is_recording
 from ops.replay.recorded.recorded import read_recorded
 from ops.replay.report.comparison import Result, as_json, once, read_results
 from ops.replay.report.measures import measure
@@ -38,7 +37,7 @@ from ops.replay.worlds.workload_file import is_workload, read_workload, workload
 from ops.replay.worlds.worlds import Shape, build_world, with_batch
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.tables import readable, readable_lines, screen
-from scorer.ranking.class_sums import by_class_filter
+from scorer.ranking.inputs import by_class_filter
 from scorer.ranking.profiles.catalogue import DEFAULT, Profiles, load_profiles, read_profile
 from scorer.ranking.profiles.profile import Profile, ProfileError
 

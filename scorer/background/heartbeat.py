@@ -9,9 +9,8 @@ import redis
 from schemas.messages.process import CLOCK_OFF_S
 from scorer.background.thread import BackgroundThread
 from scorer.metrics import AnsweringMetrics
-from scorer.server_clock import ServerClock
 from scorer.settings import AnsweringSettings
-from scorer.wire import AWAY, Wire
+from scorer.wire import AWAY, ServerClock, Wire
 
 log = logging.getLogger("windward.scorer")
 

@@ -15,8 +15,7 @@ import redis
 from schemas.names import Names
 from schemas.tables.learned import Learned, read_learned
 from scorer.background.thread import BackgroundThread
-from scorer.classes.class_usage import class_usage, prod_and_system, reported_at
-from scorer.classes.last_reports import LastReports
+from scorer.classes.class_usage import LastReports, class_usage, prod_and_system, reported_at
 from scorer.classes.prediction import Histograms
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.follower import Follower

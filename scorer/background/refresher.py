@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from scorer.background.thread import BackgroundThread
-from scorer.live.loader import Loader
-from scorer.live.wake_ups import WakeUps
+from scorer.live.loader import Loader, WakeUps
 from scorer.metrics import AnsweringMetrics
 from scorer.snapshot.snapshot import Latest, Snapshot
 from scorer.wire import AWAY

@@ -8,8 +8,7 @@ from scorer.background.thread import BackgroundThread
 from scorer.ledger.record.transition import UnknownFormat
 from scorer.ledger.store.scripts import Ledger
 from scorer.metrics import Metrics
-from scorer.server_clock import ServerClock
-from scorer.wire import AWAY
+from scorer.wire import AWAY, ServerClock
 
 log = logging.getLogger("windward.scorer")
 

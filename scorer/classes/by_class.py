@@ -18,8 +18,7 @@ import numpy as np
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.classes.capacity import degraded
 from scorer.classes.reclaimed import GROUPS, MachinesSeen, reckoning, reclaimable
-from scorer.classes.strategy import Reclaim
-from scorer.classes.uses import ASKED, BATCH, MEASURED
+from scorer.classes.strategy import ASKED, BATCH, MEASURED, Reclaim
 from scorer.ledger.record.limits import Limit, total
 from scorer.snapshot.arrays import ROUNDING, Bools, Floats, numbers
 

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from schemas.resources import ALL, RESOURCES
-from scorer.classes.strategy import Reclaim
-from scorer.classes.uses import Uses
+from scorer.classes.strategy import Reclaim, Uses
 from scorer.snapshot.arrays import Bools, Floats
 
 _UNITS = np.array([[one.whole_units] for one in ALL])

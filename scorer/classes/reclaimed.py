@@ -14,8 +14,7 @@ from schemas.rpc.request import Request
 from schemas.tables.window_table import PERCENTILES
 from scorer.classes.capacity import batch, batch_takings, mid, unused
 from scorer.classes.prediction import Peaks
-from scorer.classes.strategy import Reclaim
-from scorer.classes.uses import Uses, uses_from
+from scorer.classes.strategy import Reclaim, Uses, uses_from
 from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 

@@ -21,8 +21,18 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.plan import Parts, Plan, by_kind, plan_steps
 from scorer.placement.choosing.steps import Steps, run_to_end
-from scorer.placement.offers.offer import as_of, candidates, expected_change
-from scorer.placement.offers.placement import Conflict, Late, Placement, hopeless, refused, replanned, settle
+from scorer.placement.offers.placement import (
+    Conflict,
+    Late,
+    Placement,
+    as_of,
+    candidates,
+    expected_change,
+    hopeless,
+    refused,
+    replanned,
+    settle,
+)
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.rank import rank

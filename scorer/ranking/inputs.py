@@ -7,13 +7,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from schemas.resources import PRIORITY_CLASSES
 from schemas.rpc.request import InvalidRequest, Request
+from scorer.classes.strategy import ASKED, MEASURED
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView
+from scorer.ranking.filters.fits import Fits
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles.profile import LoadModel, Profile
 from scorer.ranking.staleness import is_silent
 from scorer.ranking.tables import Tables, model_of
+from scorer.snapshot.arrays import Bools, Floats
 from scorer.snapshot.snapshot import Snapshot
 
 quiet = np.errstate(divide="ignore", invalid="ignore", over="ignore")
@@ -104,3 +108,48 @@ def machines_of(inputs: RankingInputs, load_model: LoadModel | None = None, wind
     Raises InvalidRequest for a ``window_s`` that the snapshot does not have.
     """
     return Seen(Request(window_s=window_s), inputs, by_load=True).machines(load_model)
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """C classes in the order of `PRIORITY_CLASSES`, R resources, M machines."""
+
+    promised: Floats
+    """[C, R, M] The requests of each class's instances."""
+    counted: Floats
+    """[C, R, M] What is compared with ``most``: the class's sum; for free with batch's."""
+    most: Floats
+    """[C, R, M] The most that may be allocated; NaN where unknown, and for a resource that is not sold by class."""
+    used: Floats
+    """[C, R, M] What the instances of each class use, as measured; NaN where no report is current."""
+    old: Bools
+    """[M] Where data is too old to reclaim anything."""
+    sold: tuple[int, ...]
+    """The rows of the resource axis that are sold by class."""
+
+
+def by_class_filter(profile: Profile) -> Fits | None:
+    """Return the profile's filter that counts by class; None where all classes are one sum."""
+    return next((each for each in profile.all_of(Fits) if each.classes is not None), None)
+
+
+@quiet
+def class_sums(inputs: RankingInputs) -> ClassSums | None:
+    """Return the sums by the profile's rules; None where it counts all classes together."""
+    fits = by_class_filter(inputs.profile)
+    if fits is None or fits.classes is None:
+        return None
+    sold, placed = fits.classes.rows, next(each for each in inputs.profile.filters if each.filter is fits)
+    machines = machines_of(inputs, placed.load_model)
+    promised = machines.of_classes[ASKED]
+    counted = np.tile(promised.sum(axis=0), (len(PRIORITY_CLASSES), 1, 1))
+    most = np.full_like(promised, np.nan)
+    for code, name in enumerate(PRIORITY_CLASSES):
+        by_class = fits.by_class(machines.of(Request(priority_class=name)))  # type: ignore[arg-type]
+        assert by_class is not None
+        of = [PRIORITY_CLASSES.index(each) for each in by_class.counted]
+        counted[code][sold] = promised[of][:, sold].sum(axis=0)
+        most[code][sold] = by_class.most[sold]
+        old = by_class.old
+    used = np.where(machines.has_report, machines.of_classes[MEASURED], np.nan)
+    return ClassSums(promised, counted, most, used, old, tuple(sold))

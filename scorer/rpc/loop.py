@@ -38,9 +38,8 @@ from schemas.process.redis_url import in_words
 from schemas.rpc.envelope import DEADLINE_MAX_S, DEADLINE_S, Code, Query, Reply, reply_ttl_s
 from scorer.metrics import AnsweringMetrics
 from scorer.rpc.replies import FOR_PLANNERS, LATER, Replies, Service, read_query, refusal
-from scorer.server_clock import ServerClock
 from scorer.settings import AnsweringSettings
-from scorer.wire import AWAY, Command, Wire, refuses_for_now
+from scorer.wire import AWAY, Command, ServerClock, Wire, refuses_for_now
 
 log = logging.getLogger("windward.scorer")
 

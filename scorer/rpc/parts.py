@@ -12,18 +12,16 @@ from scorer.background.thread import BackgroundThread
 from scorer.cluster_wire import windows_wire
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
-from scorer.live.loader import Loader
-from scorer.live.wake_ups import WakeUps
+from scorer.live.loader import Loader, WakeUps
 from scorer.metrics import AnsweringMetrics
 from scorer.ranking.profiles.catalogue import Profiles, load_profiles
 from scorer.rpc.loop import Rpc
 from scorer.rpc.methods.current import Current
 from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.rpc.replies import Service
-from scorer.server_clock import ServerClock
 from scorer.settings import AnsweringSettings
 from scorer.snapshot.snapshot import Latest
-from scorer.wire import Wire
+from scorer.wire import ServerClock, Wire
 
 FACTS_S = 1.0
 """Shortest time between two reads of the machines' facts (labels, capacity)."""

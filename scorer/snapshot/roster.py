@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scorer.snapshot.arrays import Integers
-from scorer.snapshot.usage_columns import pair_digest
+from scorer.snapshot.usages import pair_digest
 
 
 @dataclass(frozen=True, eq=False)

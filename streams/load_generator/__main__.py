@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from schemas.process.redis_url import connected
 from schemas.process.settings import SettingsError, load_settings
 from streams.agent.__main__ import begin, stop_event
-from streams.load_generator.loop import Fleet
+from streams.load_generator.loop import Fleet, build_sink
 from streams.load_generator.settings import MACHINES, FleetSettings
-from streams.load_generator.sink import build_sink
 from streams.load_generator.source.generator import Generator
 from streams.load_generator.source.messages import Messages
 from streams.load_generator.source.recording_file import Recording, RecordingError, load_trace

@@ -1,22 +1,65 @@
-"""The loop over intervals: the past at once, the present in real time. Shell: reads the clock and waits."""
+"""The loop over intervals: the past at once, the present in real time; the sinks of its records. Shell."""
 
 import itertools
 import logging
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TextIO
 
 import numpy as np
 
+from streams.agent.producer import connect
+from streams.agent.publisher import Publisher
 from streams.agent.sampling.backlog import Record
+from streams.agent.sampling.counts import Counts
 from streams.load_generator.settings import FleetSettings
-from streams.load_generator.sink import Sink
 from streams.load_generator.source.instances import Instances, Reports
 from streams.load_generator.source.messages import Messages
 from streams.load_generator.source.source import Block, Float, Replay
+
+IN_FLIGHT_MOST = 20_000
+BATCH_BYTES = 262_144
+
+
+class Printer:
+    def __init__(self) -> None:
+        self.counts = Counts()
+
+    def publish(self, records: Sequence[Record]) -> None:
+        sys.stdout.write("".join(record.value.decode() + "\n" for record in records))
+        sys.stdout.flush()
+        self.counts.delivered += len(records)
+
+    def wait_for_room(self, records: int, timeout_s: float) -> bool:
+        return True
+
+    def wait_until_empty(self, timeout_s: float) -> bool:
+        return True
+
+    def close(self, deadline_s: float) -> int:
+        return 0
+
+
+Sink = Publisher | Printer
+
+
+def build_sink(settings: FleetSettings) -> Sink:
+    """Return the agent's own publisher, sized for a fleet, or the printer."""
+    if settings.dry_run:
+        return Printer()
+    publisher = Publisher(
+        partial(connect, settings, "windward-fleet", batch_bytes=BATCH_BYTES),
+        settings.names.samples_topic,
+        settings.backlog_records,
+        in_flight_most=IN_FLIGHT_MOST,
+    )
+    publisher.start()
+    return publisher
+
 
 log = logging.getLogger("windward.fleet")
 

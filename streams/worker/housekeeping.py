@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from redis.exceptions import RedisError
 
-from streams.state.leaving import drop_silent, forget, make_room
-from streams.state.partition import Partition
+from streams.state.partition import Partition, drop_silent, forget, make_room
 from streams.worker.holdings import Holdings
 from streams.worker.metrics import Metrics
 from streams.worker.reading_place import ReadingPlace

@@ -30,8 +30,7 @@ from schemas.tables.instance_table import COLUMNS, pair_name
 from schemas.tables.window_table import Header, WindowTable, decode_table, encode_table
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.view import LedgerView
-from scorer.ranking.class_sums import class_sums
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import RankingInputs, class_sums
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.tables import Tables
 from scorer.snapshot.builder import build_snapshot

@@ -24,8 +24,7 @@ from scorer.ledger.record.instance import Instance, as_request
 from scorer.ledger.view.view import LedgerView
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.by_overload import rebalance
-from scorer.planning.capacity.mix import mix_of
-from scorer.planning.capacity.mix_room import mix_room
+from scorer.planning.capacity.mix_room import mix_of, mix_room
 from scorer.planning.drain.consolidate import consolidate
 from scorer.planning.drain.drain import drain
 from scorer.planning.wanted.wanted import compare

@@ -14,11 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ops.record.entry import Entry, Facts
-from ops.record.figures import pack
-from ops.record.folder import Folder
+from ops.record.entry import Entry, Facts, pack
+from ops.record.folder import Folder, steps
 from ops.record.gathering import Gathering, Names
-from ops.record.reading import steps
 from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.messages.sample import Moments, Sample, encode
 from schemas.resources import RESOURCES

@@ -14,7 +14,7 @@ from ops.exporter.machines import MachineFamilies
 from ops.exporter.selection import Selection
 from ops.exporter.settings import Statistic
 from ops.exporter.state import Memory, State
-from ops.record.metrics import Metrics as RecordMetrics
+from ops.record.recorder import Metrics as RecordMetrics
 from schemas.messages.operator import OperatorFacts
 from schemas.resources import RESOURCES
 from schemas.tables.learned import ChanceBin, Chances

@@ -14,8 +14,7 @@ import numpy as np
 
 from schemas.tables.instance_table import COLUMNS, pair_name
 from schemas.tables.window_table import Header, TableError, decode_table, encode_table
-from scorer.classes.class_usage import class_usage, prod_and_system, reported_at
-from scorer.classes.last_reports import LastReports
+from scorer.classes.class_usage import LastReports, class_usage, prod_and_system, reported_at
 from scorer.classes.prediction import Histograms, Peaks
 from scorer.snapshot.usages import Usages, UsageTable
 from tests.scorer.fleets import fleet, machine

@@ -8,8 +8,8 @@ import pytest
 
 from scorer.background.heartbeat import Heartbeat
 from scorer.metrics import Metrics
-from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
+from scorer.wire import ServerClock
 
 
 class Server:

@@ -27,8 +27,7 @@ from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS, S
 from streams.fold.table import Table
 from streams.state.checkpoint import encode_hour, encode_position, encode_vitals
-from streams.state.leaving import drop_silent
-from streams.state.partition import Partition
+from streams.state.partition import Partition, drop_silent
 from tests.effort import effort
 from tests.streams.batches import START, sample
 from tests.streams.golden_values import decode_ring

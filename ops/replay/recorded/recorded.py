@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from ops.record.entry import Decision, Entry, Facts, Gap, RecordingError
-from ops.record.reading import steps
+from ops.record.folder import steps
 from ops.replay.recorded.usage import Filled, Stretch, Used, fill
 from ops.replay.workload import CELLS_MAX, MINUTE_S, Usage, Workload, WorkloadError
 from schemas.messages.operator import OperatorFacts, effective, known_operator_facts

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ops.record.figures import Figures
+from ops.record.entry import Figures
 from ops.replay.traces.trace import filled
 from ops.replay.workload import MINUTE_S
 from scorer.snapshot.arrays import Bools, Floats, Integers

@@ -8,8 +8,7 @@ import msgspec
 
 from schemas.tables.learned import Learned
 from scorer.background.learner import WRITE_S, stated_chances
-from scorer.classes.class_usage import class_usage, prod_and_system, reported_at
-from scorer.classes.last_reports import LastReports
+from scorer.classes.class_usage import LastReports, class_usage, prod_and_system, reported_at
 from scorer.classes.prediction import Histograms
 from scorer.ledger.view.view import LedgerView
 from scorer.ranking.calibration import Calibration, with_cases

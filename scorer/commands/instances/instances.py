@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from schemas.process.settings import SettingsError, setting
+from schemas.process.settings import SettingsError, load_verb, setting
 from schemas.process.tables import Column, Screen, view
-from schemas.process.verbs import load_verb
 from schemas.resources import RESOURCES
 from scorer.client import InstanceRow, InstancesResult, InstanceUsage, WindwardError
 from scorer.commands.shared import ask

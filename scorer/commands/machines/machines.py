@@ -13,9 +13,8 @@ from msgspec import Meta
 
 from schemas.messages.operator import DEFAULT
 from schemas.process.connections import WindowsSettings
-from schemas.process.settings import SettingsError, setting
+from schemas.process.settings import SettingsError, load_verb, setting
 from schemas.process.tables import Screen
-from schemas.process.verbs import load_verb
 from schemas.rpc.parameters import Risk
 from schemas.values.read_json import partition_count
 from scorer.client import MachinesResult, RiskResult
@@ -289,8 +288,7 @@ def _found(settings: ListSettings) -> tuple[MachinesResult, ask.Show[MachinesRes
 
 def _write(verb: str, settings: WriteSettings) -> int:
     from scorer.commands.machines.forget import forget
-    from scorer.commands.machines.known_machines import known_machines, meant
-    from scorer.commands.machines.write_cordon import write_cordon
+    from scorer.commands.machines.known_machines import known_machines, meant, write_cordon
 
     arguments: list[str] = []
     if isinstance(settings, CordonSettings):

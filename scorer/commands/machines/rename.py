@@ -22,9 +22,8 @@ from schemas.values.near import did_you_mean
 from schemas.values.read_json import read_json
 from scorer.client import WindwardError
 from scorer.cluster_wire import WindowsWire
-from scorer.commands.machines.forget import note_forgotten
+from scorer.commands.machines.forget import Known, known_of, note_forgotten
 from scorer.commands.machines.known_machines import checked_name, known_machines
-from scorer.commands.machines.last_heard import Known, known_of
 from scorer.commands.machines.operator_facts import TRIES, Entries, in_words, rewrite
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import counted

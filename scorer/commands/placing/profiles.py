@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from schemas.process.settings import SettingsError, setting
-from schemas.process.verbs import load_verb
+from schemas.process.settings import SettingsError, load_verb, setting
 from schemas.resources import RESOURCES
 from scorer.commands.shared.whole_fleet import chosen_profile
 from scorer.ranking.profiles import plugins

@@ -21,7 +21,7 @@ from schemas.process.redis_url import in_words
 from schemas.process.tables import readable
 from scorer.client import Moving
 from scorer.commands.shared import ask
-from scorer.planning.wanted.steps import Step
+from scorer.planning.wanted.differences import Step
 from scorer.settings import ClientSettings
 from scorer.wire import AWAY
 

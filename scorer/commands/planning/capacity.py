@@ -24,7 +24,7 @@ from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
 
 if TYPE_CHECKING:
     from scorer.placement.choosing.trial import Trial
-    from scorer.planning.capacity.mix import Kind
+    from scorer.planning.capacity.mix_room import Kind
     from scorer.ranking.inputs import FleetState
     from scorer.ranking.profiles.profile import Profile
 
@@ -107,8 +107,7 @@ def _answer(settings: CapacitySettings, request: Request, fleet: FleetState, pro
 def _mix_answer(settings: CapacitySettings, fleet: FleetState, profile: Profile) -> dict[str, Any]:
     """Return the answer of ``--mix``; raises SettingsError when nothing was placed lately."""
     from scorer.placement.choosing.trial import Trial
-    from scorer.planning.capacity.mix import mix_of
-    from scorer.planning.capacity.mix_room import mix_room
+    from scorer.planning.capacity.mix_room import mix_of, mix_room
     from scorer.planning.drain.drain import with_cordon
 
     mix = mix_of(fleet.ledger.instances.values(), fleet.now_s - settings.mix_since)

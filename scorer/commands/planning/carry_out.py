@@ -34,8 +34,7 @@ import msgspec
 
 from scorer.client import Client, Moving, WindwardError
 from scorer.ledger.record.instance import as_request
-from scorer.planning.wanted.differences import NOT_MOVED, restoring
-from scorer.planning.wanted.steps import Step
+from scorer.planning.wanted.differences import NOT_MOVED, Step, restoring
 
 _Answer = TypeVar("_Answer")
 

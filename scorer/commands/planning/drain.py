@@ -26,8 +26,8 @@ from schemas.process.tables import Column, Screen, readable, view
 from schemas.rpc.request import Draining
 from schemas.rpc.results import DrainResult
 from scorer.client import WindwardError
+from scorer.commands.machines.known_machines import write_cordon
 from scorer.commands.machines.operator_facts import in_words
-from scorer.commands.machines.write_cordon import write_cordon
 from scorer.commands.shared import ask
 from scorer.commands.shared.show import ON_THE_LIST, amount, amount_of, basis, basis_in_words, counted, time_of
 from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile, planned
@@ -188,7 +188,7 @@ def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]], why: str) 
     """
     from scorer.commands.planning.announce import announce
     from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out
-    from scorer.planning.wanted.steps import Step
+    from scorer.planning.wanted.differences import Step
 
     steps = [Step("move", one["id"], one["source"], one["target"], generation=one["generation"]) for one in moves]
     begun, unanswered = [], None
@@ -214,7 +214,7 @@ def reserve(settings: DrainSettings, moves: Sequence[dict[str, Any]], why: str) 
 def cancel(settings: ClientSettings, machines: Sequence[str]) -> list[str]:
     """Cancel the unconfirmed moves away from these machines; return the ids. Raises WindwardError at a refusal."""
     from scorer.commands.planning.carry_out import Calls, OnRefusal, carry_out
-    from scorer.planning.wanted.steps import Step
+    from scorer.planning.wanted.differences import Step
 
     steps = []
     with ask.client(settings) as scorer:

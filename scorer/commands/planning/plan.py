@@ -30,7 +30,7 @@ from scorer.wire import AWAY
 if TYPE_CHECKING:
     from schemas.rpc.results import PlanResult
     from scorer.commands.planning.carry_out import Calls, Outcome
-    from scorer.planning.wanted.steps import Action, Step
+    from scorer.planning.wanted.differences import Action, Step
 
 
 CHANGES, UNKNOWN = 1, 255
@@ -140,7 +140,7 @@ def _found(settings: PlanSettings) -> tuple[PlanResult, list[Request]]:
 def _steps(found: PlanResult, requests: Sequence[Request]) -> list[Step]:
     """Return the plan's steps in the form that `carry_out` takes."""
     from scorer.ledger.record.instance import of_builtins
-    from scorer.planning.wanted.steps import Step
+    from scorer.planning.wanted.differences import Step
 
     request_of = {one.id: one for one in requests}
     return [

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from schemas.rpc.results import RebalanceResult
     from scorer.client import Moving
     from scorer.commands.planning.carry_out import Calls, Outcome
-    from scorer.planning.wanted.steps import Step
+    from scorer.planning.wanted.differences import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +141,7 @@ def apply(moves: Sequence[dict[str, Any]], calls: Calls) -> list[tuple[Step, Mov
     reported as refused, and drops nothing.
     """
     from scorer.commands.planning.carry_out import OnRefusal, carry_out
-    from scorer.planning.wanted.steps import Step
+    from scorer.planning.wanted.differences import Step
 
     for move in moves:
         move["applied"] = None

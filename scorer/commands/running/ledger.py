@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from schemas.process.settings import SettingsError, setting
-from schemas.process.verbs import load_verb
+from schemas.process.settings import SettingsError, load_verb, setting
 from scorer.background.checker import LastCheck
 from scorer.client import WindwardError
 from scorer.commands.shared import ask

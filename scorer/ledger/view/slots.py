@@ -14,7 +14,7 @@ from schemas.rpc.request import Request
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.kind import kind_of
 from scorer.snapshot.arrays import Bools, Floats, Integers
-from scorer.snapshot.usage_columns import pair_digest
+from scorer.snapshot.usages import pair_digest
 
 _R = len(RESOURCES)
 _CLASS = {name: position for position, name in enumerate(PRIORITY_CLASSES)}
@@ -86,7 +86,7 @@ class PlacedInstances:
 
     @property
     def pairs(self) -> Integers:
-        """[K] `scorer.snapshot.usage_columns.pair_digest` of each, to look up its usage."""
+        """[K] `scorer.snapshot.usages.pair_digest` of each, to look up its usage."""
         found: Integers = self.records["pair"]
         return found
 

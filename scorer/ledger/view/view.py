@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
 from scorer.ledger.record.facets import Avoiders, Facet, alike, facets_of
-from scorer.ledger.record.instance import LIVE, Instance, arriving, kept_of, machines_of
-from scorer.ledger.record.rules import rules_of
+from scorer.ledger.record.instance import LIVE, Instance, arriving, kept_of, machines_of, rules_of
 from scorer.ledger.view.leavers import MOST, Leavers, left_behind
 from scorer.ledger.view.slots import PlacedInstances, Slots
 from scorer.snapshot.arrays import Integers

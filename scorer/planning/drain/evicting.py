@@ -19,8 +19,7 @@ from scorer.ledger.record.instance import MOVABLE, Instance, as_request
 from scorer.placement.choosing.trial import Trial
 from scorer.planning.candidates import elsewhere, instances_on
 from scorer.planning.thresholds.eviction_order import eviction_order, usefulness
-from scorer.ranking.class_sums import ClassSums, class_sums
-from scorer.ranking.inputs import RankingInputs
+from scorer.ranking.inputs import ClassSums, RankingInputs, class_sums
 from scorer.snapshot.arrays import Floats, Integers, by_row
 
 _NEAR = 1e-9

@@ -1,15 +1,15 @@
-"""The differences between an instance of the ledger and its wanted request, as parameters of an update. Pure."""
+"""The steps to the wanted instances; an instance and its wanted request compared, as parameters of an update. Pure."""
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import msgspec
 
 from schemas.resources import RESOURCES, UNITS
 from schemas.rpc.request import CHANGEABLE_FIELDS, KEPT_FIELDS, Request
 from schemas.values.numbers import size
-from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.rules import RULES, Rules
+from scorer.ledger.record.instance import RULES, Instance, Rules
 from scorer.ledger.view.view import instance_of
 
 NOT_MOVED = CHANGEABLE_FIELDS
@@ -138,3 +138,40 @@ def _text(value: Any) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(map(str, value)) or "-"
     return f"{value:g}" if isinstance(value, float) else str(value) or "-"
+
+
+Action = Literal["release", "change", "update", "move", "place", "refuse", "same", "cancel", "restore"]
+"""The last two undo a move and a release: no plan has them, `scorer.commands.planning.carry_out.undo` has."""
+
+
+@dataclass(frozen=True)
+class Step:
+    action: Action
+    id: str
+    source: str | None = None
+    """Its machine; None for a new instance."""
+    target: str | None = None
+    """Its machine after the step; None when it is released or refused."""
+    why: str = ""
+    """The changes, or the reason of a refusal."""
+    generation: int = 0
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    """The parameters of an update, in base units."""
+    request: Request | None = None
+    """The request of the instance to place."""
+    old: Instance | None = None
+    """The record that it was decided on; None for a new instance."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The steps in the order of execution, without those that change nothing."""
+
+    steps: tuple[Step, ...]
+    same: int
+    """Instances that are as wanted."""
+    others: int
+    """Instances of the ledger that the file does not name and that are left alone."""
+
+    def count(self, action: Action) -> int:
+        return self.same if action == "same" else sum(step.action == action for step in self.steps)

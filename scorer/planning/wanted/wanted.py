@@ -28,9 +28,19 @@ from scorer.ledger.record.limits import (
     scales_in_script,
 )
 from scorer.placement.choosing.trial import Trial
-from scorer.placement.offers.offer import of_growth
-from scorer.planning.wanted.differences import NOT_MOVED, as_wanted, changes, fixed, grows, in_words, only_rules
-from scorer.planning.wanted.steps import Action, Step, Wanted
+from scorer.placement.offers.placement import of_growth
+from scorer.planning.wanted.differences import (
+    NOT_MOVED,
+    Action,
+    Step,
+    Wanted,
+    as_wanted,
+    changes,
+    fixed,
+    grows,
+    in_words,
+    only_rules,
+)
 from scorer.ranking.filters.masters import Masters
 from scorer.ranking.inputs import RankingInputs, Seen, quiet
 from scorer.ranking.profiles import plugins

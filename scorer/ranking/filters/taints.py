@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scorer.ranking.formulas.tolerations import left_of, untolerated
+from scorer.ranking.formulas.selectors import left_of, untolerated
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 
 

@@ -16,16 +16,17 @@ The key ``machine`` is the machine's name. No value is the empty one, as in kube
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from schemas.rpc.request import InvalidRequest, Request
+from schemas.messages.operator import Taint
+from schemas.rpc.request import InvalidRequest, Request, Toleration
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Bools, Floats
-from scorer.snapshot.rules import LabelColumn
+from scorer.snapshot.rules import LabelColumn, MachineRules
 
 _WORD = r"[A-Za-z0-9](?:[A-Za-z0-9_./:-]*[A-Za-z0-9])?"
 _BLANKS = " \t\r\n"
@@ -144,3 +145,23 @@ def select(text: str, machines: Machines, field: str = "selector") -> Bools:
     for requirement in parse_selector(text, field):
         selected &= requirement.holds(machines.label(requirement.key))
     return selected
+
+
+def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
+    """Return whether any toleration matches this taint."""
+    return any(
+        each.key in ("", taint.key) and each.value in (None, taint.value) and each.effect in (None, taint.effect)
+        for each in tolerations
+    )
+
+
+def untolerated(taints: Sequence[Taint], tolerations: Sequence[Toleration], effect: str) -> list[Taint]:
+    """Return the taints of one effect that no toleration matches."""
+    return [taint for taint in taints if taint.effect == effect and not tolerated(taint, tolerations)]
+
+
+def left_of(rules: MachineRules, tolerations: Sequence[Toleration], effect: str) -> Floats:
+    """Return [M]: the number of each machine's taints of one effect that no toleration matches."""
+    counts = np.array([len(untolerated(taints, tolerations, effect)) for taints in rules.taint_sets], np.float64)
+    found: Floats = counts[rules.taint_codes]
+    return found

@@ -291,7 +291,7 @@ static void make_prod(const Making *m, int64_t i, const There *there, const Row 
     }
 }
 
-/* What the instances of each class ask for and use (scorer/classes/uses.py has the planes). */
+/* What the instances of each class ask for and use (scorer/classes/strategy.py has the planes). */
 static void make_classes(const Making *m, int64_t i, const There *there, ByClass *by) {
     for (int k = 0; k < PLANES * CLASSES * R; k++) (&by->sums[0][0][0])[k] = 0.0;
     for (int r = 0; r < R; r++) by->ended_lower[r] = 0.0;

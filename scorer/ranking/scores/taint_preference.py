@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scorer.ranking.formulas.tolerations import left_of
+from scorer.ranking.formulas.selectors import left_of
 from scorer.ranking.kernel.layout import SHARE_REVERSED, SHARE_REVERSED_WHOLE
 from scorer.ranking.plugin import Floats, Machines, Plugin, Request
 

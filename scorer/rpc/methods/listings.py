@@ -29,9 +29,8 @@ from scorer.ledger.record.instance import LIVE, Instance, machines_of
 from scorer.ledger.view.view import LedgerView
 from scorer.planning.soon_hot import chances, loads_of, margins
 from scorer.planning.which_machines import selected
-from scorer.ranking.class_sums import ClassSums, class_sums
 from scorer.ranking.formulas.selectors import parse_selector
-from scorer.ranking.inputs import RankingInputs, quiet
+from scorer.ranking.inputs import ClassSums, RankingInputs, class_sums, quiet
 from scorer.ranking.inputs import machines_of as seen_of
 from scorer.ranking.machines.machines import Machines
 from scorer.ranking.scores.failed_starts import failed_starts
@@ -40,8 +39,7 @@ from scorer.rpc.methods.parameters import ForPlanners, read_params
 from scorer.rpc.methods.records import amounts_of, shown_record
 from scorer.snapshot.arrays import Floats
 from scorer.snapshot.snapshot import Snapshot
-from scorer.snapshot.usage_columns import pair_digest
-from scorer.snapshot.usages import Usages
+from scorer.snapshot.usages import Usages, pair_digest
 
 _EQUAL = ("state", "cluster", "role", "kind")
 READ_FOR_A_ROW = 20

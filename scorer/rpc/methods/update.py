@@ -46,15 +46,23 @@ from schemas.rpc.request import (
     read_amount,
 )
 from schemas.rpc.results import RankResult, UpdateResult
-from scorer.ledger.record.instance import Instance, arrival, as_request, machines_of, why_not_a_deployers, with_arrival
+from scorer.ledger.record.instance import (
+    RULES,
+    Instance,
+    arrival,
+    as_fields,
+    as_request,
+    machines_of,
+    rules_of,
+    why_not_a_deployers,
+    with_arrival,
+)
 from scorer.ledger.record.limits import Limit, one_to_a_port
-from scorer.ledger.record.rules import RULES, as_fields, rules_of
 from scorer.ledger.record.transition import CHANGED, NO_QUERY, Call, Candidate, Change, Transition
 from scorer.ledger.record.units import too_large
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.overlay import Overlay
-from scorer.placement.offers.offer import expected_change, limits, of_growth
-from scorer.placement.offers.placement import Conflict
+from scorer.placement.offers.placement import Conflict, expected_change, limits, of_growth
 from scorer.planning.candidates import followers
 from scorer.ranking.explanation import explain
 from scorer.ranking.formulas.selectors import check_selectors

@@ -15,8 +15,7 @@ from schemas.messages.process import KINDS, Process
 from schemas.messages.proposal import MoveProposal
 from schemas.names import Names
 from schemas.tables.learned import Learned
-from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.rules import KeptAffinity, KeptToleration, Rules
+from scorer.ledger.record.instance import Instance, KeptAffinity, KeptToleration, Rules
 from scorer.ledger.record.transition import Candidate
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire

@@ -23,9 +23,8 @@ from scorer.ledger.view.view import instance_of
 from scorer.metrics import Metrics
 from scorer.placement.choosing.steps import Steps
 from scorer.rpc.loop import Rpc
-from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
-from scorer.wire import Command, Wire
+from scorer.wire import Command, ServerClock, Wire
 from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import eventually, scorer_process
 from tests.window_tables import publish, window_table

@@ -17,7 +17,7 @@ import pytest
 from schemas.names import Names
 from scorer.client import AsyncClient, Client, WindwardError
 from scorer.ledger.store.scripts import Ledger
-from scorer.live.wake_ups import WakeUps
+from scorer.live.loader import WakeUps
 from scorer.wire import AWAY, LOOK_S, Wire
 from tests.bench.bench_scorers import CAPACITY
 from tests.integration.scorer.test_rpc import scorer_process

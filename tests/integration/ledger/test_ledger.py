@@ -25,9 +25,8 @@ from hypothesis.stateful import (
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request
-from scorer.ledger.record.instance import Instance, arrival, as_held, machines_of
+from scorer.ledger.record.instance import Instance, Rules, arrival, as_held, machines_of
 from scorer.ledger.record.limits import Limit, in_role, one_to_a_port, total
-from scorer.ledger.record.rules import Rules
 from scorer.ledger.record.transition import (
     NO_QUERY,
     Call,

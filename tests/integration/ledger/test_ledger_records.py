@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from schemas.names import Names
 from schemas.rpc.request import Request
-from scorer.ledger.record.instance import Instance, copy_with
+from scorer.ledger.record.instance import Instance, KeptAffinity, KeptToleration, Rules, copy_with
 from scorer.ledger.record.limits import Limit, in_role, total
-from scorer.ledger.record.rules import KeptAffinity, KeptToleration, Rules
 from scorer.ledger.record.transition import Candidate, Change, Difference, Transition, Wanted
 from scorer.ledger.store.check import Check
 from scorer.ledger.store.follower import Follower

@@ -12,10 +12,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from ops.record.figures import rounded
-from ops.record.folder import OPEN, files
+from ops.record.entry import rounded
+from ops.record.folder import OPEN, Step, extent, files, steps
 from ops.record.ledger_log import LedgerLog
-from ops.record.reading import Step, extent, steps
 from ops.record.state import State
 from ops.stack.servers.process import LocalProcess, free_port
 from ops.stack.servers.valkey import LocalValkey

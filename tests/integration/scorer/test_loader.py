@@ -14,8 +14,7 @@ from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.live import windows_reader
-from scorer.live.loader import Loader, UsageLoader
-from scorer.live.wake_ups import LOOK_S, WakeUps
+from scorer.live.loader import LOOK_S, Loader, UsageLoader, WakeUps
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.rpc.methods.listings import instances, machines

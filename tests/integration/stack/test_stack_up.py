@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import redis
 
-from ops.record.reading import steps
+from ops.record.folder import steps
 from ops.replay.recorded.recorded import read_recorded
 from ops.stack.servers.process import free_port, wait_until
 from ops.stack.servers.valkey import LocalValkey

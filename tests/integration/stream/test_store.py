@@ -20,8 +20,7 @@ from scorer.wire import Wire
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
-from streams.state.leaving import drop_silent
-from streams.state.partition import BASE_S, Partition
+from streams.state.partition import BASE_S, Partition, drop_silent
 from streams.worker.store import StateAheadError, Store
 from tests.conftest import Valkey
 from tests.streams.batches import START, sample

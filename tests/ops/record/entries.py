@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ops.record.entry import Entry, Facts, Gap, Position
-from ops.record.figures import Figures, pack
+from ops.record.entry import Entry, Facts, Figures, Gap, Position, pack
 from schemas.messages.sample import Moments, Sample, encode
 from schemas.resources import RESOURCES
 

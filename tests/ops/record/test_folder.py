@@ -9,10 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from ops.record.entry import HEADER, Entry, Position, RecordingError, frame, read_frames
-from ops.record.figures import pack
-from ops.record.folder import HOUR_S, OPEN, Folder, files, hour_of, is_recording
-from ops.record.reading import LATE_S, extent, steps
+from ops.record.entry import HEADER, Entry, Position, RecordingError, frame, pack, read_frames
+from ops.record.folder import HOUR_S, LATE_S, OPEN, Folder, extent, files, hour_of, is_recording, steps
 from schemas.resources import RESOURCES
 from tests.ops.record.entries import figures, first, later
 

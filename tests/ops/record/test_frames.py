@@ -9,8 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from ops.record.entry import HEADER, Entry, RecordingError, decode, encode, frame, read_frames
-from ops.record.figures import Figures, pack, rounded, unpack
+from ops.record.entry import (
+    HEADER,
+    Entry,
+    Figures,
+    RecordingError,
+    decode,
+    encode,
+    frame,
+    pack,
+    read_frames,
+    rounded,
+    unpack,
+)
 from tests.ops.record.entries import figures, later, rich
 
 ENTRIES = [rich(1e9), later(1e9 + 60), Entry(at=1e9 + 120)]

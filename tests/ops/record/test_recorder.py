@@ -11,12 +11,10 @@ import redis
 from kafka.errors import KafkaError
 
 from ops.record.entry import Decision, Gap, Position
-from ops.record.folder import Folder
+from ops.record.folder import Folder, Step, steps
 from ops.record.gathering import Gathering, Names
 from ops.record.ledger_log import News
-from ops.record.metrics import Metrics
-from ops.record.reading import Step, steps
-from ops.record.recorder import Recorder
+from ops.record.recorder import Metrics, Recorder
 from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from streams.fold.admission import Admission
 from tests.ops.record.entries import sample

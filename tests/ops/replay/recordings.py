@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ops.record.entry import Entry, Facts
-from ops.record.figures import Figures, pack
+from ops.record.entry import Entry, Facts, Figures, pack
 from ops.record.folder import Folder
 from schemas.resources import CPU, RESOURCES
 from schemas.rpc.request import Request

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from scorer.classes.capacity import batch, cut, degraded, mid, part_of, unused
-from scorer.classes.strategy import Reclaim
-from scorer.classes.uses import Uses, sums_by_class, uses_from
+from scorer.classes.strategy import Reclaim, Uses, sums_by_class, uses_from
 from scorer.ledger.record.limits import mosts_in_script
 from scorer.ledger.record.units import UNITS
 from scorer.ranking.filters.fits import Fits

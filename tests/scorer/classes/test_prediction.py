@@ -11,7 +11,7 @@ from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.resources import RESOURCES as ALL
 from schemas.tables.instance_table import pair_name
 from schemas.tables.window_table import decode_table
-from scorer.classes.last_reports import LastReports
+from scorer.classes.class_usage import LastReports
 from scorer.classes.prediction import (
     BUCKETS,
     COLD_S,
@@ -26,8 +26,7 @@ from scorer.classes.prediction import (
     quantile,
 )
 from scorer.snapshot.roster import Roster
-from scorer.snapshot.usage_columns import pair_digest
-from scorer.snapshot.usages import Usages, UsageTable
+from scorer.snapshot.usages import Usages, UsageTable, pair_digest
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone
 from streams.state.checkpoint import encode_usage

@@ -16,8 +16,8 @@ import msgspec
 
 from schemas.names import Names
 from schemas.rpc.request import read_request
+from scorer.ledger.record.instance import Rules
 from scorer.ledger.record.limits import Limit, one_to_a_port, total
-from scorer.ledger.record.rules import Rules
 from scorer.ledger.record.transition import FORMAT, Call, Candidate, Change, Wanted
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of

@@ -10,7 +10,7 @@ from scorer.commands.shared.in_words import answer_of
 from scorer.placement.choosing.plan import plan
 from scorer.planning.thresholds.anomaly import SideDetectors
 from scorer.planning.thresholds.low_node_load import Rules, low_node_load
-from scorer.planning.thresholds.pool import Pool
+from scorer.planning.thresholds.thresholds import Pool
 from scorer.ranking.profiles.profile_file import parse_profile
 from scorer.ranking.profiles.rebalance_section import Rebalancing
 from tests.scorer.fleets import by_name, cases, fleet, machine, ranked, raw_scores, request, told, toml

@@ -19,9 +19,8 @@ from scorer.planner.settings import PlannerSettings
 from scorer.rpc.loop import Rpc
 from scorer.rpc.methods.parameters import ForPlanners, read_object
 from scorer.rpc.replies import ACTIVE, LATER, LONG_MAX, Replies, read_query, refusal
-from scorer.server_clock import ServerClock
 from scorer.settings import ScorerSettings
-from scorer.wire import Command
+from scorer.wire import Command, ServerClock
 from tests.rows import each_row
 
 SETTINGS = ScorerSettings(name="s", drain_max=8)

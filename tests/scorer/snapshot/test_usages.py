@@ -11,8 +11,7 @@ from schemas.resources import RESOURCES
 from schemas.rpc.results import InstanceUsage
 from schemas.tables.instance_table import pair_name
 from schemas.tables.window_table import Header, TableError, WindowTable, decode_table, encode_table
-from scorer.snapshot.usage_columns import AGE_MAX_S, pair_digest
-from scorer.snapshot.usages import Usages, UsageTable
+from scorer.snapshot.usages import AGE_MAX_S, Usages, UsageTable, pair_digest
 
 
 def encoded(pairs: dict[tuple[str, str], float], at: float = 100.0, resources: tuple[str, ...] = RESOURCES) -> bytes:

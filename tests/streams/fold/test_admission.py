@@ -14,8 +14,7 @@ from streams.fold.peaks import Zone
 from streams.fold.ring import S
 from streams.fold.table import Table
 from streams.state.checkpoint import encode_position, encode_vitals
-from streams.state.leaving import drop_silent, make_room
-from streams.state.partition import Partition
+from streams.state.partition import Partition, drop_silent, make_room
 from streams.worker.app import ClockWatch
 from streams.worker.metrics import Metrics
 from streams.worker.topics import wrong_settings

@@ -18,8 +18,7 @@ from streams.fold.peaks import Zone
 from streams.fold.ring import HOURS, MINUTES, PEAKS, SLOTS, VITALS, R, Ring, S
 from streams.fold.table import Table
 from streams.state.checkpoint import blank_place, encode_hour, encode_position, encode_vitals
-from streams.state.leaving import drop_silent
-from streams.state.partition import Partition
+from streams.state.partition import Partition, drop_silent
 from tests.effort import effort, examples
 from tests.streams import golden_values as golden_state
 from tests.streams.batches import START, sample

@@ -18,8 +18,7 @@ from streams.agent.__main__ import run
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
-from streams.state.leaving import drop_silent, forget
-from streams.state.partition import Partition, Position, Written, refresh_tables
+from streams.state.partition import Partition, Position, Written, drop_silent, forget, refresh_tables
 from tests.effort import examples
 from tests.rows import each_row
 from tests.streams.agent.sampling.test_sampler import BOOT, FakeClock, Gauge, sampler_of

@@ -14,8 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from ops.record.entry import HEADER, Decision, Gap, encode
-from ops.record.figures import pack
+from ops.record.entry import HEADER, Decision, Gap, encode, pack
 from ops.replay.recorded.recorded import Missing, read_recorded
 from ops.replay.simulator.policies import AsRecorded
 from ops.replay.simulator.simulation import simulate

@@ -10,9 +10,8 @@ from schemas.rpc.request import Request, read_request
 from scorer.client import Client, ConfirmResult, Line, Moving, PlaceResult, ReleaseResult, UpdateResult, WindwardError
 from scorer.commands.planning import carry_out as carrying
 from scorer.commands.planning.carry_out import Calls, OnRefusal, Outcome, carry_out, undo
-from scorer.ledger.record.instance import Instance
-from scorer.ledger.record.rules import Rules
-from scorer.planning.wanted.steps import Step
+from scorer.ledger.record.instance import Instance, Rules
+from scorer.planning.wanted.differences import Step
 
 NO_ROOM = WindwardError("RESOURCE_EXHAUSTED", "no room")
 SILENT = WindwardError("DEADLINE_EXCEEDED", "no answer")

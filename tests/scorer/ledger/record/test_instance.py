@@ -16,17 +16,19 @@ from scorer.ledger.record.instance import (
     Arrival,
     Instance,
     Moving,
+    Rules,
     arrival,
+    as_fields,
     as_held,
     as_request,
     copy_with,
     read_record,
     record_tail,
     request_digest,
+    rules_of,
     with_arrival,
 )
 from scorer.ledger.record.limits import Limit, adds, in_role, mosts_in_script, on_port, total
-from scorer.ledger.record.rules import Rules, as_fields, rules_of
 from scorer.ledger.record.units import COUNT_MAX, NO_LIMIT, in_units, too_large
 from scorer.ledger.store.reconcile import difference
 from scorer.ledger.view.view import instance_of

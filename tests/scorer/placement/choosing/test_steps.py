@@ -14,7 +14,7 @@ from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing import plan as module
 from scorer.placement.choosing.plan import plan_steps
 from scorer.placement.choosing.steps import Steps, run_to_end
-from scorer.placement.offers import offer
+from scorer.placement.offers import placement as offer
 from scorer.placement.offers.placement import Late, Placement
 from scorer.placement.placer import TOGETHER_MAX, Placing
 from scorer.ranking.inputs import RankingInputs

@@ -12,8 +12,7 @@ from schemas.resources import RESOURCES
 from scorer.ledger.record.instance import Instance
 from scorer.ledger.record.limits import in_role, on_port, one_to_a_port, total
 from scorer.ledger.record.transition import ALL_OR_NONE, CHANGED, Kind, Outcome
-from scorer.placement.offers.offer import limits, of_growth
-from scorer.placement.offers.placement import Placement, hopeless
+from scorer.placement.offers.placement import Placement, hopeless, limits, of_growth
 from scorer.plugins import Bools, Limit, Machines, Request
 from scorer.ranking.filters.masters import Masters
 from scorer.ranking.profiles.catalogue import load_profiles

@@ -14,8 +14,7 @@ from scorer.ledger.record.instance import Instance
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
 from scorer.placement.choosing.trial import Trial
-from scorer.planning.capacity.mix import CYCLE_MAX, KINDS_MAX, Mix, mean_of, mix_of
-from scorer.planning.capacity.mix_room import GREEDY_MAX, MixRoom, mix_room
+from scorer.planning.capacity.mix_room import CYCLE_MAX, GREEDY_MAX, KINDS_MAX, Mix, MixRoom, mean_of, mix_of, mix_room
 from scorer.planning.capacity.room import MACHINE_MAX, Room, room
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles

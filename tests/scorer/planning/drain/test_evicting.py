@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scorer.planning.drain.evicting import Advice, evicting
-from scorer.ranking.class_sums import class_sums
+from scorer.ranking.inputs import class_sums
 from scorer.ranking.profiles.profile_file import parse_profile
 from tests.effort import examples
 from tests.rows import each_row

@@ -25,8 +25,7 @@ from scorer.planning.balance.scene import scene_of
 from scorer.planning.thresholds.anomaly import Condition, Detector, Detectors, SideDetectors
 from scorer.planning.thresholds.eviction_order import CLASS_RANK, NO_CLASS, eviction_order, usefulness
 from scorer.planning.thresholds.low_node_load import Eviction, Rules, low_node_load, usage_score
-from scorer.planning.thresholds.pool import Pool
-from scorer.planning.thresholds.thresholds import Side, limits, reason
+from scorer.planning.thresholds.thresholds import Pool, Side, limits, reason
 from scorer.ranking.profiles.catalogue import load_profiles
 from scorer.ranking.profiles.rebalance_section import INSTANCES, Rebalancing
 from scorer.ranking.rank import rank

@@ -12,8 +12,7 @@ from scorer.commands.shared.fleet_file import FleetState
 from scorer.ledger.record.instance import Moving, arrival, as_request, copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import instance_of
-from scorer.planning.wanted.differences import as_wanted
-from scorer.planning.wanted.steps import Step, Wanted
+from scorer.planning.wanted.differences import Step, Wanted, as_wanted
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.catalogue import load_profiles

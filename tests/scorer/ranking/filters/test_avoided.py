@@ -17,7 +17,7 @@ from scorer.ledger.record.transition import Candidate, Wanted
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.placement.choosing.trial import Trial
-from scorer.placement.offers.offer import expected_change
+from scorer.placement.offers.placement import expected_change
 from scorer.planning.balance.by_overload import rebalance
 from scorer.planning.capacity.room import room
 from scorer.planning.drain.drain import drain

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.messages.operator import InvalidOperatorFacts, OperatorFacts, effective, read_operator_facts
-from scorer.placement.offers.offer import limits
+from scorer.placement.offers.placement import limits
 from scorer.ranking.filters.fits import Fits, RatioWhere
 from scorer.ranking.scores.global_variance import GlobalVariance
 from tests.rows import each_row

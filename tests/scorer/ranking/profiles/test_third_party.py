@@ -16,7 +16,7 @@ import pytest
 from schemas.rpc.request import InvalidRequest, read_request
 from scorer import plugins
 from scorer.ledger.record.limits import Limit, in_role, on_port, total
-from scorer.placement.offers.offer import limits
+from scorer.placement.offers.placement import limits
 from scorer.planning.wanted.wanted import compare
 from scorer.ranking.explanation.explain import summary
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, ProfileError, WeightedScore

@@ -21,7 +21,7 @@ from scorer.placement.choosing.trial import Trial
 from scorer.planning.balance.advice import advice
 from scorer.planning.capacity.room import room
 from scorer.planning.drain.drain import drain
-from scorer.ranking.explanation.refusals import refusals
+from scorer.ranking.explanation.explain import refusals
 from scorer.ranking.inputs import RankingInputs
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.profile_file import parse_profile
