@@ -17,7 +17,6 @@ from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest
 from scorer.ledger.record.instance import LIVE
 from scorer.planning.soon_hot import chances, loads_of, margins
-from scorer.planning.violations import WHY, violations
 from scorer.ranking.explanation.refusals import refusals
 from scorer.ranking.profiles.third_party import PluginError
 from scorer.ranking.rank import rank
@@ -40,7 +39,6 @@ def families(
         yield from _load(state, selection)
         yield from _soon_hot(state, selection.soon_hot_limit)
         yield from _promises(state)
-        yield _broken_rules(state)
         yield from instances.of_fleet(state)
         yield from instances.classes_of_fleet(state)
         yield from _probe(state, selection, tell)
@@ -73,12 +71,6 @@ def _last_samples(state: State) -> Family:
     )
     _add_quantiles(family, np.sort(state.snapshot.seen_at[state.snapshot.has_data]))
     return family
-
-
-def _broken_rules(state: State) -> Family:
-    about = "Rules that the members of a group break, each machine or label value by itself, by cause."
-    counts = Counter(one.why for one in violations(state.seen, state.ledger))
-    return lines("windward_fleet_rule_violations", about, [(counts[why], {"why": why}) for why in WHY])
 
 
 def _most(state: State) -> Bools:

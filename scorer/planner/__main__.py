@@ -30,6 +30,7 @@ def process(settings: PlannerSettings, _environ: Mapping[str, str]) -> Process:
     queue = MovesQueue(queue_wire, settings.names)
     if not settings.every:
         metrics.leads.set(math.nan)  # it waits for no lease
+        metrics.broken.clear()
     proposer = Proposer(settings, parts.ledger, current.newest, queue, profile, metrics) if settings.every else None
     drainer = Drainer(parts.ledger, parts.wire, settings) if settings.drain_s else None
     parts.answer_by(PlannerService(settings, current, parts.ledger, parts.rules, proposer, drainer, parts.wire))

@@ -29,7 +29,8 @@ from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
 from scorer.planning.balance.proposals import Term, propose
 from scorer.planning.balance.rounds import Rounds, condition_of
-from scorer.ranking.inputs import FleetState
+from scorer.planning.violations import WHY, violations
+from scorer.ranking.inputs import FleetState, machines_of
 from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.third_party import PluginError
 from scorer.ranking.tables import Tables
@@ -145,6 +146,7 @@ class Proposer:
     def _forget(self) -> None:
         self._term, self._tables = Term(self._number or 0, self._settings.ack_s), Tables()
         self._rounds: Rounds | None = None
+        self._metrics.broken.clear()
         self._due_s = -math.inf
 
     def _round(self, number: int, now_s: float) -> None:
@@ -156,6 +158,9 @@ class Proposer:
         if self._rounds is None or self._rounds.condition != condition:
             self._rounds = Rounds(condition)
         inputs = seen.inputs(profile, self._tables)
+        broken = Counter(one.why for one in violations(machines_of(inputs), inputs.ledger))
+        for why in WHY:
+            self._metrics.broken.labels(why).set(broken[why])
         plan = advice(inputs, self._rounds, settled.pending, self._term.resting)
         new = propose(plan, number, now_s, settings.proposal_s)
         if self._lease.take() != number:  # this process was suspended meanwhile, and another plans

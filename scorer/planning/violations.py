@@ -28,8 +28,6 @@ from scorer.ranking.formulas.topology import counted_for_skew
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Bools
 
-NAMED_MAX = 100
-"""The most instances named for one violation, the newest."""
 WHY = ("rule", "failover", "left", "relabel")
 _ByDomain = dict[int, list[Instance]]
 
@@ -128,7 +126,7 @@ def _violation(one: Broken) -> Violation:
         why = "left" if rule.share or rule.skew else "relabel"
     return Violation(
         rule=in_words(rule), topology=rule.topology, domain=one.domain, count=len(here), most=int(one.most),
-        since=max(newest_s, ruled_s), why=why, instances=[one.id for one in here[:NAMED_MAX]],
+        since=max(newest_s, ruled_s), why=why, instances=[one.id for one in here],
     )  # fmt: skip
 
 

@@ -41,6 +41,8 @@ from scorer.snapshot.arrays import Floats
 from scorer.snapshot.snapshot import Snapshot
 from scorer.snapshot.usages import Usages, pair_digest
 
+NAMED_MAX = 100
+"""The most instances named for one violation, the newest."""
 _EQUAL = ("state", "cluster", "role", "kind")
 READ_FOR_A_ROW = 20
 """The instances whose labels a selector reads in the time in which one row is made: 0.9 us each."""
@@ -64,13 +66,18 @@ def instances(
         found = _candidates(asked, view)
     if asked.violations and most < math.inf:
         raise ForPlanners
-    wrong = broken() if asked.violations else []
-    if asked.violations:
-        named = {name for one in wrong for name in one.instances}
-        found = [one for one in found if one.id in named]
     if asked.selector and len(found) > READ_FOR_A_ROW * most:
         raise ForPlanners
-    total, page = _page(_matching(found, asked), attrgetter("id"), asked.limit, most)
+    found, wrong = _matching(found, asked), list[Violation]()
+    if asked.violations:
+        matching = {one.id for one in found}
+        wrong = [one for one in broken() if not matching.isdisjoint(one.instances)]
+        named = {name for one in wrong for name in one.instances}
+        found = [one for one in found if one.id in named]
+        wrong = [msgspec.structs.replace(one, instances=one.instances[:NAMED_MAX]) for one in wrong]
+    if asked.after:
+        found = [one for one in found if one.id > asked.after]
+    total, page = _page(found, attrgetter("id"), asked.limit, most)
     rows = [_shown(one, usages) for one in page]
     return InstancesResult(total=total, instances=rows, more=total > len(page), violations=wrong)
 
@@ -99,8 +106,6 @@ def _candidates(asked: Instances, view: LedgerView) -> list[Instance]:
 
 def _matching(found: list[Instance], asked: Instances) -> list[Instance]:
     """Return the matching instances; filters that are not given cost nothing, since a list may have all instances."""
-    if asked.after:
-        found = [one for one in found if one.id > asked.after]
     if asked.machine:
         found = [one for one in found if asked.machine in machines_of(one)]
     for name in _EQUAL:

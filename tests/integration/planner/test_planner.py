@@ -18,7 +18,7 @@ import redis
 
 from schemas.messages.proposal import MoveProposal, begun_move, read_proposal
 from schemas.names import Names
-from schemas.rpc.request import Request
+from schemas.rpc.request import Request, read_request
 from scorer.client import Client
 from scorer.ledger.record.transition import Candidate, Change, Overtaken, Wanted
 from scorer.ledger.store.follower import Follower
@@ -124,6 +124,28 @@ def test_a_server_that_can_lose_the_ledger_is_told(fleet: Fleet, valkey: Valkey)
     finally:
         fleet.wire.one("CONFIG", "SET", "maxmemory-policy", before)
         daemon.stop()
+
+
+def test_broken_rules_are_counted_by_the_holder_of_the_lease(valkey: Valkey, fleet: Fleet) -> None:
+    """By cause, each with a series; another planner has none, nor one that lost the lease."""
+    asked = read_request({"cpu": 0.1, "cluster": "c", "anti_affinity": [{"instances": {"cluster": "c"}}]})
+    there = [instance_of(asked, "", 0.0, name) for name in ("c1", "c2")]
+    fleet.ledger.reserve([Wanted(one, 300.0, [Candidate("cold1", -1)]) for one in there])
+    one, two = fleet.daemon(valkey.url, "one"), fleet.daemon(valkey.url, "two")
+
+    def told(daemon: Proposer) -> dict[str, float]:
+        (family,) = daemon._metrics.broken.collect()
+        return {sample.labels["why"]: sample.value for sample in family.samples}
+
+    now_s = time.time()
+    for daemon in (one, two):
+        daemon.turn(now_s)
+    assert told(one) == {"rule": 0, "failover": 0, "left": 0, "relabel": 1}
+    assert told(two) == {}
+    one.stop()
+    two.turn(now_s)
+    one.turn(now_s)
+    assert (told(one), sum(told(two).values())) == ({}, 1)
 
 
 def test_a_move_is_proposed_taken_done(valkey: Valkey, fleet: Fleet) -> None:

@@ -367,13 +367,3 @@ def test_instances_are_counted_by_state() -> None:
     shown = of_fleet(state([table(["a", "b"])], instances=[reserved, confirmed, going]))
     by_state = {dict(labels)["state"]: value for labels, value in shown["windward_fleet_instances"].items()}
     assert by_state == {"reserved": 1, "confirmed": 1, "moving": 1}
-
-
-def test_broken_rules_are_counted_by_cause() -> None:
-    """Two members on one machine that may have one: the cause is told; every cause has a series."""
-    asked = read_request({"cpu": 1, "cluster": "c", "anti_affinity": [{"instances": {"cluster": "c"}}]})
-    there = [instance_of(asked, "a", NOW_S, name) for name in ("1", "2")]
-    shown = of_fleet(state([table(["a", "b"])], instances=there))["windward_fleet_rule_violations"]
-    assert {dict(labels)["why"]: value for labels, value in shown.items()} == {
-        "rule": 0, "failover": 0, "left": 0, "relabel": 1,
-    }  # fmt: skip

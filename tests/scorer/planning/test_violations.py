@@ -10,6 +10,7 @@ from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.planning.violations import violations
 from scorer.ranking.inputs import machines_of
 from scorer.ranking.profiles.profile import Profile
+from scorer.rpc.methods.listings import instances
 from tests.effort import examples
 from tests.rows import each_row
 from tests.scorer.fleets import IDLE, fleet, inputs_on, machine, request
@@ -139,3 +140,18 @@ def test_the_method_names_the_rule_and_its_members() -> None:
     (told,) = found["violations"]
     assert (told["rule"], told["why"]) == ("cluster=c,role=master by rack: others 0", "failover")
     assert (told["domain"], told["count"], told["most"], sorted(told["instances"])) == ("1", 2, 1, ["one", "two"])
+    for asked, names in (({"cluster": "d"}, []), ({"machine": "b"}, []), ({"role": "master"}, ["one", "two"])):
+        found = scorer.ask("instances", violations=True, **asked)
+        assert ([one["id"] for one in found["instances"]], bool(found["violations"])) == (names, bool(names))
+    assert scorer.ask("instances", violations=True, after="one")["violations"] == [told]
+
+
+def test_all_members_of_a_large_group_are_counted() -> None:
+    """The newest hundred are named, all are in the total."""
+    rows = [row for name in "aab" for row in members(" ".join(name * 50), far())]
+    ledger = LedgerView(record({**one, "id": f"{n:03}"}) for n, one in enumerate(rows))
+    inputs = inputs_on(fleet(*(machine(n, labels={"rack": "1"}) for n in "ab")), ledger, Profile("any"))
+    found = instances(
+        {"violations": True}, ledger, lambda _: None, broken=lambda: violations(machines_of(inputs), ledger)
+    )
+    assert (found.total, len(found.violations[0].instances), found.violations[0].count) == (150, 100, 150)
