@@ -11,11 +11,12 @@ import msgspec
 
 from schemas.process.connections import answer_whole
 from schemas.values.read_json import read_as
-from scorer.kubernetes.pods_api import ApiServer
+from scorer.kubernetes.pods_api import LINE_MAX, ApiServer
 from scorer.kubernetes.pods_body import UNREADABLE
 
 ANSWER_S = 3.0
 """How long an answer of the API server may take."""
+RETRY_S_MAX = 3600.0
 
 
 class NoAnswer(Exception):
@@ -82,7 +83,8 @@ class Calls:
                 connection.request(method, path, body, headers)
                 answer = connection.getresponse()
                 after = answer.headers.get("Retry-After", "")
-                return Answer(answer.status, answer.read(), float(after) if after.isdecimal() else 0.0)
+                body = answer.read(LINE_MAX)
+                return Answer(answer.status, body, min(float(after), RETRY_S_MAX) if after.isdecimal() else 0.0)
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 del self._own.connection

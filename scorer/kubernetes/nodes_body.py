@@ -54,6 +54,8 @@ class Node(_Body, frozen=True):
     metadata: NodeMeta
     spec: NodeSpec
     status: NodeStatus
+    kind: Literal["Node"] = "Node"
+    api_version: Literal["v1"] = "v1"
 
 
 class OneNode(Node, frozen=True):

@@ -27,6 +27,8 @@ from scorer.kubernetes.pods_body import UNREADABLE, Bookmark, ListMeta, Pod, rea
 
 PAGE = 500
 """Objects a page of a list."""
+PAGES_MAX = 10_000
+PAGE_BYTES_MAX = 256 * 2**20
 WATCH_S = 120
 SILENT_S = 30.0
 """How long an answer may take, beyond the end of a watch."""
@@ -98,7 +100,7 @@ class ApiServer:
     def pages(self, of: Objects[Listed]) -> Iterator[Page[Listed]]:
         """Yield the objects in pages of one version. Raises ApiError."""
         query = {"limit": str(PAGE)} | ({"fieldSelector": of.selected} if of.selected else {})
-        version = ""
+        version, seen = "", set[str]()
         while True:
             (body,) = self._lines(of.path, query, self.silent_s, whole=True)
             try:
@@ -109,9 +111,12 @@ class ApiServer:
                 raise ApiError(f"a page of version {page.metadata.resource_version!r} in a list of {version!r}")
             version = page.metadata.resource_version
             yield page
-            if not page.metadata.continue_:
+            if not (token := page.metadata.continue_):
                 return
-            query["continue"] = page.metadata.continue_
+            if token in seen or len(seen) == PAGES_MAX:
+                raise ApiError(f"its list has no end: {token[:80]!r} comes again, or is of page {len(seen) + 2}")
+            seen.add(token)
+            query["continue"] = token
 
     def watch(
         self, of: Objects[Listed], version: str, opened: Callable[[socket.socket], None] = lambda _: None
@@ -160,7 +165,10 @@ class ApiServer:
             if answer.status != http.client.OK:
                 raise ApiError(f"{answer.status}: {answer.read(200)!r}")
             if whole:
-                yield answer.read()
+                body = answer.read(PAGE_BYTES_MAX + 1)
+                if len(body) > PAGE_BYTES_MAX:
+                    raise ApiError(f"a page of more than {PAGE_BYTES_MAX:,} bytes")
+                yield body
                 return
             while line := answer.readline(LINE_MAX):
                 yield line

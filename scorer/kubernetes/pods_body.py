@@ -186,6 +186,8 @@ class Pod(_Body, frozen=True):
     metadata: Meta
     spec: Spec
     status: Status
+    kind: Literal["Pod"] = "Pod"
+    api_version: Literal["v1"] = "v1"
 
 
 class OnePod(Pod, frozen=True):

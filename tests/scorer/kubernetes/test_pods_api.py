@@ -147,14 +147,25 @@ def test_every_error_is_one(server: Server, monkeypatch: pytest.MonkeyPatch, ans
         list(api(server, silent_s=0.2).watch(PODS, "7"))
 
 
-def test_a_list_that_fails_is_an_error(server: Server) -> None:
-    """Whether refused, of something else, or of no server at all."""
+def test_a_list_that_fails_is_an_error(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether refused, of something else, without an end, too long, or of no server at all."""
     first = page("a", **{"continue": "abc"})
     server.answers = [(500, [b"no"]), (200, [b"<html>"]), (200, [{}]), (200, [page("a") | {"items": None}])]
     server.answers += [(200, [first]), (200, [{}]), (200, [first]), (200, [page("b", resourceVersion="8")])]
-    for _ in range(6):
+    again = [(200, [page("a", **{"continue": token})]) for token in ("abc", "def", "ghi", "abc")]
+    of_another = page("a") | {"items": [pod("a") | {"kind": "Service"}]}
+    server.answers += [*again, (200, [of_another])]
+    for _ in range(8):
         with pytest.raises(ApiError):
             list(api(server).pages(PODS))
+    monkeypatch.setattr(pods_api, "PAGES_MAX", 2)
+    monkeypatch.setattr(pods_api, "PAGE_BYTES_MAX", 1000)
+    server.answers = [*again, (200, [b" " * 1001])]
+    with pytest.raises(ApiError, match="'ghi' comes again, or is of page 4"):
+        list(api(server).pages(PODS))
+    del server.answers[0]
+    with pytest.raises(ApiError, match="a page of more than 1,000 bytes"):
+        list(api(server).pages(PODS))
     with pytest.raises(ApiError, match="refused"):
         list(ApiServer(host="127.0.0.1", port=1).pages(PODS))
 
