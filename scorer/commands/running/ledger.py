@@ -137,13 +137,15 @@ def _export(settings: ExportSettings) -> int:
             count = sum(1 for _ in map(file.write, backup(ledger))) - 1
             file.flush()
             os.fsync(file.fileno())
-            torn = sorted(ledger.torn())
+            torn = dict[str, bytes]()
+            for _ in ledger.pages(torn):
+                pass
         part.replace(path)
     except (FileNotFoundError, PermissionError, IsADirectoryError) as error:
         raise SettingsError(f"export: {path}: {error.strerror}") from None
-    found = {"instances": count, "file": str(path), "bytes": path.stat().st_size, "torn": torn}
+    found = {"instances": count, "file": str(path), "bytes": path.stat().st_size, "torn": sorted(torn)}
     words = [f"{counted(count, 'instance')} in {path}"]
-    words += [f"{name}: its record is damaged; see windward ledger check" for name in torn]
+    words += [f"{name}: its record is damaged; see windward ledger check" for name in sorted(torn)]
     ask.tell(settings, found, lambda *_: "\n".join(words))
     return ask.FAILED if torn else ask.OK
 

@@ -290,15 +290,14 @@ class _Scripts(_Held, kw_only=True, gc=False):
 _read_for_scripts = msgspec.json.Decoder(_Scripts).decode
 
 
-def is_sound(name: bytes, raw: bytes) -> bool:
-    """Return whether scorers and scripts can both read a record that is stored under this id."""
+def sound(name: bytes, raw: bytes) -> Instance | None:
+    """Return the record that is stored under an id, None where scorers or scripts cannot read it."""
     try:
-        read_record(raw)
-        found = _read_for_scripts(raw)
+        record, found = read_record(raw), _read_for_scripts(raw)
     except UNREADABLE:
-        return False
+        return None
     lines = 3 if found.moving and found.moving.new else 1  # the scripts find each tail by its line
-    return found.id.encode() == name and raw.count(b"\n") >= lines
+    return record if found.id.encode() == name and raw.count(b"\n") >= lines else None
 
 
 def id_in(raw: bytes) -> str:

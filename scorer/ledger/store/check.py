@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scorer.ledger.record.instance import LIVE, Instance, as_held, counts_of, id_in, is_sound, read_record, sums_of
+from scorer.ledger.record.instance import LIVE, Instance, as_held, counts_of, id_in, read_record, sound, sums_of
 from scorer.ledger.record.transition import Difference
 from scorer.ledger.record.units import SUMS
 from scorer.ledger.store.follower import Follower
@@ -112,10 +112,11 @@ class Check:
         """
         self._ledger.expire()
         found = Checked()
-        if torn := self._ledger.torn():
-            found.differences = [_torn(name, raw, in_log) for name, (raw, in_log) in torn.items()]
-            return found
         self._poll()
+        if torn := self._follower.torn:
+            in_log = self._ledger.in_log(torn)
+            found.differences = [_torn(name, raw, in_log.get(name, b"")) for name, raw in torn.items()]
+            return found
         self._counts = self._ledger.counted()
         names = {*self._follower.view.machine_names, *self._ledger.machine_versions(around=True), *self._counts}
         found.machines = len(names)
@@ -250,7 +251,7 @@ def _torn(name: str, raw: bytes, in_log: bytes) -> Difference:
     """Return the difference for a record that cannot be read; an ended record in the log is no replacement."""
     newest = read_record(in_log) if in_log else None
     if newest is None or newest.state not in LIVE:
-        if is_sound((own := id_in(raw)).encode(), raw):
+        if sound((own := id_in(raw)).encode(), raw):
             return Difference("record", name, f"is the record of {own}", raw, raw)
         return Difference("record", name, "cannot be read, and the log has it no more: import an inventory", raw)
     what = f"cannot be read; the log has it as of change {newest.version}: {newest.state} on {newest.machine}"

@@ -37,7 +37,9 @@ class Follower:
 
     def __init__(self, ledger: Ledger, *, around: bool = False) -> None:
         """``around``: leave out live records, and versions of machines, that cannot be read."""
-        self._ledger, self._around = ledger, around
+        self._ledger = ledger
+        self.torn: dict[str, bytes] | None = {} if around else None
+        """The live records that cannot be read, by id; None: they refuse the whole ledger."""
         self.view = LedgerView()
         self.epoch = ""
         self.change = 0
@@ -154,8 +156,8 @@ class Follower:
         epoch_before, change_before, before = self.epoch, self.change, self.view.instances
         for _ in range(10):
             epoch, change, _records = self._ledger.read_log(self._ledger.wire.ask(self._ledger.log_reads(2**53, 1)))
-            records = [record for page in self._ledger.pages(around=self._around) for record in page]
-            versions = self._ledger.machine_versions(around=self._around)
+            records = [record for page in self._ledger.pages(self.torn) for record in page]
+            versions = self._ledger.machine_versions(around=self.torn is not None)
             leavers = [one for one in self._ledger.leavers() if one.version <= change]
             caught_up = self._start(epoch, change, records, versions, leavers)
             if caught_up:

@@ -19,7 +19,7 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
@@ -36,9 +36,9 @@ from scorer.ledger.record.instance import (
     Instance,
     copy_with,
     id_in,
-    is_sound,
     read_record,
     record_tail,
+    sound,
     with_arrival,
 )
 from scorer.ledger.record.transition import (
@@ -282,21 +282,34 @@ class Ledger:
 
         Changes made meanwhile are in the log after the change that was read first.
         """
-        return {record.id: record for page in self.pages(around=around) for record in page}
+        return {record.id: record for page in self.pages({} if around else None) for record in page}
 
-    def pages(self, *, around: bool = False) -> Iterator[list[Instance]]:
-        """Yield every live record in pages; one may be repeated. A page is read while the server finds the next."""
-        cursor, raws, read = b"0", list[bytes](), _readable if around else self._read
+    def pages(self, torn: dict[str, bytes] | None = None) -> Iterator[list[Instance]]:
+        """Yield every live record in pages; one may be repeated. A page is read while the server finds the next.
+
+        ``torn``: gets the records that cannot be read, by id; None: they raise Damaged.
+        """
+
+        def read(page: list[bytes]) -> list[Instance]:
+            if torn is None:
+                return self._read(page[1::2])
+            found = [(name, raw, sound(name, raw)) for name, raw in zip(page[::2], page[1::2], strict=True)]
+            torn.update((name.decode(errors="replace"), raw) for name, raw, record in found if record is None)
+            return [record for *_, record in found if record is not None]
+
+        if torn is not None:
+            torn.clear()
+        cursor, flat = b"0", list[bytes]()
         while True:
             records: list[Instance] = []
             page = ("HSCAN", self.instances, cursor, "COUNT", PAGE)
-            (found,) = self.wire.ask([page], meanwhile=lambda: records.extend(read(raws)))  # noqa: B023 - now
+            (found,) = self.wire.ask([page], meanwhile=lambda: records.extend(read(flat)))  # noqa: B023 - now
             if isinstance(found, redis.ResponseError):
                 raise found
             yield records
-            cursor, raws = found[0], found[1][1::2]
+            cursor, flat = found
             if cursor == b"0":
-                yield read(raws)
+                yield read(flat)
                 return
 
     def leavers(self) -> list[Instance]:
@@ -309,19 +322,15 @@ class Ledger:
         found = self.wire.one("HMGET", self.instances, *ids) if ids else []
         return {record.id: record for record in self._read([raw for raw in found if raw])}
 
-    def torn(self) -> dict[str, tuple[bytes, bytes]]:
-        """Return the live records that cannot be read, by id, each with its newest entry in the log; b"": none."""
-        torn: dict[str, tuple[bytes, bytes]] = {}
-        for page in self._scan(self.instances):
-            pairs = zip(page[::2], page[1::2], strict=True)
-            torn |= {name.decode(errors="replace"): (raw, b"") for name, raw in pairs if not is_sound(name, raw)}
-        after = "-"
-        while torn and (entries := self.wire.one("XRANGE", self.log, after, "+", "COUNT", PAGE)):
+    def in_log(self, torn: Container[str]) -> dict[str, bytes]:
+        """Return the newest entry in the log for each of some ids; none for one that it does not have."""
+        found, after = dict[str, bytes](), "-"
+        while entries := self.wire.one("XRANGE", self.log, after, "+", "COUNT", PAGE):
             after = "(" + entries[-1][0].decode()
             for raw in records_in(entries):
-                if (name := id_in(raw)) in torn and is_sound(name.encode(), raw):
-                    torn[name] = torn[name][0], raw
-        return torn
+                if (name := id_in(raw)) in torn and sound(name.encode(), raw):
+                    found[name] = raw
+        return found
 
     def _scan(self, key: str) -> Iterator[list[bytes]]:
         """Yield pages of a hash, each field before its value."""

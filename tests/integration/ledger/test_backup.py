@@ -118,12 +118,14 @@ def dumped(admin_of_server: redis.Redis) -> None:
 def test_a_torn_record_is_named_and_the_rest_exported(valkey: Valkey, wire: Wire, names: Names, tmp_path: Path) -> None:
     """One record that cannot be read costs no other one its backup; the exit code says that one is missing."""
     ledger, file = Ledger(wire, names), tmp_path / "ledger.jsonl"
-    ledger.reserve([simple(f"a{n}") for n in range(3)])
-    wire.one("HSET", ledger.instances, "a1", b"{")
+    ledger.reserve([simple(f"a{n}") for n in range(4)])
+    on_one_line = wire.one("HGET", ledger.instances, "a3").replace(b"\n", b"")
+    wire.one("HSET", ledger.instances, "a1", b"{", "a3", on_one_line)
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix}
     done = run_command("ledger", "export", str(file), environ=environ)
     assert (done.returncode, done.stderr) == (1, "")
-    assert done.stdout.splitlines()[1:] == ["a1: its record is damaged; see windward ledger check"]
+    words = "its record is damaged; see windward ledger check"
+    assert done.stdout.splitlines()[1:] == [f"a1: {words}", f"a3: {words}"]
     head, found = read_backup(file.read_bytes().splitlines())
     assert (head.instances, sorted(one.id for one in found)) == (2, ["a0", "a2"])
 

@@ -65,7 +65,7 @@ class _Lost:
     def read_log(self, _answers: object) -> tuple[str, int, list[Instance]]:
         return "epoch", 0, []
 
-    def pages(self, *, around: bool) -> list[list[Instance]]:
+    def pages(self, torn: dict[str, bytes] | None) -> list[list[Instance]]:
         return [[Instance(id="i", machine="m", state="confirmed", amounts=ONE)]]
 
     def machine_versions(self, *, around: bool = False) -> dict[str, int]:

@@ -165,7 +165,7 @@ class Log:
         """There is a ledger, which was empty when it was read first."""
         return True
 
-    def pages(self, *, around: bool) -> Iterator[list[Instance]]:
+    def pages(self, torn: dict[str, bytes] | None) -> Iterator[list[Instance]]:
         return iter(())
 
     def leavers(self) -> list[Instance]:
