@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from schemas.process.settings import SettingsError, load_verb, setting
 from schemas.resources import RESOURCES
+from schemas.values.numbers import counted, duration
 from scorer.commands.shared.whole_fleet import chosen_profile
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
@@ -93,6 +94,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
                 found = read_profile(Path(settings.file))
                 counts = {
                     "profile": found.name, "filters": len(found.filters), "scores": len(found.scores),
+                    "window": found.load_model.window,
                     "compares": [
                         {"resource": resource, "filter": placed.filter.name, "what": what}
                         for placed in found.filters
@@ -116,7 +118,10 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def _checked(found: dict[str, Any]) -> str:
-    first = f"{found['profile']}: {found['filters']} filters and {found['scores']} scores, good"
+    parts = f"{counted(found['filters'], 'filter')} and {counted(found['scores'], 'score')}"
+    first = [f"{found['profile']}: {parts}, good"]
+    if isinstance(found["window"], int):
+        first.append(f"  ranks by the window of {duration(found['window'])}; where it is not kept, by the next shorter")
     lines = [
         f"  does not look at {one['field']}, as {one['plugin']} would{REFUSED if one['field'] in DEMANDS else ''}"
         for one in found["does_not_look_at"]
@@ -126,7 +131,7 @@ def _checked(found: dict[str, Any]) -> str:
         of_one = [one for one in found["compares"] if one["resource"] == resource]
         compared += [f"  {resource}: {one['what']} ({one['filter']})" for one in of_one]
         compared += [] if of_one else [f"  {resource}: not compared"]
-    return "\n".join([first, *compared, *lines])
+    return "\n".join([*first, *compared, *lines])
 
 
 def _flat(value: Any, at: str = "") -> dict[str, Any]:

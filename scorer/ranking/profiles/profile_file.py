@@ -1,7 +1,7 @@
 """Reading a profile from TOML.
 
     description = "one line"
-    window = "longest-covered"        # of each machine; or "shortest", or a length in seconds (else the next shorter)
+    window = "longest-covered"        # of each machine; or "shortest", or a length as "1h" (else the next shorter)
     credits = "window"                # or "trimaran-60s", "koordinator-pending", "none"
     debits = false                    # true: what ended or moved away is taken out of the windows (credits "window")
     learned = false                   # true: an instance is expected to use the learned part of what it asks
@@ -42,11 +42,13 @@ import dataclasses
 import re
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from schemas.values.errors import in_words, shortened, split_path
+from schemas.values.numbers import parse_duration
 from scorer.ranking.estimates.estimate import Estimate
 from scorer.ranking.kernel.layout import SCORES_MAX
 from scorer.ranking.profiles import plugins
@@ -138,6 +140,9 @@ class _Reader:
         return entries
 
     def _load_model(self, raw: Mapping[str, Any], path: tuple[str | int, ...], default: LoadModel) -> LoadModel:
+        if isinstance(window := raw.get("window"), str) and window[:1].isdigit():
+            with suppress(ValueError):
+                raw = {**raw, "window": int(parse_duration(window))}
         given = {
             key: self._convert(raw[key], _LOAD_HINTS[key], (*path, key))
             for key in _LOAD_KEYS
@@ -214,7 +219,7 @@ def _choices(what: str, kind: Any) -> str:
     while kinds:
         each = kinds.pop(0)
         if each is int:
-            words.append("whole numbers")
+            words.append("lengths such as 1h")
         elif get_origin(each) is Literal:
             words += list(get_args(each))
         else:

@@ -131,7 +131,7 @@ def test_the_command_tells_what_is_not_looked_at(tmp_path: Path, capsys: pytest.
     mine.write_text(BARE)
     assert command.main(["check", str(mine)], {}) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0] == "mine: 1 filters and 1 scores, good"
+    assert shown[0] == "mine: 1 filter and 1 score, good"
     assert "  does not look at machine, as machine_name would: a request with it is refused" in shown
     assert "  does not look at prefer, as machine_preference would" in shown
 

@@ -66,8 +66,9 @@ def test_a_profile_has_at_most_32_scores() -> None:
         ),
         ('use = "fresh"', 'use = "fresh"\nage_s_max = "old"', 9, "filters[1].age_s_max: expected a number"),
         ('use = "fresh"', "age_s_max = 3", 7, "filters[1]: `use` is missing"),
-        ('"longest-covered"', '"longest"', 1, "window: no such choice: 'longest'; there are whole numbers, "),
+        ('"longest-covered"', '"longest"', 1, "window: no such choice: 'longest'; there are lengths such as 1h, "),
         ('"longest-covered"', "-5", 1, "window: expected a length in seconds"),
+        ('"longest-covered"', '"1y"', 1, "window: no such choice: '1y'"),
         ('credits = "window"', 'credits = "generous"', 2, "credits: no such choice: 'generous'"),
         ('"min-max"', '"minmax"', 18, "scores[1].normalise: no such choice: 'minmax'"),
         ('credits = "window"', "colour = 1", 2, "colour: no such setting; there are description"),
@@ -113,7 +114,7 @@ use = "fresh"
 [[filters]]
 use = "usage_threshold"
 thresholds = { cpu = 0.8 }
-window = 300
+window = "5m"
 
 [[scores]]
 use = "global_variance"
