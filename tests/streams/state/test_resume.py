@@ -174,6 +174,15 @@ def test_what_the_log_no_longer_has_stays_uncovered() -> None:
     assert state.table.columns["peak_since"][0] == pytest.approx((head - 109) * 10, abs=120)
 
 
+def test_facts_that_are_gone_are_found() -> None:
+    """One of three; the others are kept."""
+    values, manifest = stored(folded())
+    values.facts = {machine: value for machine, value in values.facts.items() if machine != b"b"}
+    resumed = resume(values, manifest)
+    assert resumed.lost["facts"] == 1
+    assert resumed.facts.keys() == {"a", "c"}
+
+
 @settings(deadline=None)
 @given(
     offset=st.integers(0, 2**62), written_at=st.floats(0, 1e11), topic=st.text(max_size=40), cut=st.integers(1, 2000)
