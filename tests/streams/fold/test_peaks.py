@@ -270,6 +270,7 @@ def partition(zone: str) -> Partition:
         pytest.param("UTC", 0, 150, (60, 60), (25, 25), id="from where the other machine begins"),
         pytest.param("UTC", 0, 365, (60, 60), (60, 60), id="from after it"),
         pytest.param("Asia/Kolkata", 0, 0, (30, 30), (0, 25), id="hours cut at half past: the whole log"),
+        pytest.param("Asia/Kolkata", 0, 100, (30, 30), (16, 25), id="hours cut at half past: from within the hour"),
         pytest.param("Asia/Kolkata", 0, 365, (30, 30), (30, 30), id="hours cut at half past: from after it"),
         pytest.param("UTC", 5, 0, (0, 25), (0, 25), id="an hour in which nothing was"),
     ],
