@@ -89,8 +89,6 @@ class Side:
         )
 
     def ask(self, **question: Any) -> Figures:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()

@@ -175,7 +175,6 @@ def compared(raw: Floats, inner: int) -> Floats:
     """Return what values are among those of other machines, by the function that a decision calls."""
     uses = binding.Uses(raw.size, 1)
     values = uses.add(binding.Records(*[raw] * 5), 0, None, inner=inner)
-    assert values is not None
     values[:] = raw
     binding.compare(np.zeros(raw.size, np.int32), uses)
     return values

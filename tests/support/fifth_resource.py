@@ -20,7 +20,6 @@ def add_resource() -> None:
     """Put `schemas.resources` with the entry in place of the real one; to be called before it is imported."""
     assert "schemas.resources" not in sys.modules
     spec = importlib.util.find_spec("schemas.resources")
-    assert spec is not None
     assert spec.origin is not None
     tree = ast.parse(Path(spec.origin).read_text())
     (entries,) = (

@@ -118,7 +118,6 @@ class Scene:
     def _stop(self) -> None:
         """Have the clients end their calls."""
         for process, _ in self._callers:
-            assert process.stdin is not None
             process.stdin.close()
         for process, reader in self._callers:
             process.wait(60)

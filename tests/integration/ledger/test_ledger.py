@@ -702,7 +702,6 @@ def test_what_becomes_of_a_move(
     step(ledger)
     found = ledger.find("a")
     assert held(ledger, wire) == rows
-    assert found is not None
     assert found.machine == (machine or found.machine)
     assert (found.moving is None) == (len(rows) < 2)
     counts = {name.decode() for name in wire.one("HKEYS", ledger.counts)}
@@ -886,7 +885,6 @@ def test_expiry_of_none_some_and_all(wire: Wire, names: Names, expired: int) -> 
     assert len(follower.view) == 450 - expired == len(ledger.all_instances())
     for number in range(450):
         record = ledger.find(f"e{number}")
-        assert record is not None
         assert record.state == ("expired" if number < expired else "reserved")
     if expired == 450:
         left = [wire.one("EXISTS", key) for key in ledger._keys[1:6]]

@@ -513,7 +513,6 @@ def test_the_holder_is_killed_or_frozen(
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
-        assert holder.stdout is not None
         first = int(holder.stdout.readline())
         holder.send_signal(how)
         number = eventually(Lease(ledger, "check", "other", 60).take)

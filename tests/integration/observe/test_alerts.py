@@ -46,7 +46,6 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 @pytest.mark.parametrize(("frozen", "guilty"), FAILURES.items(), ids=list(FAILURES))
 def test_an_outage_pages_once_for_what_it_is(stack: Stack, frozen: str, guilty: str) -> None:
     """From the first notification for two minutes; when the process goes on, nothing fires any longer."""
-    assert stack.prometheus is not None
     prometheus = Prometheus(stack.prometheus.url)
 
     def told() -> list[str]:

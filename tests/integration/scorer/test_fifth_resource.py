@@ -71,7 +71,6 @@ def test_a_resource_more_is_summed_and_limited_by_its_name(wire: Wire, names: Na
     ledger.release("b")
     assert sums_in(wire.one("HGET", ledger.machines, "m1"))["prod", "tape"] == 1500
     known = ledger.find("a")
-    assert known is not None
     grown = Instance(id="a", machine="m1", state="confirmed", amounts=known.amounts, role="master")
     assert ledger.update([Change(known, grown, [Candidate("m1", -1)])]).outcomes[0].kind == "done"
     ledger.release("a")

@@ -128,8 +128,6 @@ def test_what_became_of_stated_chances_is_written_after_a_window(
     assert one.look(running.now_s) is None
     running.at(running.now_s + HOUR_S)
     learned = one.look(running.now_s)
-    assert learned is not None
-    assert learned.chances is not None
     cpu = learned.chances.bins["cpu"]
     assert [each.cases for each in cpu if each.cases] == [len(MACHINES)]
     assert sum(each.observed for each in cpu) == 0
@@ -147,13 +145,11 @@ def test_reports_of_instances_teach_at_the_first_look(
     assert "nothing is learned yet" in capsys.readouterr().out
     one = learner(running, wire, names, "s1", reports=True)
     learned = one.look(running.now_s)
-    assert learned is not None
     assert (learned.scorer, learned.version) == ("s1", 1)
     assert learned.factors == {"cpu": pytest.approx(0.25)}
     assert learned.instances[""] == {"cpu": 120}
     assert read_learned(wire.one("GET", names.learned)) == learned
     again = one.look(running.now_s + 61)
-    assert again is not None
     assert again.uses[""]["cpu"].time == pytest.approx(120 * (3600 + 61), rel=1e-3)
     assert cli.main(["learned", *where]) == 0
     shown = capsys.readouterr().out
@@ -166,13 +162,11 @@ def test_one_scorer_learns_and_the_next_goes_on_from_its_value(running: Fleet, w
     wire.one("SET", names.learned, msgspec.json.encode(Learned(version=7)))
     first, second = (learner(running, wire, names, name, reports=True) for name in ("s1", "s2"))
     written = first.look(running.now_s)
-    assert written is not None
     assert (written.scorer, written.version) == ("s1", 8)
     running.at(running.now_s + 60)
     assert second.look(running.now_s) is None
     running.at(running.now_s + 240)
     written = second.look(running.now_s)
-    assert written is not None
     assert (written.scorer, written.version) == ("s2", 9)
     assert first.look(running.now_s) is None
     assert first._follower is None
@@ -196,7 +190,6 @@ def test_peaks_survive_the_scorer_that_learned_them(wire: Wire, names: Names) ->
     """Every second look is another scorer's; after a day the loader of any scorer has the peaks of it."""
     loader = Loader(wire, names)
     first = loader.refresh(["m"])
-    assert first is not None
     assert first.predicted is None
     one, other = Predictor(wire, names), Predictor(wire, names)
     for number in range(2 * 288 + 1):
@@ -207,7 +200,6 @@ def test_peaks_survive_the_scorer_that_learned_them(wire: Wire, names: Names) ->
         offline = seen(now_s, prod=6.0 if number % 10 == 0 else 3.0)
         one.look(offline.snapshot, offline.ledger, now_s)
     snapshot = loader.refresh(["m"])
-    assert snapshot is not None
     roster = snapshot.roster
     assert roster.names == ("m",)
     found = Peaks(snapshot.predicted).of(roster, np.array([now_s]))[:, :, 0]

@@ -311,7 +311,6 @@ def test_a_batch_repeated_keeps_to_its_number_of_machines(client: Client) -> Non
     """Placed in part, then asked for again: the same answer, not an error, and no machine more than allowed."""
     for name, limits in (("wide", {"machines_min": 12}), ("narrow", {"machines_max": 1, "cpu": 4})):
         first = client.place(id=name, count=12, **limits)
-        assert first["placed"]
         assert first["missing"]
         client.confirm(first["placed"][0]["id"])
         again = client.place(id=name, count=12, **limits)
@@ -495,7 +494,6 @@ def test_an_idle_wait_outlives_socket_timeouts(valkey: Valkey, names: Names, ser
     eventually(lambda: reads_that_ended() > before)
     with scorer_process(valkey.url, names):
         waiting.join(60)
-    assert answers
     assert answers[0]["machine"]
 
 
@@ -522,7 +520,6 @@ def test_a_killed_scorer_loses_nothing(valkey: Valkey, names: Names, server: red
         process.kill()
         with scorer_process(valkey.url, names, "--name", "second", *quick):
             asking.join(60)
-            assert answers
             assert answers[0]["machine"]
             assert client.instances()["total"] == 1
     assert server.llen(names.of_scorers.taken("first")) == 0
@@ -644,7 +641,6 @@ def test_redis_restarted_with_its_data(tmp_path: Path) -> None:
             asking.start()
             server = start_valkey(port, tmp_path, *aof)
             asking.join(60)
-            assert late
             assert late[0]["machine"]
             assert client.instances(id="stays")["instances"][0]["machine"] == placed["machine"]
             assert client.instances()["total"] == 2

@@ -38,7 +38,6 @@ def test_the_demo_shows_the_whole_stack_at_work(tmp_path: Path) -> None:
     assert re.search(rf"no machine fits +0/{machines + 1} feasible: \d+ ", shown)
     assert "50 of 50 reserved" in shown
     windward = re.search(r"^Windward +(\d+) +(\d+)", shown, re.MULTILINE)
-    assert windward is not None
     assert int(windward[1]) >= 8
     assert int(windward[2]) <= effort(
         20, 12

@@ -82,7 +82,6 @@ def test_up_interrupted_before_it_is_ready_exits_130(tmp_path: Path, number: sig
     """It says so, and leaves no process."""
     command = [*WINDWARD, "up", "--state-dir", str(tmp_path / "state"), *ANY_PORTS, "--no-exporter", "--no-agent"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ())
-    assert process.stderr is not None
     assert process.stderr.readline().startswith("broker on ")
     started = descendants(process.pid)
     process.send_signal(number)

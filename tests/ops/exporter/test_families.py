@@ -149,7 +149,6 @@ def test_risk_is_what_an_explained_ranking_tells() -> None:
     for row, name in enumerate(seen.snapshot.names):
         said = ranking.said(term, row)[1]
         told = detail(term.weighted.score, said, ranking.request, term.machines, row)["risks"]
-        assert told
         for resource, value in told.items():
             risk = at(found["windward_machine_risk_ratio"], machine=name, resource=resource)
             assert risk == pytest.approx(value, abs=6e-8)

@@ -67,7 +67,6 @@ def test_a_killed_process_loses_the_end_of_its_open_file_at_most(tmp_path: Path,
         file.write(frame(later(HOUR + 2))[: -1 - cut] if cut else b"")
     following = Folder(tmp_path, 2**24)
     last = following.take()
-    assert last is not None
     assert last.position == position
     assert following.begins(HOUR + 3)
     following.write(first(HOUR + 3))
@@ -103,7 +102,6 @@ def test_after_an_error_the_same_entry_is_written_again(tmp_path: Path) -> None:
     """Behind what was whole: a half written frame is cut off."""
     with taken(tmp_path) as folder:
         folder.write(first(HOUR))
-        assert folder._file is not None
         folder._file.write(b"half of a frame" * 1_000)
         folder.write(later(HOUR + 1))
     assert files(tmp_path)[0].read_bytes() == HEADER + frame(first(HOUR)) + frame(later(HOUR + 1))
@@ -125,7 +123,6 @@ def test_a_damaged_file_does_not_keep_a_recorder_from_starting(tmp_path: Path) -
     folder = Folder(tmp_path, 2**24)
     last = folder.take()
     folder.release()
-    assert last is not None
     assert last.at == 1.0
 
 

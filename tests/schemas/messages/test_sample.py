@@ -317,7 +317,6 @@ def test_what_cannot_be_is_refused_by_name(name: str, changes: dict[str, Any], r
 def test_a_report_may_leave_out_what_is_not_known() -> None:
     """A resource that cannot be measured is None, never 0; unknown fields and resources are passed over."""
     report = read(REPORT | {"newer": 1, "entries": {"a": {"gpu": 1.0}, "b": {"cpu": 0.0}}}).instance_report
-    assert report is not None
     assert (report.system, report.part, report.parts) == (None, 1, 1)
     assert report.entries == {"a": InstanceMeans(), "b": InstanceMeans(cpu=0.0)}
     assert report.entries["a"].cpu is None  # type: ignore[attr-defined]

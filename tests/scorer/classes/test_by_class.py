@@ -181,13 +181,11 @@ def test_what_the_limit_of_mid_is_made_of_is_explained() -> None:
     offline = fleet(machine("m", usage={"cpu": 3, "memory": 0}), instances=[one("p", 8, 3)], now=learned_s)
     asked = request(cpu=1, priority_class="mid")
     by_class = HALF.by_class(see(offline, asked, profile=alone(HALF, kind="filter")))
-    assert by_class is not None
     told = by_class.detail(0)
     assert (told["prod_asks"]["cpu"], told["peak_of_day"]["cpu"]) == (8.0, 3.0)
     assert "predicted_peak" not in told
     offline.snapshot.predicted = histograms.peaks()
     by_class = HALF.by_class(see(offline, asked, profile=alone(HALF, kind="filter")))
-    assert by_class is not None
     told = by_class.detail(0)
     assert told["predicted_peak"]["cpu"] == pytest.approx(5.1, abs=0.3)
     assert "peak_of_day" not in told

@@ -118,7 +118,6 @@ def test_drains_that_are_due(scorer: Scorer, caplog: pytest.LogCaptureFixture) -
         service(scorer, loop, due=Due()).between()
     assert [record.message for record in caplog.records] == ["planner.drain.failed"]
     moving = scorer.service.current.ledger.instances["i"].moving
-    assert moving is not None
     assert moving.to == "a2"
     assert loop.sent == ["arrived", "XADD"]
 

@@ -62,7 +62,6 @@ def test_the_share_of_the_next_half_hour_is_observed() -> None:
     """Of six windows two are above 0.9 on the first machine, none on the second."""
     assert AHEAD_S == 6 * WINDOW_S
     found = watched((9.5, 1.0), (1.0, 1.0), (9.5, 1.0), *[(1.0, 1.0)] * 3, chances=(0.2, 0.01))
-    assert found is not None
     chance, seen = found.observed["cpu"]
     assert chance.tolist() == [0.2, 0.01]
     assert seen == pytest.approx([2 / 6, 0.0])
@@ -85,7 +84,6 @@ def test_a_stale_machine_is_no_case() -> None:
     for number in range(1, 6):
         assert watch.look(last, NOW + number * WINDOW_S) is None
     found = watch.look(last, NOW + AHEAD_S)
-    assert found is not None
     assert found.observed["cpu"][0].size == 0
 
 
@@ -197,6 +195,5 @@ def test_the_correction_reaches_answers_of_the_score_that_was_watched(limit: flo
     shown = detail(term.weighted.score, ranking.said(term, 0)[1], Request(), term.machines, 0)
     assert shown[f"chance_above_{100 * limit:.0f}_percent"]["cpu"] == pytest.approx(told, abs=1e-6)
     watched_of = stated_chances(inputs)
-    assert watched_of is not None
     assert watched_of.limit == limit
     assert watched_of.chances["cpu"] == pytest.approx([0.5], abs=1e-5)

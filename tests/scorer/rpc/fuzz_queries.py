@@ -149,7 +149,6 @@ def answered(scorer: Scorer, raw: bytes) -> str:
     if query is None:
         return "nobody to answer"
     if isinstance(query, Reply):
-        assert query.error is not None
         assert len(query.error.message) < MESSAGE_MAX
         return f"refused:{query.error.code}"
     return _of_service(scorer, query)
@@ -167,7 +166,6 @@ def _of_service(scorer: Scorer, query: Query) -> str:
     else:
         msgspec.json.decode(result, type=RPC[query.method].result)
         return f"answered:{query.method}"
-    assert reply.error is not None
     msgspec.json.encode(reply)
     assert len(reply.error.message) < MESSAGE_MAX
     return f"refused:{reply.error.code}"

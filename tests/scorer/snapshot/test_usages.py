@@ -57,14 +57,12 @@ def test_of_two_partitions_the_newer_counts() -> None:
     tables = [table({("m", "a"): 1.0}, at=100.0), table({("m", "a"): 2.0}, at=200.0)]
     for order in (tables, tables[::-1]):
         found = Usages([UsageTable(one) for one in order]).find("m", "a")
-        assert found is not None
         assert found.recent == {"cpu": 2.0}
 
 
 def test_resources_are_aligned_by_name() -> None:
     """A writer that measures others: each figure stays its resource's, what is not known here is passed over."""
     found = Usages([UsageTable(table({("m", "a"): 3.0}, resources=("gpu", "memory", "cpu")))]).find("m", "a")
-    assert found is not None
     assert found.recent == {"cpu": 3.0}
 
 

@@ -89,7 +89,6 @@ def test_an_instance_without_reports_has_its_share_of_the_rest_and_the_others_st
     """C has what its machine used beyond A, at most what it asks; the load before it belongs to no instance."""
     world, missing = read(recording)
     assert used(world, "i3") == pytest.approx([3.5] * 18, rel=1e-3)
-    assert world.system is not None
     assert world.system[0, 0].tolist() == pytest.approx([0.5] * 12 + [0.0] * 18, abs=0.01)
     assert missing.filled.shared == 1
     assert any("1 of 3 instances have no usage" in line for line in missing.lines(world))

@@ -28,7 +28,6 @@ def outcome_of(profile: str) -> Outcome:
 def test_the_factor_between_asked_and_used_is_learned_in_a_replay() -> None:
     """Once a hundred instance-hours were seen, the factor is what the instances really use."""
     learned = outcome_of("windward").learned
-    assert learned is not None
     assert learned.version > 3
     assert learned.factors == {"cpu": pytest.approx(0.4, abs=0.01)}
 
@@ -97,7 +96,6 @@ def test_each_instance_has_its_own_mean() -> None:
     fleet = placed(world([10.0, 10.0], [(2.0, 3.0, 0, 180), (2.0, 0.5, 0, 180)]), [0, 1])
     for instance, used in ((0, 3.0), (1, 0.5)):
         usage = known(fleet, 60, instance, row=instance)
-        assert usage is not None
         assert (usage.count, usage.recent["cpu"], usage.daily["cpu"]) == (60, used, used)
 
 
@@ -117,9 +115,7 @@ def test_the_copying_of_a_move_is_the_systems() -> None:
     fleet.copying(0, 0, 60, 30.0, 1.0)
     found = reports.usages(90)
     system, moved = found.find("m0", ""), found.find("m1", "i0")
-    assert system is not None
     assert system.recent["cpu"] == pytest.approx(4.0 * -np.expm1(-1.0), rel=1e-3)
-    assert moved is not None
     assert (moved.count, moved.recent["cpu"]) == (30, 3.0)
 
 

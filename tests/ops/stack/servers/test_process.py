@@ -71,7 +71,6 @@ def test_children_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
         "print(p.pid, flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
         child = int(parent.stdout.readline())
         assert alive(child)
         parent.kill()

@@ -171,7 +171,6 @@ def test_usage_of_instances_and_systems() -> None:
         now=10_000,
     )
     found = offline.snapshot.usages.find("a", "i")
-    assert found is not None
     assert (found.recent, found.daily, found.at, found.since) == ({"cpu": 0.5}, {"cpu": 0.5}, 9_960.0, 9_360.0)
     systems = [offline.snapshot.usages.find(name, "") for name in "ab"]
     assert [one.recent for one in systems if one] == [{}, {"memory": 2e9}]

@@ -118,7 +118,6 @@ def test_a_move_is_read_from_a_record() -> None:
         b'"maxmemory":5,"rules":{"selector":"disk=ssd"}}}}'
     )
     read = read_record(raw)
-    assert read.moving is not None
     assert read.moving.new == NEW
     assert set(CHANGED_BY_A_MOVE) < set(Instance.__struct_fields__)
 
@@ -239,7 +238,6 @@ def test_rules_of_a_newer_release_are_read() -> None:
     """A field that is not known is passed over, inside a rule, too."""
     text = b'"rules":{"selector":"a","affinity":[{"instances":{"b":"c"},"newer":1}],"newer":{}}}'
     rules = read_record(FIRST + b'"id":"a","amounts":{},' + text).rules
-    assert rules is not None
     assert (rules.selector, rules.affinity[0].instances) == ("a", {"b": "c"})
 
 

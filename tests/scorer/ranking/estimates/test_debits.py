@@ -157,7 +157,6 @@ def test_who_leaves_what_behind() -> None:
     waiting = copy_with(running, state="reserved", started_at=0.0)
     assert left_behind(running, copy_with(running, state="released", ended_at=9.0)).ended_at == 9.0  # type: ignore[union-attr]
     moved = left_behind(running, copy_with(running, machine="b", started_at=8.0))
-    assert moved is not None
     assert (moved.machine, moved.started_at, moved.ended_at, moved.state) == ("a", 5.0, 8.0, "released")
     assert left_behind(running, copy_with(running, amounts=(2.0,))) is None
     assert left_behind(waiting, copy_with(waiting, state="expired", ended_at=9.0)) is None

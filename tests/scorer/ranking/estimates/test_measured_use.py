@@ -288,7 +288,6 @@ def test_the_deviation_of_a_newcomer() -> None:
     kinds, use, rows, _ = made_up(2)
     of = estimate(added({}, measured(kinds, use, rows), KINDS, 0.0))
     found = of.deviation_of_request(Request(cpu=4.0, kind="kind-1"))
-    assert found is not None
     own = use[[kind == "kind-1" for kind in kinds]]
     assert found[CPU] == pytest.approx(4 * math.hypot(own.std(), 0.1), rel=0.25)
     assert np.isnan(found[1:]).all()
@@ -339,7 +338,6 @@ def test_factors_and_deviations_are_published_with_their_error() -> None:
     ]  # fmt: skip
     state = fleet(*hosts, instances=instances, now=1e7)
     learned = learn(Learned(version=3), state.snapshot, state.ledger, state.now_s)
-    assert learned is not None
     assert (learned.version, learned.uses_at) == (4, state.now_s)
     assert learned.kinds["high"]["cpu"] == 1.5
     assert learned.instances[FLEET]["cpu"] == 25
@@ -357,7 +355,6 @@ def test_a_value_of_an_earlier_scorer_is_read_without_what_windows_taught() -> N
         "evidence_of_kinds":{"cache":{"memory":{"count":9.0}}},
         "chances":{"limit":0.8,"std_factor":1.0,"floor":0.1,"at":7.0,"bins":{}}}"""
     found = read_learned(raw)
-    assert found is not None
     assert (found.version, found.factors, found.kinds) == (7, {"cpu": 0.5}, {"web": {"cpu": 0.4}})
     assert found.instances.keys() == found.deviations.keys()
     assert found.uses[FLEET]["cpu"].mean == 0.5

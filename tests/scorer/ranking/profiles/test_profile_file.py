@@ -35,7 +35,6 @@ def test_a_profile_is_read_with_every_sight_of_its_own() -> None:
     assert (profile.filters[1].load_model.window, profile.filters[1].load_model.credits) == (300, "window")  # type: ignore[union-attr]
     variance, risk = profile.scores
     assert (variance.weight, variance.normalise) == (3, "min-max")
-    assert risk.load_model is not None
     assert risk.load_model.credits == "none"
     assert risk.load_model.estimate == profile.load_model.estimate
 

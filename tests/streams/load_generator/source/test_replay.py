@@ -105,7 +105,6 @@ def test_what_is_unknown_is_left_out(n: list[int], capacity: list[float], presen
     if present is None:
         assert record is None
         return
-    assert record is not None
     sample = decode(record.value)
     assert isinstance(sample, Sample)
     assert (record.key, sample.machine, sample.seq, sample.at, sample.boot) == (b"sim-00001", "sim-00001", 7, NOW_S, 5)
@@ -120,7 +119,6 @@ def test_classes_add_up_to_the_mean():
     messages = Messages(fleet.machines, 5, 10.0, classes=True, extra_labels={})
     ends_s = replay.ends_s(179_000_000, block)
     for record in messages.samples(block.rows, ends_s, replay.columns(179_000_000, block), 0):
-        assert record is not None
         sample = decode(record.value)
         assert isinstance(sample, Sample)
         assert sample.classes is not None
