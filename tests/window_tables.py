@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -106,11 +107,16 @@ def values(names: Names, tables: Sequence[bytes]) -> dict[str, bytes]:
     return found
 
 
-def publish(wire: Wire, names: Names, tables: Sequence[bytes], facts: Sequence[dict[str, Any]] = ()) -> None:
-    """Write one table a partition, and the facts of the machines in each."""
+def publish(to: Wire | str, names: Names, tables: Sequence[bytes], facts: Sequence[dict[str, Any]] = ()) -> None:
+    """Write one table a partition, and the facts of the machines in each; to a URL over a connection of its own."""
     commands: list[tuple[Any, ...]] = [("SET", key, value) for key, value in values(names, tables).items()]
     for partition, said in enumerate(facts):
         for machine, one in said.items():
             commands.append(("HSET", names.facts(partition), machine, msgspec.json.encode(one)))
     written = ",".join(str(partition) for partition in range(len(tables)))
-    wire.ask([*commands, ("SET", names.partitions, len(tables)), ("PUBLISH", names.changed, written)])
+    commands += [("SET", names.partitions, len(tables)), ("PUBLISH", names.changed, written)]
+    if isinstance(to, str):
+        with closing(Wire({"url": to})) as wire:
+            wire.ask(commands)
+    else:
+        to.ask(commands)

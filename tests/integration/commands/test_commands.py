@@ -19,7 +19,6 @@ import redis
 from ops.cli import main as cli
 from schemas.messages.process import Process
 from schemas.names import FORGOTTEN_S, RING_SLOTS, Names
-from scorer.wire import Wire
 from streams.fold.ring import Ring
 from streams.state.checkpoint import encode_position, encode_vitals
 from tests.conftest import Valkey
@@ -33,9 +32,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 def windward(valkey: Valkey) -> Iterator[Run]:
     """A function that runs a command against a scorer of ten machines, in this process: a start takes half a second."""
     names = Names(f"commands-{os.getpid()}")
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
-    wire.close()
+    publish(valkey.url, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_TIMEOUT": "60"}
 
     def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:

@@ -86,9 +86,7 @@ class Scene:
 
 @pytest.fixture
 def scene(valkey: Valkey, names: Names) -> Iterator[Scene]:
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(["n0", "n1", "n2", "n3"], at=time.time() + 300)])
-    wire.close()
+    publish(valkey.url, names, [window_table(["n0", "n1", "n2", "n3"], at=time.time() + 300)])
     with (
         kube_api() as api, scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=20) as client,
         redis.Redis.from_url(valkey.url) as server,

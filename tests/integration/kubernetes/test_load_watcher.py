@@ -19,7 +19,6 @@ from ops.stack.stack import listens
 from schemas.messages.process import read_processes
 from schemas.messages.sample import Sample, encode
 from schemas.names import Names
-from scorer.wire import Wire
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone
 from streams.fold.table import Table
@@ -61,9 +60,7 @@ def fold(url: str, names: Names, published: Sequence[Sample]) -> None:
 
 def write(url: str, names: Names, *nodes: str, age_s: float = 0.0) -> None:
     """Write the windows of nodes whose newest samples have an age."""
-    wire = Wire({"url": url})
-    publish(wire, names, [window_table(nodes, at=time.time() - age_s)])
-    wire.close()
+    publish(url, names, [window_table(nodes, at=time.time() - age_s)])
 
 
 def nodes(page: str) -> set[str]:

@@ -39,9 +39,7 @@ def module_names() -> Names:
 @pytest.fixture(scope="module")
 def running(valkey: Valkey, module_names: Names) -> Iterator[subprocess.Popen[bytes]]:
     """A scorer on a fleet of three machines."""
-    wire = Wire({"url": valkey.url})
-    publish(wire, module_names, [window_table(["m0", "m1", "m2"], at=time.time() + 120)])
-    wire.close()
+    publish(valkey.url, module_names, [window_table(["m0", "m1", "m2"], at=time.time() + 120)])
     with scorer_process(valkey.url, module_names) as process:
         yield process
 

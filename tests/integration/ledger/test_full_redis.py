@@ -11,7 +11,6 @@ import redis
 from schemas.names import Names
 from scorer.client import Client, WindwardError
 from scorer.commands.shared.ask import DirectClient
-from scorer.wire import Wire
 from tests.conftest import free_port, start_valkey, stop
 from tests.integration.scorer.test_rpc import eventually, scorer_process
 from tests.window_tables import publish, window_table
@@ -35,9 +34,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         started.append(start_valkey(port, tmp_path_factory.mktemp("server"), "--maxmemory-policy", "noeviction"))
     windows, ledger = (f"redis://127.0.0.1:{port}/0" for port in ports)
     try:
-        wire = Wire({"url": windows})
-        publish(wire, names, [window_table(["m1", "m2"], at=time.time())])
-        wire.close()
+        publish(windows, names, [window_table(["m1", "m2"], at=time.time())])
         with (
             scorer_process(windows, names, "--ledger-url", ledger),
             Client(windows, names.prefix, timeout_s=10) as client,

@@ -220,9 +220,7 @@ def apart(valkey: Valkey, names: Names, tmp_path: Path) -> Iterator[Apart]:
     port, metrics_port = free_port(), free_port()
     server = start_valkey(port, tmp_path)
     found = Apart(valkey.url, f"redis://127.0.0.1:{port}/0", names, tmp_path / "log", metrics_port)
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(["m0", "m1"], at=time.time() + 60)])
-    wire.close()
+    publish(valkey.url, names, [window_table(["m0", "m1"], at=time.time() + 60)])
     arguments = ["--redis-url", found.url, "--ledger-url", found.ledger_url, "--prefix", names.prefix]
     with found.log.open("wb") as log:
         scorer = subprocess.Popen(

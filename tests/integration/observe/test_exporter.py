@@ -25,7 +25,6 @@ from ops.stack.servers.valkey import LocalValkey
 from ops.stack.stack import listens
 from schemas.names import Names
 from schemas.process.settings import SettingsError
-from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.window_tables import publish, window_table
 
@@ -73,9 +72,7 @@ def samples(body: bytes) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 def fill(url: str, names: Names, *partitions: list[str]) -> None:
     """Write a window table a partition."""
-    wire = Wire({"url": url})
-    publish(wire, names, [window_table(machines, partition=p) for p, machines in enumerate(partitions)])
-    wire.close()
+    publish(url, names, [window_table(machines, partition=p) for p, machines in enumerate(partitions)])
 
 
 def test_redis_away_shows_no_old_value(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from ops.stack.servers.process import LocalProcess
 from schemas.names import Names
 from scorer.client import Client
-from scorer.wire import Wire
 from tests.conftest import Valkey, free_port
 from tests.integration.scorer.test_rpc import eventually, get, scorer_process
 from tests.window_tables import publish, window_table
@@ -36,9 +35,7 @@ def descriptors() -> Iterator[None]:
 @pytest.mark.slow
 def test_idle_connections_do_not_stop_a_scorer(valkey: Valkey, names: Names, descriptors: None) -> None:
     """1,100 are opened and kept: queries and scrapes are answered, few descriptors are held, all are closed in time."""
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(["m1", "m2"], at=time.time())])
-    wire.close()
+    publish(valkey.url, names, [window_table(["m1", "m2"], at=time.time())])
     port = free_port()
     idle: list[socket.socket] = []
     with scorer_process(valkey.url, names, "--metrics-port", str(port)) as process:

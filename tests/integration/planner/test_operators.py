@@ -35,9 +35,7 @@ def module_names() -> Names:
 @pytest.fixture(scope="module")
 def running(valkey: Valkey, module_names: Names) -> Iterator[subprocess.Popen[bytes]]:
     """One scorer and one planner on a fleet of ten machines."""
-    wire = Wire({"url": valkey.url})
-    publish(wire, module_names, [window_table(MACHINES, at=time.time() + FRESH_S)])
-    wire.close()
+    publish(valkey.url, module_names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     planner = planner_process(valkey.url, module_names, "--every", "0", "--drain-s", "0")
     with scorer_process(valkey.url, module_names) as process, planner:
         yield process
@@ -198,9 +196,7 @@ def test_a_command_asks_the_scorer_and_does_without(
 ) -> None:
     """The same words and the same entries; an unknown name gets a hint either way."""
     absent = Names(f"{module_names.prefix}-absent")
-    wire = Wire({"url": valkey.url})
-    publish(wire, absent, [window_table(MACHINES, at=time.time())])
-    wire.close()
+    publish(valkey.url, absent, [window_table(MACHINES, at=time.time())])
     eventually(lambda: server.hlen(module_names.processes("scorer")))
     for names, acts in ((module_names, 2), (absent, 0)):
         before = len(server.keys(names.acted("*", "*")))

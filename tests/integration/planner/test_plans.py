@@ -18,7 +18,6 @@ from scorer.commands.machines.machines import main as machines
 from scorer.commands.planning.drain import main as drain
 from scorer.commands.planning.plan import main
 from scorer.commands.shared.ask import DirectClient
-from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.effort import effort
 from tests.integration.scorer.test_rpc import FRESH_S, eventually, planner_process, scorer_process
@@ -78,9 +77,7 @@ class Fleet:
 def answered(valkey: Valkey) -> Iterator[Names]:
     """Yield the names of three empty machines, for which two scorers and a planner answer."""
     names = Names(f"plans-{os.getpid()}")
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(MACHINES, utilization=0.05, at=time.time() + FRESH_S)])
-    wire.close()
+    publish(valkey.url, names, [window_table(MACHINES, utilization=0.05, at=time.time() + FRESH_S)])
     planner = planner_process(valkey.url, names, "--every", "0", "--drain-s", "0")
     scorers = [scorer_process(valkey.url, names, "--name", name) for name in "ab"]
     with scorers[0], scorers[1], planner:

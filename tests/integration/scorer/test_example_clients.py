@@ -14,7 +14,6 @@ import redis
 
 from schemas.names import Names
 from scorer.client import Client
-from scorer.wire import Wire
 from tests.conftest import Valkey, free_port, start_valkey, stop
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, eventually, scorer_process
 from tests.window_tables import publish, window_table
@@ -117,9 +116,7 @@ def names(language: str) -> Names:
 @pytest.fixture(scope="module")
 def example(command: list[str], valkey: Valkey, names: Names) -> Iterator[Run]:
     """A function that runs the example as its first lines say, against a scorer of ten machines."""
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
-    wire.close()
+    publish(valkey.url, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     environ = {"WINDWARD_REDIS_URL": valkey.url, "WINDWARD_PREFIX": names.prefix, "WINDWARD_TIMEOUT": "60"}
 
     def run(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -213,9 +210,7 @@ def test_a_call_outlives_its_server(command: list[str], tmp_path: Path) -> None:
         server.kill()
         server.wait()
         server = start_valkey(port, tmp_path)
-        wire = Wire({"url": url})
-        publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
-        wire.close()
+        publish(url, names, [window_table(MACHINES, at=time.time() + 5)])
         with scorer_process(url, names), Client(url, names.prefix, timeout_s=60) as client:
             done = finished(process)
             assert done.returncode == 0, done.stderr

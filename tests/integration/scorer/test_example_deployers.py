@@ -15,7 +15,6 @@ import pytest
 from ops.stack.servers.process import wait_until
 from schemas.names import Names
 from scorer.client import Client
-from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import FRESH_S, MACHINES, scorer_process
 from tests.window_tables import publish, window_table
@@ -40,9 +39,7 @@ def names() -> Names:
 @pytest.fixture(scope="module")
 def client(valkey: Valkey, names: Names) -> Iterator[Client]:
     """A client of a scorer of ten machines."""
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
-    wire.close()
+    publish(valkey.url, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=60) as client:
         yield client
 

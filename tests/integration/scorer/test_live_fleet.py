@@ -99,9 +99,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server that closes what is idle for a second, with the windows of one machine."""
     port = free_port()
     process = start_valkey(port, tmp_path_factory.mktemp("idle"), "--timeout", "1")
-    wire = Wire({"url": f"redis://127.0.0.1:{port}"})
-    publish(wire, NAMES, [window_table(["m1"], at=time.time())])
-    wire.close()
+    publish(f"redis://127.0.0.1:{port}", NAMES, [window_table(["m1"], at=time.time())])
     yield f"redis://127.0.0.1:{port}"
     process.terminate()
     process.wait()

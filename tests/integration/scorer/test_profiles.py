@@ -9,7 +9,6 @@ import pytest
 
 from schemas.names import Names
 from scorer.client import Client, WindwardError
-from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.integration.scorer.test_rpc import MACHINES, eventually, scorer_process
 from tests.window_tables import publish, window_table
@@ -27,9 +26,7 @@ def test_a_good_file_is_taken_and_a_bad_one_is_not(
 ) -> None:
     """Each query names its profile; after SIGHUP a changed file counts, an unreadable one changes nothing."""
     names = Names(f"profiles-{os.getpid()}")
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
-    wire.close()
+    publish(valkey.url, names, [window_table(MACHINES, at=time.time() + 5)])
     mine = tmp_path / "mine.toml"
     mine.write_text(MINE.format(score="least_allocated"))
 

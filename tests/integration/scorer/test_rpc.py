@@ -129,9 +129,8 @@ def answers_of(server: redis.Redis, names: Names, count: int) -> list[dict[str, 
 def test_alike_queries_taken_together_are_answered_one_by_one(valkey: Valkey, server: redis.Redis) -> None:
     """Twelve deployers at once get the machines that twelve instances of one query would, each with its own terms."""
     names = Names(f"together-{os.getpid()}")
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(MACHINES, utilization=[0.05 + 0.05 * n for n in range(10)], at=time.time() + 3)])
-    wire.close()
+    loads = [0.05 + 0.05 * n for n in range(10)]
+    publish(valkey.url, names, [window_table(MACHINES, utilization=loads, at=time.time() + 3)])
     params = {"cpu": 2, "memory": "4G"}
     put_together(server, names, params, 12)
     with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=60) as client:
@@ -149,9 +148,7 @@ def test_of_alike_queries_taken_together_the_ones_without_room_are_told_as_if_al
 ) -> None:
     """Room for two of three: the third is ranked after them; and `rank` shows the fleet with them on it."""
     names = Names(f"no-room-{os.getpid()}")
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(["only"], at=time.time() + 3)])
-    wire.close()
+    publish(valkey.url, names, [window_table(["only"], at=time.time() + 3)])
     params = {"cpu": 6, "memory": "1G", "profile": "kubernetes"}
     put_together(server, names, params, 3)
     with scorer_process(valkey.url, names), Client(valkey.url, names.prefix, timeout_s=60) as client:
@@ -476,9 +473,7 @@ def test_without_a_server_the_client_says_so() -> None:
 
 def test_an_idle_wait_outlives_socket_timeouts(valkey: Valkey, names: Names, server: redis.Redis) -> None:
     """A scorer that starts only after the client has waited for longer than one blocking read still answers it."""
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(MACHINES)])
-    wire.close()
+    publish(valkey.url, names, [window_table(MACHINES)])
     answers: list[Any] = []
 
     def ask() -> None:
@@ -499,9 +494,7 @@ def test_an_idle_wait_outlives_socket_timeouts(valkey: Valkey, names: Names, ser
 
 def test_a_killed_scorer_loses_nothing(valkey: Valkey, names: Names, server: redis.Redis) -> None:
     """A query taken by a scorer that dies by -9 is answered by another before its deadline, and reserved once."""
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
-    wire.close()
+    publish(valkey.url, names, [window_table(MACHINES, at=time.time() + 5)])
     quick = ("--heartbeat-s", "0.1", "--silent-s", "0.5")
     first = scorer_process(valkey.url, names, "--name", "first", *quick)
     with first as process, Client(valkey.url, names.prefix, timeout_s=60) as client:
@@ -570,9 +563,7 @@ def test_long_answers_keep_nobody_waiting(valkey: Valkey, names: Names, server: 
 
 def test_sigterm_gives_a_long_batch_back(valkey: Valkey, names: Names, server: redis.Redis) -> None:
     """After its time it ends in the middle of a batch; another scorer goes on, and each instance is reserved once."""
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
-    wire.close()
+    publish(valkey.url, names, [window_table(MACHINES, at=time.time() + FRESH_S)])
     run = "import runpy; runpy.run_module('scorer', run_name='__main__')"
     program = ("-c", f"from scorer.rpc import loop; loop.STOP_S = 0.0; {run}")
     batch = [{"id": f"i{number}", "cpu": 1e-4 + number * 1e-9} for number in range(1500)]
@@ -628,9 +619,7 @@ def test_redis_restarted_with_its_data(tmp_path: Path) -> None:
     server = start_valkey(port, tmp_path, *aof)
     url = f"redis://127.0.0.1:{port}/0"
     try:
-        wire = Wire({"url": url})
-        publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
-        wire.close()
+        publish(url, names, [window_table(MACHINES, at=time.time() + 5)])
         with scorer_process(url, names) as process, Client(url, names.prefix, timeout_s=60) as client:
             placed = client.place(id="stays", cpu=1)
             client.confirm("stays")
@@ -691,9 +680,7 @@ def test_a_ledger_of_its_own(valkey: Valkey, names: Names, tmp_path: Path) -> No
     port = free_port()
     other = start_valkey(port, tmp_path)
     try:
-        wire = Wire({"url": valkey.url})
-        publish(wire, names, [window_table(MACHINES, at=time.time() + 5)])
-        wire.close()
+        publish(valkey.url, names, [window_table(MACHINES, at=time.time() + 5)])
         apart = scorer_process(valkey.url, names, "--ledger-url", f"redis://127.0.0.1:{port}/0")
         with apart, Client(valkey.url, names.prefix, timeout_s=60) as client:
             assert client.place(id="there", cpu=1)["machine"]
@@ -730,9 +717,7 @@ def test_windows_and_ledger_come_and_go_apart(names: Names, tmp_path: Path) -> N
     arguments = ["--redis-url", url, "--ledger-url", f"redis://127.0.0.1:{ports[1]}/0", "--prefix", names.prefix]
 
     def fill(machines: list[str]) -> None:
-        wire = Wire({"url": url})
-        publish(wire, names, [window_table(machines, at=time.time() + 5)])
-        wire.close()
+        publish(url, names, [window_table(machines, at=time.time() + 5)])
 
     log = tmp_path / "scorer.log"
     with log.open("wb") as out:

@@ -10,7 +10,6 @@ import pytest
 from schemas.names import Names
 from schemas.resources import PRIORITY_CLASSES
 from scorer.client import Client
-from scorer.wire import Wire
 from tests.bench.bench_scorers import contend
 from tests.conftest import Valkey
 from tests.effort import LONG, effort
@@ -52,9 +51,7 @@ def test_rules_hold_between_scorers(valkey: Valkey, names: Names) -> None:
         machine: {"type": "machine", "v": 1, "machine": machine, "boot": 1, "at": 1.0, "labels": {"rack": rack}}
         for machine, rack in racks.items()
     }
-    wire = Wire({"url": valkey.url})
-    publish(wire, names, [window_table(machines, at=time.time() + 30, facts=1)], [facts])
-    wire.close()
+    publish(valkey.url, names, [window_table(machines, at=time.time() + 30, facts=1)], [facts])
     answers: list[dict[str, Any]] = []
 
     def ask(by: str, most: int, number: int) -> None:

@@ -105,9 +105,7 @@ def denied(admin: redis.Redis) -> list[tuple[str, str, str]]:
 @contextmanager
 def scorer(port: int) -> Iterator[None]:
     """A scorer and a planner, each under its user, on a fleet of three machines."""
-    wire = Wire({"url": url(port)})
-    publish(wire, NAMES, [window_table(["m1", "m2", "m3"], at=time.time())])
-    wire.close()
+    publish(url(port), NAMES, [window_table(["m1", "m2", "m3"], at=time.time())])
     planner = planner_process(url(port), NAMES, "--every", "0", "--drain-s", "0.2", env=environment("planner"))
     with scorer_process(url(port), NAMES, env=environment("scorer")), planner, deployer(port) as client:
         eventually(lambda: client.health()["ready"])
