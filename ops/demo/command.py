@@ -26,22 +26,86 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from ops.demo.tables import RANKED, SPREAD, machines_table, ranked_cells, split, spread_cells
 from ops.stack.servers.process import LocalError, wait_until
 from ops.stack.settings import StackSettings
 from ops.stack.stack import Stack
 from ops.stack.up import Interrupts
-from ops.top.fleet_view import FleetView, at_random, join_tables, least_used, spread
+from ops.top.fleet_view import FleetView, Spread, at_random, join_tables, least_used, spread
 from schemas.names import Names
 from schemas.process.connections import CommonSettings
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Column, Screen, table
-from schemas.resources import CPU
-from scorer.client import Client, WindwardError
+from schemas.resources import CPU, MEMORY, NIC
+from schemas.values.numbers import finite
+from scorer.client import Candidate, Client, WindwardError
 from scorer.commands.planning.rebalance_view import show
-from scorer.commands.shared.show import number, ratio
+from scorer.commands.shared.show import number, ratio, size
 from scorer.live.windows_reader import read_windows
 from scorer.wire import Wire
+
+SIMULATED = "sim-"
+BURST_MACHINES = [
+    Column("machine"), Column("cpu, 5 min"), Column("mean", 2), Column("std", 3), Column("cores", 2),
+    Column("memory", 1), Column("of", 4), Column("nic", 5), Column("1 h covered", 1),
+]  # fmt: skip
+RANKED = [
+    Column("machine"), Column("score"), Column("risk", 1),
+    *(Column(title, 2 + at) for at, title in enumerate(("cpu mean", "std", "request", "of"))),
+    *(Column(title, 2 + at) for at, title in enumerate(("memory mean", "std", "request", "of"))),
+]  # fmt: skip
+SPREAD = [
+    Column("placed by"), Column("machines", 1), Column("most on one"), Column("fullest CPU"),
+    Column("CPU std, fleet", 2),
+]  # fmt: skip
+
+
+def machines_table(view: FleetView, screen: Screen) -> str:
+    """Return this machine and the simulated ones of the highest, middle and lowest CPU utilization."""
+    rows = []
+    simulated, own = split(view)
+    if view.windows_s and len(view.names):
+        order = simulated[np.argsort(view.utilization[0, CPU, simulated])]
+        shown = order[[-1, -2, len(order) // 2, 1, 0]] if len(order) >= 5 else order
+        for row in (*own, *shown):
+            name = view.names[row] + (" (real)" if row in own else "")
+            rows.append([name, *_machine_cells(view, int(row))])
+    return table(BURST_MACHINES, rows, screen)
+
+
+def _machine_cells(view: FleetView, row: int) -> list[str]:
+    mean, std, capacity = view.mean[0, :, row], view.std[0, :, row], view.capacity[:, row]
+    share = view.utilization[0, :, row]
+    return [
+        ratio(finite(share[CPU])),
+        number(finite(mean[CPU])),
+        number(finite(std[CPU])),
+        number(finite(capacity[CPU]), 0),
+        size(finite(mean[MEMORY])),
+        size(finite(capacity[MEMORY])),
+        ratio(finite(share[NIC])),
+        ratio(finite(view.coverage[-1, CPU, row])),
+    ]
+
+
+def ranked_cells(one: Candidate) -> list[str]:
+    cpu, memory = one.resources["cpu"], one.resources["memory"]
+    return [
+        *(one.machine, number(one.score), number(one.risk, 3)),
+        *(number(cpu[name]) for name in ("mean", "std", "request")),
+        number(cpu["allocatable"], 0),
+        *(size(memory[name]) for name in ("mean", "std", "request", "allocatable")),
+    ]
+
+
+def spread_cells(found: Spread) -> list[str]:
+    return [str(found.machines), str(found.most), ratio(found.highest), number(found.std, 3)]
+
+
+def split(view: FleetView) -> tuple[np.ndarray[Any, np.dtype[np.int64]], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Return the rows of the simulated machines and of the real one."""
+    simulated = np.array([name.startswith(SIMULATED) for name in view.names], dtype=np.bool_)
+    return np.flatnonzero(simulated), np.flatnonzero(~simulated)
+
 
 HEAVY = 6
 """Number of the instances that overload a machine."""
@@ -317,7 +381,7 @@ class Demo:
 
 
 def burst(client: Client, view: FleetView, request: Mapping[str, Any], count: int) -> tuple[list[list[str]], str]:
-    """Place ``count`` instances; return the rows of a table (`ops.demo.tables.SPREAD`), and a line about it.
+    """Place ``count`` instances; return the rows of a table (`ops.demo.command.SPREAD`), and a line about it.
 
     Raises LocalError unless all of them found a machine.
     """

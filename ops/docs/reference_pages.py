@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -12,7 +12,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ops.cli.commands import COMMANDS
 from ops.completions.__main__ import command
-from ops.docs.markdown import rst, table
 from ops.docs.shapes import SHAPES, Along
 from ops.exporter.exporter import Exporter
 from ops.exporter.selection import Selection
@@ -23,10 +22,10 @@ from schemas.values.read_json import read_json
 from scorer.commands.shared.fleet_file import read_fleet
 from scorer.kubernetes.evictor.metrics import Metrics as OfEvictor
 from scorer.kubernetes.extender.metrics import Metrics as OfExtender
-from scorer.kubernetes.load_watcher.metrics import Metrics as OfLoadWatcher
+from scorer.kubernetes.load_watcher.watcher import Metrics as OfLoadWatcher
 from scorer.kubernetes.pods.metrics import Metrics as OfPods
 from scorer.metrics import Metrics as OfScorer
-from scorer.planner.metrics import Metrics as OfPlanner
+from scorer.planner.proposer import Metrics as OfPlanner
 from scorer.ranking import profiles as profiles_package
 from scorer.ranking.profiles import profile_file
 from scorer.ranking.profiles.catalogue import built_in_profiles, load_profiles, read_profile
@@ -35,6 +34,37 @@ from scorer.ranking.profiles.rebalance_section import Rebalancing
 from streams.agent.metrics import CountsCollector
 from streams.agent.sampling.counts import Counts
 from streams.worker.metrics import Metrics as OfStream
+
+_AFTER_TERMS = re.compile(r"(\n {4}.*)\n(?=[^\s>])(?!.*:$)", re.MULTILINE)
+_TERM = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    r"""Return a table.
+
+    >>> print(table(["a", "b"], [["1", "x|y"]]))
+    | a | b |
+    |---|---|
+    | 1 | x\|y |
+    """
+    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in line] for line in (head, *rows)]
+    lines = [f"| {' | '.join(line)} |" for line in cells]
+    return "\n".join([lines[0], f"|{'---|' * len(head)}", *lines[1:]])
+
+
+def rst(docstring: str) -> str:
+    r"""Return a docstring as reStructuredText: names become literals; an indented part below no term is one block.
+
+    >>> print(rst("Sum of `x`.\n\n    x + 1"))
+    Sum of ``x``.
+    <BLANKLINE>
+    ::
+    <BLANKLINE>
+        x + 1
+    """
+    named = _TERM.sub(r"``\1``", docstring.strip()).replace("\n|", "\n    |")
+    blocks = re.split(r"\n\s*\n", _AFTER_TERMS.sub(r"\1\n\n", named))
+    return "\n\n".join(f"::\n\n{block}" if block.startswith("    ") else block for block in blocks)
 
 
 def page(plugin: type[Any], kind: str) -> str:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ops.docs.markdown import table
+from ops.docs.reference_pages import table
 from schemas.json_schema import TYPES, schema_file
 from schemas.messages.event import EVENTS
 from schemas.names import Names

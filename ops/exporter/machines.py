@@ -24,8 +24,7 @@ from scorer.ranking.profiles.profile import Profile, WeightedScore
 from scorer.ranking.rank import rank
 from scorer.ranking.scores.load_variation_risk import LoadVariationRisk
 from scorer.snapshot.arrays import Floats
-from scorer.snapshot.roster import Roster
-from scorer.snapshot.rules import MachineRules
+from scorer.snapshot.rules import MachineRules, Roster
 
 DAYS = ("today", "yesterday")
 

@@ -23,8 +23,8 @@ from pathlib import Path
 from ops.completions.__main__ import files as completion_files
 from ops.packages.backend import TARGETS, of_platform, rewrite
 from ops.packages.compiler import LIBRARY, ZIG
+from ops.stack.servers.local import LocalValkey
 from ops.stack.servers.process import LOOPBACK, free_port
-from ops.stack.servers.valkey import LocalValkey
 
 OLDEST = (3, 11)
 MINORS = range(OLDEST[1], 31)

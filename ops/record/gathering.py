@@ -16,8 +16,7 @@ from math import isfinite
 import numpy as np
 
 from ops.record.entry import SPAN_S, Figures, none_of
-from schemas.messages.instance_report import means
-from schemas.messages.sample import Sample
+from schemas.messages.sample import Sample, means
 from schemas.resources import RESOURCES
 from schemas.tables.instance_table import pair_name
 from streams.fold.admission import Admission

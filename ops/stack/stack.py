@@ -25,10 +25,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ops.exporter.settings import Statistic
-from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.local import LocalBroker, LocalPrometheus, LocalValkey
 from ops.stack.servers.process import LOOPBACK, LocalError, LocalProcess, StartedByWith, free_port, wait_until
-from ops.stack.servers.prometheus import LocalPrometheus
-from ops.stack.servers.valkey import LocalValkey
 from ops.stack.settings import StackSettings
 from schemas.names import SLOT_S
 from schemas.process.connections import KafkaSettings, PipelineSettings

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from schemas.tables.window_table import Header, TableError, WindowTable, decode_table, encode_table
 from scorer.snapshot.arrays import Bools, Floats, Integers
-from scorer.snapshot.roster import Roster
+from scorer.snapshot.rules import Roster
 
 PREDICTED = ("prod", "system")
 RESOURCES = 2

@@ -8,8 +8,7 @@ from schemas.process.run import Process, command
 from schemas.process.version import product_version
 from scorer.live.live_fleet import profiles_of, refuse_modes
 from scorer.planner.drain import Drainer
-from scorer.planner.metrics import Metrics
-from scorer.planner.proposer import MovesQueue, Proposer
+from scorer.planner.proposer import Metrics, MovesQueue, Proposer
 from scorer.planner.service import PlannerService
 from scorer.planner.settings import PlannerSettings, balanced
 from scorer.ranking.profiles.catalogue import Profiles

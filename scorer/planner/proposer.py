@@ -18,16 +18,17 @@ import redis
 
 from schemas.messages.proposal import write_proposal
 from schemas.names import Names
+from schemas.process.metrics import counter, gauge
 from schemas.process.redis_url import in_words
 from scorer.ledger.record.transition import Overtaken, UnknownFormat
 from scorer.ledger.store.lease import Lease
 from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.store.server_settings import ServerSettings
-from scorer.planner.metrics import Metrics
+from scorer.metrics import AnsweringMetrics
 from scorer.planner.settings import PlannerSettings
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
-from scorer.planning.balance.proposals import Term, propose
+from scorer.planning.balance.proposals import OUTCOMES, Term, propose
 from scorer.planning.balance.rounds import Rounds, condition_of
 from scorer.planning.violations import WHY, violations
 from scorer.ranking.inputs import FleetState, machines_of
@@ -35,6 +36,23 @@ from scorer.ranking.profiles.profile import Profile
 from scorer.ranking.profiles.third_party import PluginError
 from scorer.ranking.tables import Tables
 from scorer.wire import AWAY, Wire
+
+RESULTS = ("planned", "waiting", "failed")
+
+
+class Metrics(AnsweringMetrics):
+    """The metrics of a planner: of its queries, and of its rounds of rebalancing."""
+
+    PROCESS = "planner"
+
+    rounds = counter("windward_planner_rounds", "Rounds of rebalancing, by result", result=RESULTS)
+    proposals = counter("windward_planner_proposals", "Proposed moves, by outcome", outcome=OUTCOMES)
+    open = gauge("windward_planner_open", "Proposed moves on each list", list=("waiting", "taken"))
+    leads = gauge("windward_planner_leads", "1 while this process holds the lease of the rounds")
+    overload = gauge("windward_planner_overload", "Expected load above the limit, in machines of mean size")
+    broken = gauge("windward_fleet_rule_violations", "Broken rules by cause, told by the holder of the lease", why=WHY)
+    planned_at = gauge("windward_planner_round_timestamp_seconds", "When it planned a round last")
+
 
 log = logging.getLogger("windward.planner")
 

@@ -16,7 +16,7 @@ from scorer.ranking.machines.machines import Machines
 from scorer.ranking.profiles import plugins
 from scorer.ranking.profiles.profile import PlacedFilter, Profile, WeightedScore
 from scorer.snapshot.arrays import Bools, Floats, Integers
-from scorer.snapshot.roster import Roster, hash_of
+from scorer.snapshot.rules import Roster, hash_of
 
 BEST = 5
 """How many of the best machines are found at once: to find a few more costs next to nothing."""

@@ -24,8 +24,7 @@ from schemas.tables.partition_windows import PartitionWindows
 from schemas.tables.window_table import WindowTable
 from scorer.snapshot.arrays import Bools, Integers
 from scorer.snapshot.joining import Columns
-from scorer.snapshot.roster import Roster
-from scorer.snapshot.rules import MachineRules
+from scorer.snapshot.rules import MachineRules, Roster
 from scorer.snapshot.snapshot import Snapshot
 
 

@@ -20,8 +20,7 @@ from schemas.messages.process import Pipeline
 from schemas.tables.learned import Learned
 from scorer.snapshot.arrays import Bools, Floats, Integers
 from scorer.snapshot.joining import Columns, by_window
-from scorer.snapshot.roster import Roster
-from scorer.snapshot.rules import MachineRules
+from scorer.snapshot.rules import MachineRules, Roster
 from scorer.snapshot.usages import Usages
 from scorer.snapshot.windows import LONGEST_COVERED, ChosenWindows, choose_windows
 

@@ -13,8 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.messages.instance_report import InstanceReport
-from schemas.messages.sample import MachineFacts, Message, Moments, Rejected, Sample, check_machine_id, decode, moments
+from schemas.messages.sample import (
+    InstanceReport,
+    MachineFacts,
+    Message,
+    Moments,
+    Rejected,
+    Sample,
+    check_machine_id,
+    decode,
+    moments,
+)
 from schemas.values.hosts import host_key
 from streams.fold.admission import OFFLINE, RECORD_TIME_MAX_S, Admission, check_record_time
 from streams.fold.instance_usage import Applied

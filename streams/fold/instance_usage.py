@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.messages.instance_report import InstanceReport, means
+from schemas.messages.sample import InstanceReport, means
 from schemas.resources import RESOURCES
 from schemas.tables.instance_table import COLUMNS, DAILY_S, FIRST, RECENT_S, SEPARATOR, pair_name
 from streams.fold.admission import INSTANCES_MAX

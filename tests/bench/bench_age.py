@@ -20,9 +20,8 @@ import psutil
 import redis
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.local import LocalBroker, LocalValkey
 from ops.stack.servers.process import LocalProcess
-from ops.stack.servers.valkey import LocalValkey
 from schemas.messages.sample import Moments, Sample, encode
 from scorer.client import Client, WindwardError
 from streams.worker.topics import TopicSettings, ensure_topics

@@ -22,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.local import LocalBroker
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
 from streams.agent.instances.cgroup import find_root
 from streams.worker.topics import TopicSettings, ensure_topics

@@ -28,8 +28,7 @@ import psutil
 import redis
 
 from ops.docs.shapes import COLOURS, svg
-from ops.stack.servers.broker import LocalBroker
-from ops.stack.servers.valkey import LocalValkey
+from ops.stack.servers.local import LocalBroker, LocalValkey
 from tests.bench.bench_age import measure as measure_ages
 from tests.bench.bench_batches import batch
 from tests.bench.bench_mixed import MixedLoad, decisions_alone, echo_on

@@ -17,8 +17,7 @@ import numpy as np
 from ops.record.entry import Entry, Facts, pack
 from ops.record.folder import Folder, steps
 from ops.record.gathering import Gathering, Names
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
-from schemas.messages.sample import Moments, Sample, encode
+from schemas.messages.sample import InstanceMeans, InstanceReport, Moments, Sample, encode
 from schemas.resources import RESOURCES
 from streams.fold.admission import Admission
 

@@ -23,9 +23,8 @@ import numpy as np
 import psutil
 import redis
 
-from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.local import LocalBroker, LocalValkey
 from ops.stack.servers.process import LocalProcess, free_port
-from ops.stack.servers.valkey import LocalValkey
 from ops.stack.stack import listens
 from schemas.names import Names
 from tests.bench.stream_worker import publish_slots

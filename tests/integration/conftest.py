@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.local import LocalBroker
 from scorer.wire import Wire
 from tests.conftest import Valkey
 from tests.kafka.apache_kafka import ApacheKafka

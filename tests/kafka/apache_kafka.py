@@ -19,7 +19,7 @@ from typing import NamedTuple, Self
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from ops.stack.servers.broker import answers_kafka
+from ops.stack.servers.local import answers_kafka
 from ops.stack.servers.process import LOOPBACK, LocalError, LocalProcess, StartedByWith, free_port, wait_until
 from tests.kafka.archives import fetch_archives
 
@@ -97,7 +97,7 @@ class KafkaServer(LocalProcess):
 
 
 class ApacheKafka(StartedByWith):
-    """A cluster of `brokers`; used like `ops.stack.servers.broker.LocalBroker`.
+    """A cluster of `brokers`; used like `ops.stack.servers.local.LocalBroker`.
 
     ``directory`` keeps topics, offsets and ids; the same folder continues the same cluster. One broker of the cluster
     is killed and started again by ``cluster.brokers[1].kill()`` and ``.start()``.

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.local import LocalBroker, LocalValkey
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
-from ops.stack.servers.valkey import LocalValkey
 from ops.stack.stack import listens
 from tests.integration.observe.test_exporter import get
 from tests.integration.scorer.test_rpc import eventually

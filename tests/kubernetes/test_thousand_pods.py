@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from ops.stack.servers.local import LocalValkey
 from ops.stack.servers.process import LocalProcess
-from ops.stack.servers.valkey import LocalValkey
 from schemas.names import Names
 from scorer.ledger.store.scripts import Ledger
 from scorer.wire import Wire

@@ -21,11 +21,11 @@ from schemas.tables.learned import ChanceBin, Chances
 from schemas.tables.window_table import decode_table
 from scorer.kubernetes.evictor.metrics import Metrics as EvictorMetrics
 from scorer.kubernetes.extender.metrics import Metrics as ExtenderMetrics
-from scorer.kubernetes.load_watcher.metrics import Metrics as LoadWatcherMetrics
+from scorer.kubernetes.load_watcher.watcher import Metrics as LoadWatcherMetrics
 from scorer.kubernetes.pods.metrics import Metrics as PodsMetrics
 from scorer.ledger.view.view import LedgerView
 from scorer.metrics import Metrics as ScorerMetrics
-from scorer.planner.metrics import Metrics as PlannerMetrics
+from scorer.planner.proposer import Metrics as PlannerMetrics
 from scorer.planner.service import PlannerService
 from scorer.ranking.profiles.catalogue import load_profiles, read_profile
 from scorer.rpc.service import ScorerService

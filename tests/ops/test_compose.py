@@ -15,8 +15,8 @@ from packaging.requirements import Requirement
 from ops.cli.main import COMMANDS
 from ops.exporter.settings import ExporterSettings
 from ops.record.settings import RecordSettings
+from ops.stack.servers.local import valkey_binary
 from ops.stack.servers.process import LOOPBACK, LocalProcess, exchange, free_port
-from ops.stack.servers.valkey import valkey_binary
 from schemas.process.settings import load_settings
 from scorer.planner.settings import PlannerSettings
 from scorer.settings import ScorerSettings

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ops.grafana.page import DOCS_URL
+from ops.stack.servers.local import RULES, configuration, prometheus_binary
 from ops.stack.servers.process import LocalError
-from ops.stack.servers.prometheus import RULES, configuration, prometheus_binary
 from tests.grafana.asked import FOLDER, panels
 from tests.ops.yaml_files import read_yaml
 from tests.rows import each_row

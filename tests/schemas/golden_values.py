@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
-from schemas.messages.sample import MachineFacts, Moments, Sample, Usage
+from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, Moments, Sample, Usage
 from schemas.rpc.envelope import Error, Query, Reply
 from schemas.tables.window_table import Header, encode_table
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
-from schemas.messages.sample import Moments, Usage, encode
+from schemas.messages.sample import InstanceMeans, InstanceReport, Moments, Usage, encode
 from streams.fold.batch import Arrived
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone

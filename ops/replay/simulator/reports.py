@@ -10,7 +10,7 @@ import numpy as np
 
 from ops.replay.simulator.true_fleet import Fleet
 from ops.replay.workload import MINUTE_S
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.sample import InstanceMeans, InstanceReport
 from schemas.names import SILENT_S
 from schemas.resources import RESOURCES
 from schemas.tables.window_table import decode_table

@@ -47,7 +47,7 @@ from scorer.ledger.view.view import instance_of
 from scorer.ranking.rank import rank
 from scorer.ranking.ranking import Ranking
 from scorer.snapshot.arrays import Integers
-from scorer.snapshot.roster import Roster
+from scorer.snapshot.rules import Roster
 
 log = logging.getLogger("windward.extender")
 

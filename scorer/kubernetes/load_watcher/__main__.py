@@ -15,8 +15,7 @@ from schemas.process.settings import setting
 from schemas.process.signals import Stop
 from schemas.process.version import product_version
 from scorer.cluster_wire import windows_wire
-from scorer.kubernetes.load_watcher.metrics import Metrics
-from scorer.kubernetes.load_watcher.watcher import LoadWatcher, WatcherPages
+from scorer.kubernetes.load_watcher.watcher import LoadWatcher, Metrics, WatcherPages
 from scorer.live.live_fleet import refuse_mode
 from scorer.live.loader import Loader
 from scorer.wire import Wire

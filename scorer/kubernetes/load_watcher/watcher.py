@@ -22,12 +22,28 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from schemas.process.metrics import Table, counter, gauge
 from schemas.process.page_server import StartResponse, WsgiApplication
 from scorer.kubernetes.load_watcher.answer import Answer, Data, make_answer
-from scorer.kubernetes.load_watcher.metrics import Metrics
 from scorer.live.loader import Loader
 from scorer.snapshot.snapshot import Snapshot
 from scorer.wire import AWAY
+
+STATUSES = ("200", "404", "503")
+
+
+class Metrics(Table):
+    """The load watcher's metrics, in a registry of their own; every known label begins at 0."""
+
+    PROCESS = "load_watcher"
+
+    answers = counter("windward_load_watcher_answers", "Answers, by HTTP status", status=STATUSES)
+    nodes = gauge(
+        "windward_load_watcher_nodes", "Nodes of the last answer made, by state", state=("listed", "left_out")
+    )
+    end = gauge("windward_load_watcher_window_end_timestamp_seconds", "Oldest window end of the last answer made")
+    up = gauge("windward_load_watcher_up", "1 while the windows can be read")
+
 
 log = logging.getLogger("windward.load_watcher")
 

@@ -14,7 +14,7 @@ from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.slots import INSTANCE, PlacedInstances, Slots
 from scorer.ledger.view.view import GONE, Change, LedgerView
 from scorer.snapshot.arrays import Floats, Integers
-from scorer.snapshot.roster import Roster
+from scorer.snapshot.rules import Roster
 
 MANY, TALLIES_MAX = 256, 64
 """Least number of instances whose count by machine is cached, and most cached counts. With 40,000 of one kind on 5,000

@@ -26,8 +26,7 @@ from scorer.ranking.kernel.layout import DAYS, QUERY, STATISTICS
 from scorer.ranking.machines.table import Table
 from scorer.ranking.machines.what_if import WhatIf
 from scorer.snapshot.arrays import Bools, Floats, Integers
-from scorer.snapshot.roster import Roster
-from scorer.snapshot.rules import LabelColumn, MachineRules
+from scorer.snapshot.rules import LabelColumn, MachineRules, Roster
 from scorer.snapshot.snapshot import Snapshot
 
 _R = len(RESOURCES)

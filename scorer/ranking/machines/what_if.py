@@ -12,7 +12,7 @@ from scorer.ranking.kernel.binding import make_rows, point
 from scorer.ranking.kernel.layout import BY_CLASS, MORE, PATCHES, ROW
 from scorer.ranking.machines.table import Table
 from scorer.snapshot.arrays import Floats, Integers
-from scorer.snapshot.roster import Roster
+from scorer.snapshot.rules import Roster
 from scorer.snapshot.snapshot import Snapshot
 
 _Rows = tuple[NDArray[np.void], NDArray[np.void], NDArray[np.void] | None]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from schemas.messages.instance_report import InstanceMeans
+from schemas.messages.sample import InstanceMeans
 from streams.agent.collectors.disk import DiskLine
 from streams.agent.rises import LINK_MAX
 

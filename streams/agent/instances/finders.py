@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.messages.instance_report import INSTANCE_ID_PATTERN
+from schemas.messages.sample import INSTANCE_ID_PATTERN
 from streams.agent.instances.processes import Process
 
 _ID = re.compile(INSTANCE_ID_PATTERN)

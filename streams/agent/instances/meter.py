@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schemas.messages.instance_report import InstanceMeans
+from schemas.messages.sample import InstanceMeans
 from streams.agent.collectors.disk import DiskLine, is_physical, parse_disks
 from streams.agent.instances.cgroup import find_root, pids, read_cgroup
 from streams.agent.instances.counters import Counters, Totals, busiest_disk, means_of, rest, together

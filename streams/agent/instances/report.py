@@ -4,8 +4,7 @@ from collections import deque
 
 import msgspec
 
-from schemas.messages.instance_report import ENTRIES_MAX, PARTS_MAX, InstanceMeans, InstanceReport
-from schemas.messages.sample import Sample
+from schemas.messages.sample import ENTRIES_MAX, PARTS_MAX, InstanceMeans, InstanceReport, Sample
 from streams.agent.instances.meter import Measured, Meter, Moment
 from streams.agent.sampling.counts import Counts
 

@@ -24,7 +24,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from schemas.messages.instance_report import INSTANCE_ID_PATTERN
+from schemas.messages.sample import INSTANCE_ID_PATTERN
 
 VENDOR_FOLDERS = ("usr/lib/systemd/system", "lib/systemd/system")
 SYSTEM_TEMPLATES = frozenset(

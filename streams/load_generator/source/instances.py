@@ -12,7 +12,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.sample import InstanceMeans, InstanceReport
 from schemas.resources import RESOURCES
 from streams.agent.instances.meter import Measured
 from streams.agent.instances.report import parts

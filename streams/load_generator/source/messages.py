@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.messages.instance_report import InstanceReport
-from schemas.messages.sample import VERSION, MachineFacts, Moments, Sample, Usage, encode
+from schemas.messages.sample import VERSION, InstanceReport, MachineFacts, Moments, Sample, Usage, encode
 from schemas.resources import PRIORITY_CLASSES, RESOURCES
 from streams.agent.sampling.backlog import Record
 from streams.load_generator.source.source import Columns, Float, Machines

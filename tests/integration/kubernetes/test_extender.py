@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import redis
 
+from ops.stack.servers.local import LocalValkey
 from ops.stack.servers.process import LOOPBACK
-from ops.stack.servers.valkey import LocalValkey
 from schemas.messages.process import read_processes
 from schemas.names import Names
 from schemas.resources import RESOURCES

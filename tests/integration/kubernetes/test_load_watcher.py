@@ -13,8 +13,8 @@ import pytest
 import redis
 from redis.asyncio import Redis
 
+from ops.stack.servers.local import LocalValkey
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port
-from ops.stack.servers.valkey import LocalValkey
 from ops.stack.stack import listens
 from schemas.messages.process import read_processes
 from schemas.messages.sample import Sample, encode

@@ -20,8 +20,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from ops.exporter.__main__ import main
+from ops.stack.servers.local import LocalValkey
 from ops.stack.servers.process import LOOPBACK, LocalProcess, free_port, wait_until
-from ops.stack.servers.valkey import LocalValkey
 from ops.stack.stack import listens
 from schemas.names import Names
 from schemas.process.settings import SettingsError

@@ -16,11 +16,10 @@ from ops.record.entry import rounded
 from ops.record.folder import OPEN, Step, extent, files, steps
 from ops.record.ledger_log import LedgerLog
 from ops.record.state import State
+from ops.stack.servers.local import LocalValkey
 from ops.stack.servers.process import LocalProcess, free_port
-from ops.stack.servers.valkey import LocalValkey
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.messages.operator import OperatorFacts
-from schemas.messages.sample import VERSION, MachineFacts, Sample, encode
+from schemas.messages.sample import VERSION, InstanceMeans, InstanceReport, MachineFacts, Sample, encode
 from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.ledger.record.instance import read_record

@@ -26,8 +26,7 @@ from scorer.ledger.store.scripts import Ledger
 from scorer.ledger.view.view import instance_of
 from scorer.live.live_fleet import LiveFleet, profiles_of
 from scorer.planner.drain import Drainer
-from scorer.planner.metrics import Metrics
-from scorer.planner.proposer import MovesQueue, Proposer
+from scorer.planner.proposer import Metrics, MovesQueue, Proposer
 from scorer.planner.settings import PlannerSettings, balanced
 from scorer.rpc.operators.operator_rules import OperatorRules
 from scorer.wire import Wire

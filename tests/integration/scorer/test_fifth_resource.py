@@ -37,7 +37,7 @@ from scorer.ledger.view.view import LedgerView, instance_of
 from scorer.ledger.record.instance import as_request
 from scorer.rpc.methods.parameters import read_params
 from scorer.rpc.methods.update import Update
-from scorer.snapshot.roster import Roster
+from scorer.snapshot.rules import Roster
 from scorer.wire import Wire
 
 url, prefix = json.loads(sys.stdin.read())

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.messages.process import Pipeline, Process
+from schemas.messages.sample import InstanceMeans, InstanceReport
 from schemas.names import Names
 from schemas.rpc.request import Request
 from scorer.ledger.view.view import LedgerView, instance_of

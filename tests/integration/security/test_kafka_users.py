@@ -15,8 +15,8 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ConfigResource, ResourcePattern, ResourceType
 from kafka.errors import AuthorizationError, KafkaError
 
+from ops.stack.servers.local import LocalValkey
 from ops.stack.servers.process import LocalProcess
-from ops.stack.servers.valkey import LocalValkey
 from schemas.names import Names
 from schemas.process.connections import KafkaSettings
 from streams.worker.topics import TopicSettings, ensure_topics

@@ -13,7 +13,7 @@ import redis
 
 from ops.record.ledger_log import LedgerLog
 from ops.record.state import State
-from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.local import LocalBroker
 from schemas.messages.process import KINDS
 from schemas.messages.proposal import MoveProposal, read_proposal, write_proposal
 from schemas.messages.sample import MachineFacts

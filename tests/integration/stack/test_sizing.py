@@ -13,9 +13,8 @@ import redis
 from kafka.record import MemoryRecordsBuilder
 from redis.asyncio import Redis
 
-from ops.stack.servers.valkey import LocalValkey
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
-from schemas.messages.sample import MachineFacts, Moments, Sample, encode
+from ops.stack.servers.local import LocalValkey
+from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, Moments, Sample, encode
 from schemas.names import Names
 from schemas.resources import RESOURCES
 from schemas.rpc.envelope import Query

@@ -11,8 +11,7 @@ from threading import Thread
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
-from ops.stack.servers.broker import LocalBroker
-from ops.stack.servers.valkey import LocalValkey
+from ops.stack.servers.local import LocalBroker, LocalValkey
 from schemas.messages.sample import encode
 from schemas.names import Names
 from schemas.process.connections import KafkaSettings

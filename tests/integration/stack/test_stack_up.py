@@ -18,8 +18,8 @@ import redis
 
 from ops.record.folder import steps
 from ops.replay.recorded.recorded import read_recorded
+from ops.stack.servers.local import LocalValkey
 from ops.stack.servers.process import free_port, wait_until
-from ops.stack.servers.valkey import LocalValkey
 from scorer.client import Client
 from tests.support.fresh import all_fresh
 from tests.support.in_process import run_command

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ops.stack.servers.valkey import LocalValkey
+from ops.stack.servers.local import LocalValkey
 from schemas.names import Names
 from tests.support.pipeline import Pipeline
 

@@ -10,8 +10,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaProducer
 
 from ops.stack.servers.process import LocalProcess, free_port
-from schemas.messages.instance_report import InstanceMeans
-from schemas.messages.sample import MachineFacts, Sample, decode
+from schemas.messages.sample import InstanceMeans, MachineFacts, Sample, decode
 from schemas.names import Names
 from streams.agent.sampling.schedule import phase_s
 from tests.kafka.apache_kafka import ApacheKafka

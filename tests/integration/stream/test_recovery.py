@@ -21,9 +21,8 @@ import redis
 from kafka import KafkaConsumer, KafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
-from ops.stack.servers.valkey import LocalValkey
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
-from schemas.messages.sample import Moments, Sample
+from ops.stack.servers.local import LocalValkey
+from schemas.messages.sample import InstanceMeans, InstanceReport, Moments, Sample
 from schemas.names import Names
 from schemas.tables.instance_table import COLUMNS
 from schemas.tables.window_table import decode_table

@@ -8,9 +8,8 @@ import pytest
 import redis
 from redis.asyncio import Redis
 
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
 from schemas.messages.process import read_worker
-from schemas.messages.sample import MachineFacts, encode
+from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, encode
 from schemas.names import Names
 from schemas.process.version import product_version
 from schemas.tables.instance_table import COLUMNS

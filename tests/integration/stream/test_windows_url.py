@@ -16,11 +16,10 @@ import msgspec
 import pytest
 import redis
 
-from ops.stack.servers.broker import LocalBroker
+from ops.stack.servers.local import LocalBroker
 from ops.stack.servers.process import LocalProcess, free_port
 from ops.stack.stack import says_ready
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
-from schemas.messages.sample import MachineFacts
+from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts
 from schemas.names import Names
 from scorer.client import Client
 from tests.conftest import Valkey, start_valkey, stop

@@ -15,7 +15,7 @@ from ops.record.folder import Folder, Step, steps
 from ops.record.gathering import Gathering, Names
 from ops.record.ledger_log import News
 from ops.record.recorder import Metrics, Recorder
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.sample import InstanceMeans, InstanceReport
 from streams.fold.admission import Admission
 from tests.ops.record.entries import sample
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.messages.instance_report import ENTRIES_MAX, InstanceMeans
 from schemas.messages.sample import (
+    ENTRIES_MAX,
     MESSAGE_BYTES_MAX,
+    InstanceMeans,
     MachineFacts,
     Moments,
     Rejected,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.sample import InstanceMeans, InstanceReport
 from schemas.resources import RESOURCES as ALL
 from schemas.tables.instance_table import pair_name
 from schemas.tables.window_table import decode_table
@@ -25,7 +25,7 @@ from scorer.classes.prediction import (
     bucket_of,
     quantile,
 )
-from scorer.snapshot.roster import Roster
+from scorer.snapshot.rules import Roster
 from scorer.snapshot.usages import Usages, UsageTable, pair_digest
 from streams.fold.instance_usage import InstanceUsage
 from streams.fold.peaks import Zone

@@ -12,8 +12,7 @@ import redis
 from schemas.process.settings import SettingsError
 from schemas.rpc.envelope import Query
 from scorer.planner.__main__ import process
-from scorer.planner.metrics import Metrics
-from scorer.planner.proposer import Proposer
+from scorer.planner.proposer import Metrics, Proposer
 from scorer.planner.service import PlannerService
 from scorer.planner.settings import PlannerSettings
 from scorer.rpc import parts

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.sample import InstanceMeans, InstanceReport
 from schemas.resources import RESOURCES
 from schemas.tables.instance_table import COLUMNS, DAILY_S, RECENT_S, pair_name
 from streams.fold import instance_usage

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
-from schemas.messages.sample import MachineFacts, Message, Moments, Sample, Usage, encode
+from schemas.messages.sample import InstanceMeans, InstanceReport, MachineFacts, Message, Moments, Sample, Usage, encode
 from streams.agent.__main__ import run
 from streams.fold.batch import Arrived
 from streams.fold.peaks import Zone

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.messages.instance_report import InstanceMeans, InstanceReport
+from schemas.messages.sample import InstanceMeans, InstanceReport
 from schemas.tables.window_table import Header, TableError, decode_table, encode_table
 from streams.fold.instance_usage import InstanceUsage
 from streams.state.checkpoint import encode_usage, restore_usage

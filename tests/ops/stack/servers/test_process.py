@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import redis
 
-from ops.stack.servers import broker as broker_module
-from ops.stack.servers.broker import LocalBroker, broker_binary
+from ops.stack.servers import local
+from ops.stack.servers.local import LocalBroker, LocalValkey, broker_binary
 from ops.stack.servers.process import LocalError, LocalProcess, MissingExtraError, free_port, wait_until
-from ops.stack.servers.valkey import LocalValkey
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(60)"]
 DEAF = [
@@ -79,7 +78,7 @@ def test_children_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
 
 def test_a_missing_wheel_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the extra the error says how to get it."""
-    monkeypatch.setattr(broker_module.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(local.importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'windward\[local\]'"):
         broker_binary()
 

@@ -17,8 +17,7 @@ from schemas.resources import RESOURCES
 from schemas.tables.window_table import decode_table, encode_table
 from scorer.kubernetes.load_watcher import watcher as module
 from scorer.kubernetes.load_watcher.answer import Answer, make_answer
-from scorer.kubernetes.load_watcher.metrics import Metrics
-from scorer.kubernetes.load_watcher.watcher import LoadWatcher, WatcherPages
+from scorer.kubernetes.load_watcher.watcher import LoadWatcher, Metrics, WatcherPages
 from scorer.live.loader import Loader
 from scorer.snapshot.builder import build_snapshot
 from scorer.snapshot.snapshot import Snapshot

@@ -12,7 +12,7 @@ from scorer.ledger.record.instance import Instance, Moving, copy_with
 from scorer.ledger.view.overlay import Overlay
 from scorer.ledger.view.residents import Residents
 from scorer.ledger.view.view import LedgerView
-from scorer.snapshot.roster import Roster
+from scorer.snapshot.rules import Roster
 
 CLUSTER = frozenset([("cluster", "c")])
 

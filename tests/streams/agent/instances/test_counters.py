@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from schemas.messages.instance_report import InstanceMeans
+from schemas.messages.sample import InstanceMeans
 from streams.agent.collectors.disk import DiskLine
 from streams.agent.instances.counters import NO_PROCESS, BusiestDisk, Counters, busiest_disk, means_of
 from tests.rows import each_row

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.messages.instance_report import InstanceMeans
+from schemas.messages.sample import InstanceMeans
 from streams.agent.__main__ import MachineTotals
 from streams.agent.collectors.disk import DiskLine
 from streams.agent.instances.finders import Command

@@ -8,8 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.messages.instance_report import ENTRIES_MAX, InstanceMeans
-from schemas.messages.sample import MESSAGE_BYTES_MAX, Moments, Sample, decode, encode
+from schemas.messages.sample import ENTRIES_MAX, MESSAGE_BYTES_MAX, InstanceMeans, Moments, Sample, decode, encode
 from streams.agent.instances.counters import NO_PROCESS, Counters
 from streams.agent.instances.meter import Measured, Moment
 from streams.agent.instances.report import Reporter, parts

@@ -6,7 +6,7 @@ import logging
 import numpy as np
 import pytest
 
-from schemas.messages.instance_report import InstanceReport
+from schemas.messages.sample import InstanceReport
 from schemas.resources import CPU, MEMORY, NIC, RESOURCES
 from streams.load_generator.loop import Progress
 from streams.load_generator.source.generator import DAY_S, Generator
