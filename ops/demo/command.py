@@ -36,10 +36,10 @@ from schemas.process.connections import CommonSettings
 from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Column, Screen, table
 from schemas.resources import CPU, MEMORY, NIC
-from schemas.values.numbers import finite
+from schemas.values.numbers import finite, number, size
 from scorer.client import Candidate, Client, WindwardError
 from scorer.commands.planning.rebalance_view import show
-from scorer.commands.shared.show import number, ratio, size
+from scorer.commands.shared.show import ratio
 from scorer.live.windows_reader import read_windows
 from scorer.wire import Wire
 

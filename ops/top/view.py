@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from ops.top.fleet_view import FleetView
 from schemas.process.tables import Column, Screen, table
 from schemas.resources import CPU, MEMORY, NIC, RESOURCES
-from schemas.values.numbers import duration, finite
-from scorer.commands.shared.show import age, counted, number, ratio
+from schemas.values.numbers import counted, duration, finite, number
+from scorer.commands.shared.show import age, ratio
 from scorer.planning.soon_hot import chances, margins
 
 FloatArray = NDArray[np.float64]

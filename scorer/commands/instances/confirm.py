@@ -12,10 +12,10 @@ import msgspec
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Screen, readable
 from schemas.values.globs import is_glob
+from schemas.values.numbers import counted
 from scorer.client import Client, ConfirmResult, InstanceRow, WindwardError
 from scorer.commands.machines.known_machines import selects
 from scorer.commands.shared import ask
-from scorer.commands.shared.show import counted
 from scorer.settings import ClientSettings
 
 

@@ -15,9 +15,10 @@ from msgspec import Meta
 from schemas.process.settings import SettingsError, load_verb, setting
 from schemas.process.tables import Column, Screen, view
 from schemas.resources import RESOURCES
+from schemas.values.numbers import amount
 from scorer.client import InstanceRow, InstancesResult, InstanceUsage, WindwardError
 from scorer.commands.shared import ask
-from scorer.commands.shared.show import age, ago, amount, amount_of, amounts_in_words, resources, time_of
+from scorer.commands.shared.show import age, ago, amount_of, amounts_in_words, resources, time_of
 from scorer.commands.shared.watch import ListedSettings, listed
 from scorer.settings import ClientSettings, LedgerSettings
 

@@ -19,13 +19,13 @@ from schemas.names import FORGOTTEN_S, Names
 from schemas.process.tables import readable
 from schemas.tables.window_table import aligned
 from schemas.values.hosts import is_of
+from schemas.values.numbers import counted
 from schemas.values.read_json import partition_count, read_as
 from scorer.client import WindwardError
 from scorer.cluster_wire import WindowsWire
 from scorer.commands.machines.machine_table import STALE_S
 from scorer.commands.machines.operator_facts import tell_change
 from scorer.commands.shared import ask
-from scorer.commands.shared.show import counted
 from scorer.ledger.store.check import instances_on
 from scorer.live.windows_reader import asking, read_windows
 from scorer.settings import LedgerSettings

@@ -15,10 +15,10 @@ from schemas.names import RING_SLOTS, SLOT_S, Names
 from schemas.process.tables import Screen
 from schemas.resources import RESOURCES
 from schemas.tables.window_table import TableError, aligned, decode_table
-from schemas.values.numbers import duration, finite
+from schemas.values.numbers import amount, duration, finite
 from scorer.client import MachineRow, WindwardError
 from scorer.commands.machines.machine_table import share, windows_table
-from scorer.commands.shared.show import amount, time_of
+from scorer.commands.shared.show import time_of
 from scorer.live.windows_reader import asking
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from schemas.process.settings import SettingsError
 from schemas.process.tables import Column, Screen, table, view
 from schemas.resources import RESOURCES
 from schemas.values.near import did_you_mean
-from schemas.values.numbers import duration
+from schemas.values.numbers import amount, counted, duration
 from scorer.client import MachineRow, RiskResult, SoonHot
-from scorer.commands.shared.show import age, amount, counted, ratio
+from scorer.commands.shared.show import age, ratio
 
 State = Literal["fresh", "stale", "silent", "warming", "cordoned", "tainted", "failing"]
 STATES: tuple[str, ...] = get_args(State)

@@ -19,6 +19,7 @@ from schemas.names import Names
 from schemas.process.settings import SettingsError
 from schemas.process.tables import Screen
 from schemas.values.near import did_you_mean
+from schemas.values.numbers import counted
 from schemas.values.read_json import read_json
 from scorer.client import WindwardError
 from scorer.cluster_wire import WindowsWire
@@ -26,7 +27,6 @@ from scorer.commands.machines.forget import Known, known_of, note_forgotten
 from scorer.commands.machines.known_machines import checked_name, known_machines
 from scorer.commands.machines.operator_facts import TRIES, Entries, in_words, rewrite
 from scorer.commands.shared import ask
-from scorer.commands.shared.show import counted
 from scorer.ledger.record.instance import machines_of
 from scorer.ledger.store.check import instances_on, read_row
 from scorer.ledger.store.scripts import Ledger

@@ -10,13 +10,12 @@ from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Screen
 from schemas.resources import RESOURCES
 from schemas.rpc.request import InvalidRequest, Request, read_request
-from schemas.values.numbers import duration
+from schemas.values.numbers import counted, duration
 from scorer.client import Line, PlaceResult, WindwardError
 from scorer.commands.placing.ranked import candidates
 from scorer.commands.shared import ask
 from scorer.commands.shared.in_words import in_words
 from scorer.commands.shared.request import RequestSettings
-from scorer.commands.shared.show import counted
 
 
 @dataclass(frozen=True, kw_only=True)

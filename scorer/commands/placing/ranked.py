@@ -7,10 +7,10 @@ import msgspec
 
 from schemas.process.tables import Column, Screen, view
 from schemas.resources import RESOURCES
-from schemas.values.numbers import duration
+from schemas.values.numbers import amount, duration, number, size
 from scorer.client import Candidate, RankResult, Verdict
 from scorer.commands.shared.in_words import Ranked, chance, expected_use, in_words, used_share
-from scorer.commands.shared.show import age, amount, number, ratio, resources, size
+from scorer.commands.shared.show import age, ratio, resources
 
 _AMOUNTS = {"mean": 5, "std": 6, "credit": 7, "request": 7, "allocatable": 4}
 """Columns of a resource with amounts; the higher the number, the earlier a narrow terminal drops the column."""

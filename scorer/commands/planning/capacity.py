@@ -16,10 +16,10 @@ from schemas.process.tables import Column, Screen, view
 from schemas.resources import RESOURCES
 from schemas.rpc.request import Request, read_request
 from schemas.values.near import did_you_mean
-from schemas.values.numbers import duration
+from schemas.values.numbers import amount, counted, duration
 from scorer.commands.shared import ask
 from scorer.commands.shared.request import RequestSettings
-from scorer.commands.shared.show import amount, amount_of, basis, basis_in_words, counted, ratio
+from scorer.commands.shared.show import amount_of, basis, basis_in_words, ratio
 from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile
 
 if TYPE_CHECKING:

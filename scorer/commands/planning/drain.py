@@ -25,11 +25,12 @@ from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Column, Screen, readable, view
 from schemas.rpc.request import Draining
 from schemas.rpc.results import DrainResult
+from schemas.values.numbers import amount, counted
 from scorer.client import WindwardError
 from scorer.commands.machines.known_machines import write_cordon
 from scorer.commands.machines.operator_facts import in_words
 from scorer.commands.shared import ask
-from scorer.commands.shared.show import ON_THE_LIST, amount, amount_of, basis, basis_in_words, counted, time_of
+from scorer.commands.shared.show import ON_THE_LIST, amount_of, basis, basis_in_words, time_of
 from scorer.commands.shared.whole_fleet import FleetSettings, chosen_profile, planned
 from scorer.settings import ClientSettings, LedgerSettings
 

@@ -21,9 +21,10 @@ from schemas.process.failures import Failure, print_failure
 from schemas.process.settings import SettingsError, load_settings, setting
 from schemas.process.tables import Column, Screen, view
 from schemas.rpc.request import InvalidRequest, Request
+from schemas.values.numbers import counted
 from scorer.client import WindwardError
 from scorer.commands.shared import ask
-from scorer.commands.shared.show import ON_THE_LIST, ago, basis_in_words, counted, time_of
+from scorer.commands.shared.show import ON_THE_LIST, ago, basis_in_words, time_of
 from scorer.commands.shared.whole_fleet import FleetSettings, planned
 from scorer.wire import AWAY
 

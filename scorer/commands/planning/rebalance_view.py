@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from schemas.process.tables import Column, Screen, view
-from schemas.values.numbers import duration
-from scorer.commands.shared.show import ON_THE_LIST, basis_in_words, counted, ratio, time_of
+from schemas.values.numbers import counted, duration
+from scorer.commands.shared.show import ON_THE_LIST, basis_in_words, ratio, time_of
 
 if TYPE_CHECKING:
     from schemas.rpc.results import RebalanceMove, RebalanceResult

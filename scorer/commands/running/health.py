@@ -7,10 +7,9 @@ from typing import ClassVar
 from schemas.messages.process import CLOCK_OFF_S
 from schemas.process.settings import load_settings
 from schemas.process.tables import Screen
-from schemas.values.numbers import duration
+from schemas.values.numbers import counted, duration
 from scorer.client import HealthResult
 from scorer.commands.shared import ask
-from scorer.commands.shared.show import counted
 from scorer.settings import ClientSettings
 
 

@@ -9,9 +9,8 @@ from schemas.process.settings import load_settings
 from schemas.process.tables import Column, Screen, table, view
 from schemas.resources import RESOURCES
 from schemas.tables.learned import ChanceBin, Chances, Learned, read_learned
-from schemas.values.numbers import duration
+from schemas.values.numbers import counted, duration
 from scorer.commands.shared import ask
-from scorer.commands.shared.show import counted
 from scorer.ranking.estimates.measured_use import FLEET, MEASURED_S_MIN, SEEN_MIN, SIZE
 from scorer.settings import ClientSettings
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from schemas.process.settings import SettingsError, load_verb, setting
+from schemas.values.numbers import counted
 from scorer.background.checker import LastCheck
 from scorer.client import WindwardError
 from scorer.commands.shared import ask
-from scorer.commands.shared.show import counted
 from scorer.ledger.store.backup import backup, read_backup, restore
 from scorer.ledger.store.check import Check, Checked, mend
 from scorer.ledger.store.follower import Follower

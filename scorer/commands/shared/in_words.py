@@ -10,8 +10,9 @@ import msgspec
 
 from schemas.process.tables import Screen
 from schemas.resources import RESOURCES
+from schemas.values.numbers import amount
 from scorer.client import Candidate, RankResult, UpdateResult
-from scorer.commands.shared.show import amount, ratio
+from scorer.commands.shared.show import ratio
 
 if TYPE_CHECKING:
     from scorer.ranking.ranking import Ranking

@@ -7,27 +7,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from schemas.resources import RESOURCES
-from schemas.values.numbers import amount, counted, duration, number, size
+from schemas.values.numbers import amount, counted, duration
 
 if TYPE_CHECKING:
     from scorer.ranking.inputs import FleetState
     from scorer.ranking.profiles.profile import Profile
-
-__all__ = [
-    "ON_THE_LIST",
-    "age",
-    "ago",
-    "amount",
-    "amounts_in_words",
-    "basis",
-    "basis_in_words",
-    "counted",
-    "number",
-    "ratio",
-    "resources",
-    "size",
-    "time_of",
-]
 
 ON_THE_LIST = "; a mover takes the moves off the list; without one"
 """Said before the command that confirms by hand."""
