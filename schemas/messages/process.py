@@ -17,6 +17,7 @@ SILENT_S = BEATS_MISSED * BEAT_S
 """A process without a heartbeat for so long does not run, or does nothing."""
 REMEMBERED_S = 3600.0
 """How long a process that ended without saying so is remembered."""
+LASTS_S_MAX = 1e10
 CLOCK_OFF_S = 1.0
 """A clock that differs by more from the server's, or the broker's, counts as wrong."""
 
@@ -124,12 +125,15 @@ def read_pipeline(fields: Mapping[bytes, bytes]) -> Pipeline:
     """Return the state of the pipeline from the workers' heartbeats.
 
     >>> odd = Process(host="h", pid=7, version="1", started=0.0, at=5.0, details={"caught_up_s": None})
-    >>> read_pipeline({b"h-7": odd.encode()}).caught_up
+    >>> read_pipeline({b"h-7": odd.encode().replace(b"null", b"9" * 400)}).caught_up
     ((5.0, 5.0),)
     """
     found = read_processes(fields).values()
-    said = [(one.details.get("caught_up_s"), one.at) for one in found]
-    return Pipeline(tuple((at - (for_s if isinstance(for_s, int | float) else 0.0), at) for for_s, at in said))
+    return Pipeline(tuple((one.at - _duration_s(one.details.get("caught_up_s")), one.at) for one in found))
+
+
+def _duration_s(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and 0 <= value <= LASTS_S_MAX else 0.0
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ local stored = redis.pcall('GET', KEYS[3]) or '0'
 local damaged = ''
 if type(stored) ~= 'string' then
   damaged, stored = 'no string', '0'
-elseif not string.match(stored, '^%d+$') then
+elseif #stored > 15 or not string.match(stored, '^%d+$') then
   damaged, stored = string.sub(stored, 1, 100), '0'
 end
 local fence = tonumber(stored)

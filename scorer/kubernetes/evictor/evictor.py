@@ -44,6 +44,7 @@ log = logging.getLogger("windward.evictor")
 LEAD_S = 0.5
 """Time from the hold to the eviction, many times `scorer.kubernetes.extender.fleet.LOOK_S`."""
 _REMEMBERED_MAX = 10_000
+DIGITS_MAX = 20
 
 
 @dataclass(frozen=True)
@@ -255,8 +256,13 @@ class Proposals:
         self._holds = names.holds
 
     def waiting(self) -> tuple[list[bytes], int]:
-        """Return the waiting messages, the next one first, and the fence: a move with an older number is obsolete."""
+        """Return the waiting messages, the next one first, and the fence: a move with an older number is obsolete.
+
+        Raises CannotAsk for a fence that is no number.
+        """
         messages, fence = self._asked(("LRANGE", self._waiting, -READ_MAX, -1), ("GET", self._fence))
+        if fence is not None and not (fence.isdigit() and len(fence) < DIGITS_MAX):
+            raise CannotAsk(f"the fence of moves is no number: {fence[:80]!r}: the planner's next round replaces it")
         return messages[::-1], int(fence or 0)
 
     def take(self, message: bytes) -> bool:

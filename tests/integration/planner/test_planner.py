@@ -20,6 +20,8 @@ from schemas.messages.proposal import MoveProposal, begun_move, read_proposal
 from schemas.names import Names
 from schemas.rpc.request import Request, read_request
 from scorer.client import Client
+from scorer.kubernetes.evictor.eviction import CannotAsk
+from scorer.kubernetes.evictor.evictor import Proposals
 from scorer.ledger.record.transition import Candidate, Change, Overtaken, Wanted
 from scorer.ledger.store.follower import Follower
 from scorer.ledger.store.scripts import Ledger
@@ -242,13 +244,15 @@ def test_an_older_number_writes_nothing(fleet: Fleet) -> None:
     assert queue.read() == ([b"new"], [])
 
 
-@each_row("kind, value", [("SET", b"?"), ("SET", b""), ("SET", b"1e999"), ("SET", b"0x7"), ("LPUSH", b"1")])
+@each_row("kind, value", [("LPUSH", b"1"), *(("SET", raw) for raw in (b"?", b"", b"1e999", b"0x7", b"9" * 400))])
 def test_a_fence_that_is_no_number_is_replaced(valkey: Valkey, wire: Wire, kind: str, value: bytes) -> None:
-    """A round is written all the same, and from then on the fence holds."""
-    names = Names(f"fence-{kind}-{value.hex()}")
+    """A round is written all the same, and from then on the fence holds; until then the evictor takes nothing."""
+    names = Names(f"fence-{kind}-{value.hex()[:20]}")
     queue = MovesQueue(wire, names)
     wire.one("DEL", names.moves_fence)
     wire.one(kind, names.moves_fence, value)
+    with pytest.raises((CannotAsk, redis.ResponseError)):
+        Proposals(wire, names).waiting()
     assert queue.write(7, [], [], [b"move"]) == 0
     assert wire.one("GET", names.moves_fence) == b"7"
     assert wire.one("LRANGE", names.moves_waiting, 0, -1) == [b"move"]
