@@ -60,6 +60,7 @@ class LedgerView:
     ) -> None:
         self.instances: dict[str, Instance] = {}
         """Live instances by id."""
+        self.moving: set[str] = set()
         self.version = 0
         """Raised with every applied record."""
         self.numbers: dict[str, int] = {}
@@ -170,6 +171,7 @@ class LedgerView:
             self._by_facet.setdefault(facet, {})[instance.id] = None
         self._sit(instance, facets)
         if instance.moving is not None:
+            self.moving.add(instance.id)
             self._sit(arriving(instance, instance.moving), facets)
 
     def _sit(self, instance: Instance, facets: frozenset[Facet]) -> None:
@@ -185,6 +187,7 @@ class LedgerView:
 
     def _remove(self, instance: Instance) -> None:
         del self.instances[instance.id]
+        self.moving.discard(instance.id)
         facets = facets_of(instance)
         for facet in facets:
             members = self._by_facet[facet]

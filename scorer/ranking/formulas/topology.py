@@ -4,12 +4,16 @@ A rule's ``skew`` is that of Kubernetes' PodTopologySpread with its defaults: th
 for the requested one, less those of the value with the fewest. Machines are counted that the request's selector matches
 and that have the labels of all its rules with a skew, with or without instances, cordoned or not. A rule's ``share`` is
 of all members with the requested one, rounded up, so that the first of a group can start.
+
+A moving instance is on both machines where there may be too many, and near neither where the fewest are. It is one
+member of all. So the rule also holds when it arrives, or stays.
 """
 
 import numpy as np
 
 from schemas.rpc.request import Request
-from scorer.ledger.record.facets import Avoids, Facet
+from scorer.ledger.record.facets import Avoids, Facet, facets_of
+from scorer.ledger.record.instance import machines_of
 from scorer.ranking.formulas.selectors import select
 from scorer.ranking.machines.machines import Machines
 from scorer.snapshot.arrays import Bools, Floats
@@ -34,7 +38,8 @@ def excess(rule: Avoids, machines: Machines) -> Floats:
         return _skew_beyond(rule, own, machines)
     most = rule.others
     if rule.share:
-        most = np.ceil(rule.share * (machines.whole.tally(rule.facets).sum() + own) - 1e-9) - own
+        twice = sum(len(rows) > 1 for rows in _moving(rule.facets, machines))
+        most = np.ceil(rule.share * (machines.whole.tally(rule.facets).sum() - twice + own) - 1e-9) - own
     return np.maximum(instances_near(rule.facets, rule.topology, machines) - most, 0.0)
 
 
@@ -43,10 +48,22 @@ def _skew_beyond(rule: Avoids, own: float, machines: Machines) -> Floats:
     column = whole.label(rule.topology)
     counted = counted_for_skew(machines.request, whole) & (column.codes >= 0)
     codes, values = column.codes[counted], len(column.values)
-    held = np.bincount(codes, whole.tally(rule.facets)[counted], values).astype(np.float64)
-    fewest = held[np.bincount(codes, minlength=values) > 0].min(initial=np.inf)
+    tally = whole.tally(rule.facets)
+    held = np.bincount(codes, tally[counted], values)
+    for rows in _moving(rule.facets, machines):
+        elsewhere = len({int(column.codes[row]) for row in rows}) > 1
+        tally[rows if elsewhere else rows[1:]] -= 1
+    staying = np.bincount(codes, tally[counted], values).astype(np.float64)
+    fewest = staying[np.bincount(codes, minlength=values) > 0].min(initial=np.inf)
     here = machines.label(rule.topology).codes
     return np.where(here >= 0, np.maximum(np.append(held, 0.0)[here] + own - fewest - rule.skew, 0.0), 0.0)
+
+
+def _moving(facets: frozenset[Facet], machines: Machines) -> list[list[int]]:
+    """Return the rows of each moving instance with these facets, known ones of its two."""
+    ledger, index, overlay = machines.table.residents.ledger, machines.roster.index, machines.what_if.overlay
+    there = [ledger.instances[name] for name in ledger.moving if overlay is None or name in overlay]
+    return [[index[at] for at in machines_of(one) if at in index] for one in there if facets <= facets_of(one)]
 
 
 def counted_for_skew(request: Request, machines: Machines) -> Bools:

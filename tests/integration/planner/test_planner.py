@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -59,7 +60,7 @@ class Fleet:
         for one in ids:
             self.ledger.confirm(one)
 
-    def daemon(self, url: str, name: str, wire: Wire | None = None, **more: float) -> Proposer:
+    def daemon(self, url: str, name: str, wire: Wire | None = None, **more: Any) -> Proposer:
         """The rounds of a planner, in this process, that turn when the test says."""
         settings = PlannerSettings(
             redis_url=url, prefix=self.names.prefix, name=name, rest_s=0.0, moves_max=2, **{"lease_s": 30.0, **more}
@@ -128,11 +129,13 @@ def test_a_server_that_can_lose_the_ledger_is_told(fleet: Fleet, valkey: Valkey)
 
 
 def test_broken_rules_are_counted_by_the_holder_of_the_lease(valkey: Valkey, fleet: Fleet) -> None:
-    """By cause, each with a series; another planner has none, nor one that lost the lease."""
+    """By cause, each with a series; another planner has none, nor one that lost the lease. Rule repair mends them."""
     asked = read_request({"cpu": 0.1, "cluster": "c", "anti_affinity": [{"instances": {"cluster": "c"}}]})
     there = [instance_of(asked, "", 0.0, name) for name in ("c1", "c2")]
     fleet.ledger.reserve([Wanted(one, 300.0, [Candidate("cold1", -1)]) for one in there])
-    one, two = fleet.daemon(valkey.url, "one"), fleet.daemon(valkey.url, "two")
+    for name in ("c1", "c2"):
+        fleet.ledger.confirm(name)
+    one, two = fleet.daemon(valkey.url, "one", rule="repair"), fleet.daemon(valkey.url, "two")
 
     def told(daemon: Proposer) -> dict[str, float]:
         (family,) = daemon._metrics.broken.collect()
@@ -143,6 +146,10 @@ def test_broken_rules_are_counted_by_the_holder_of_the_lease(valkey: Valkey, fle
         daemon.turn(now_s)
     assert told(one) == {"rule": 0, "failover": 0, "left": 0, "relabel": 1}
     assert told(two) == {}
+    (proposal,) = fleet.waiting
+    assert (proposal.source, proposal.reason) == ("cold1", "cluster=c by machine: others 0")
+    one.turn(now_s + 60)
+    assert len(fleet.waiting) == 1
     one.stop()
     two.turn(now_s)
     one.turn(now_s)

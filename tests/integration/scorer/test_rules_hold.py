@@ -1,7 +1,8 @@
 """Rules that spread groups hold while everything changes: many clients, several scorers, labels that move, a cordon.
 
-Each placement is judged from the ledger's log: the labels that its scorer may have read are those of the last seconds.
-By one of these labellings, no rule of the group may be broken by it.
+Members are resized, moved, released, and expire meanwhile. Each placement, and each target of a move, is judged from
+the ledger's log: the labels that its scorer may have read are those of the last seconds. By one of these labellings, no
+rule of the group may be broken by it.
 """
 
 import threading
@@ -43,7 +44,10 @@ Labelling = dict[str, str]
 @pytest.mark.slow
 @pytest.mark.long
 def test_no_placement_puts_a_domain_over(valkey: Valkey, names: Names) -> None:
-    """Eight clients of four scorers, machines that change racks, one rack cordoned: each placement keeps each rule."""
+    """Eight clients of four scorers, machines that change racks, one rack cordoned: each placement keeps each rule.
+
+    A target that is reserved by a move is a placement, too.
+    """
     lasts_s = effort(10, 60)
     wire, began = Wire({"url": valkey.url}), time.time()
     labels = {machine: f"r{number % RACKS}" for number, machine in enumerate(MACHINES)}
@@ -68,7 +72,7 @@ def test_no_placement_puts_a_domain_over(valkey: Valkey, names: Names) -> None:
     stop, answers = threading.Event(), Counter[str]()
 
     def place(number: int) -> None:
-        dice, held = Random(number), list[str]()
+        dice, held, moving = Random(number), list[str](), dict[str, Any]()
         with Client(valkey.url, names.prefix, timeout_s=30) as client:
             for turn in range(1_000_000):
                 if stop.is_set():
@@ -79,13 +83,24 @@ def test_no_placement_puts_a_domain_over(valkey: Valkey, names: Names) -> None:
                 try:
                     answer = client.place(
                         id=f"c{number}-{turn}", cpu=0.01, labels={"app": group}, count=1 if turn % 5 else 3,
-                        anti_affinity=ruled, ttl_s=600,
+                        anti_affinity=ruled, ttl_s=600 if turn % 7 else 1,
                     )  # fmt: skip
-                    held += [one.id for one in answer.placed]
                     answers["placed"] += len(answer.placed)
                     answers["missing"] += answer.missing
+                    for one in answer.placed if turn % 7 else ():
+                        client.confirm(id=one.id)
+                        held.append(one.id)
                     if held and (answer.missing or dice.random() < 0.3):
                         client.release(id=held.pop(dice.randrange(len(held))))
+                    for name in held[-1:] if turn % 3 == 0 else ():
+                        client.update(id=name, cpu=0.02)
+                        moving[name] = client.update(id=name, move=True, ttl_s=600 if turn % 2 else 1).moving
+                        answers["moving"] += 1
+                    if len(moving) > 3 and (one := moving.pop(name := next(iter(moving)))):
+                        if dice.random() < 0.7:
+                            client.confirm(id=name, machine=one.to, move=one.number)
+                        else:
+                            client.update(id=name, cancel_move=True)
                 except WindwardError as error:
                     answers[error.code] += 1
 
@@ -112,44 +127,50 @@ def test_no_placement_puts_a_domain_over(valkey: Valkey, names: Names) -> None:
     faults = _faults(history, labellings)
     assert not faults, (len(faults), faults[:5])
     assert answers["placed"] > 10 * lasts_s
-    assert answers["missing"] > 10
+    assert min(answers["missing"], answers["moving"]) > 10
+    assert {"expired", "released"} <= {one.state for one in history}
     assert time.time() - began < lasts_s + 60
 
 
 def _faults(history: list[Any], labellings: list[tuple[float, Labelling]]) -> list[str]:
     """Return the placements that no labelling of its time allows."""
-    held: dict[str, dict[str, list[str]]] = {}
+    held: dict[str, dict[str, tuple[str, ...]]] = {}
     ruled: Counter[str] = Counter()
     seen: dict[str, Any] = {}
     faults = []
     for one in history:
         group, before = one.labels["app"], seen.get(one.id)
         there = held.setdefault(group, {})
-        if one.state in LIVE and before is None:
-            others = [machine for machines in there.values() for machine in machines]
-            ruled[group] += bool(one.rules)
-            recent = [labels for at, labels in labellings if at <= one.reserved_at + 0.1]
-            since = sum(at < one.reserved_at - READ_S for at, _ in labellings)
-            if ruled[group] and not any(
-                _holds(RULES[int(group[1:])], one.machine, others, labels) for labels in recent[max(0, since - 1) :]
-            ):
-                faults.append(f"{one.id} of {group} on {one.machine}, others on {sorted(others)}")
-            there[one.id] = machines_of(one)
-            seen[one.id] = one
-        elif one.state not in LIVE:
+        if one.state not in LIVE:
             there.pop(one.id, None)
             ruled[group] -= bool(one.rules)
             seen.pop(one.id, None)
+            continue
+        begun = one.moving if before is None or before.moving != one.moving else None
+        came = (one.machine, one.reserved_at) if before is None else begun and (begun.to, begun.since)
+        ruled[group] += before is None and bool(one.rules)
+        if came and ruled[group]:
+            machine, came_s = came
+            others = [machines for name, machines in there.items() if name != one.id]
+            recent = [labels for at, labels in labellings if at <= came_s + 0.1]
+            since = sum(at < came_s - READ_S for at, _ in labellings)
+            if not any(
+                _holds(RULES[int(group[1:])], machine, others, labels) for labels in recent[max(0, since - 1) :]
+            ):
+                faults.append(f"{one.id} of {group} to {machine}, others on {sorted(others)}")
+        there[one.id] = machines_of(one)
+        seen[one.id] = one
     return faults
 
 
-def _holds(rule: dict[str, Any], machine: str, others: list[str], labels: Labelling) -> bool:
-    """Return whether a rule of the group holds with a further member on a machine."""
+def _holds(rule: dict[str, Any], machine: str, others: list[tuple[str, ...]], labels: Labelling) -> bool:
+    """Return whether a rule of the group holds with a further member on a machine, wherever moves under way end."""
     domain = (lambda of: of) if rule["topology"] == "machine" else labels.__getitem__
-    counts = Counter(map(domain, others))
-    here = counts[domain(machine)] + 1
+    near = [{*map(domain, machines)} for machines in others]
+    staying = Counter(min(each) for each in near if len(each) == 1)
+    here = 1 + sum(domain(machine) in each for each in near)
     if "share" in rule:
         return here <= ceil(rule["share"] * (len(others) + 1) - 1e-9)
     if "skew" in rule:
-        return here <= rule["skew"] + min(counts[domain(one)] for one in MACHINES)
+        return here <= rule["skew"] + min(staying[domain(one)] for one in MACHINES)
     return here <= rule["others"] + 1

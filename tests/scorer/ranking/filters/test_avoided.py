@@ -100,6 +100,29 @@ def test_as_many_as_allowed_are_placed_at_once() -> None:
     assert scorer.ask("place", id="r", **query)["reason"] == "0/3 feasible: 3 near instances that avoid it"
 
 
+@each_row(
+    ("limit", "members", "to", "placed"),
+    [
+        ({"share": 0.5}, "m0 m1 m1", "m3", 0),  # three of four in its rack, though it is on two machines
+        ({"share": 0.5}, "m0 m1 m1 m4", "m3", 1),
+        ({"skew": 1}, "m0 m1", "m2", 0),  # its rack is empty when it has left, its target's if it stays
+        ({"skew": 1}, "m0 m1 m2", "m3", 1),
+    ],
+)
+def test_a_moving_member_is_one(limit: dict[str, Any], members: str, to: str, placed: int) -> None:
+    """Whether it arrives or stays, a placement has put no rack over."""
+    racks = [{"rack": f"r{n % RACKS}"} for n in range(2 * RACKS)]
+    scorer = Scorer(fleet(*(machine(f"m{n}", 99, 999, usage=IDLE, labels=rack) for n, rack in enumerate(racks))))
+    query = {"cpu": 0.1, "memory": 1, "cluster": "shop"}
+    for number, on in enumerate(members.split()):
+        scorer.ask("place", id=f"q{number}", machine=on, **query)
+    scorer.ask("confirm", id="q0")
+    assert scorer.ask("update", id="q0", move=True, machine=to)["moving"]["to"] == to
+    rule = [{"instances": {"cluster": "shop"}, "topology": "rack", **limit}]
+    query |= {"selector": "rack in (r0, r1)"} if "share" in limit else {}
+    assert len(scorer.ask("place", id="new", count=1, **query, anti_affinity=rule)["placed"]) == placed
+
+
 @settings(max_examples=examples(60, 600))
 @given(asked=st.lists(ASKED, min_size=1, max_size=8), moved=st.integers(0, 9))
 def test_no_placement_puts_a_domain_over(asked: list[dict[str, Any]], moved: int) -> None:
