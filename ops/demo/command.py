@@ -27,8 +27,7 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from ops.stack.servers.process import LocalError, wait_until
-from ops.stack.settings import StackSettings
-from ops.stack.stack import Stack
+from ops.stack.stack import Stack, StackSettings
 from ops.stack.up import Interrupts
 from ops.top.fleet_view import FleetView, Spread, at_random, join_tables, least_used, spread
 from schemas.names import Names

@@ -12,8 +12,7 @@ from typing import ClassVar
 from rich.console import Console
 
 from ops.stack.servers.process import LocalError
-from ops.stack.settings import StackSettings
-from ops.stack.stack import Stack
+from ops.stack.stack import Stack, StackSettings
 from schemas.process.connections import KafkaSettings, RedisSettings
 from schemas.process.settings import load_settings, setting
 from schemas.process.signals import Stop

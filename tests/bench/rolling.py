@@ -28,8 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from ops.stack.servers.process import LocalError, LocalProcess, wait_until
-from ops.stack.settings import StackSettings
-from ops.stack.stack import Stack
+from ops.stack.stack import Stack, StackSettings
 from schemas.names import Names
 from schemas.tables.window_table import aligned
 from scorer.client import Client, WindwardError

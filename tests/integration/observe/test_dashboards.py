@@ -25,8 +25,7 @@ from ops.exporter.selection import Selection
 from ops.exporter.settings import ExporterSettings
 from ops.exporter.state import Reader
 from ops.stack.servers.process import free_port, wait_until
-from ops.stack.settings import StackSettings
-from ops.stack.stack import Stack
+from ops.stack.stack import Stack, StackSettings
 from schemas.names import Names
 from schemas.tables.learned import ChanceBin, Chances, Learned
 from scorer.client import Client, WindwardError
