@@ -54,7 +54,7 @@ def ties_of(pod: Pod, kept: Collection[str], cluster: str) -> tuple[dict[str, An
         [_pods(pod, term, kept, cluster) for term in (one.required if one is not None else None) or ()]
         for one in (given.pod_affinity, given.pod_anti_affinity)
     )
-    near = [term if term is not None and len(term) == 1 else None for term in near]
+    near = _together(near)
     selector, ports, stays = _selector(pod), _ports(pod), why_it_stays(pod)
     said = {
         "ports": ports[:_PORTS_MAX],
@@ -151,6 +151,17 @@ def _pods(pod: Pod, term: PodTerm, kept: Collection[str], cluster: str) -> list[
     every_way = [*islice(product(*choices.values()), _TERMS_MAX + 1)]
     found = [{"instances": dict(zip(choices, values, strict=True)), "topology": topology} for values in every_way]
     return None if len(found) > _TERMS_MAX else found
+
+
+def _together(terms: list[list[dict[str, Any]] | None]) -> list[list[dict[str, Any]] | None]:
+    """Return terms of affinity for pods that match all of them, since kube-scheduler counts no others for any term."""
+    known = [term[0] for term in terms if term is not None and len(term) == 1]
+    labels: dict[str, str] = {}
+    for one in known:
+        labels = one["instances"] | labels
+    if len(known) < len(terms) or any(not one["instances"].items() <= labels.items() for one in known):
+        return [None]
+    return [[one | {"instances": labels}] for one in known]
 
 
 def _toleration(one: PodToleration) -> Iterator[dict[str, Any]]:

@@ -86,8 +86,10 @@ class LedgerView:
         self._forgotten += len(by_id)
         for one in moving:
             self.apply(one)
-        for leaver in leavers:
+        leavers = list(leavers)
+        for leaver in sorted(leavers, key=lambda one: one.ended_at):
             self._note_failure(leaver)
+        for leaver in leavers:
             if leaver.started_at:
                 self._add_leaver(leaver)
 
@@ -156,9 +158,12 @@ class LedgerView:
             self.failures[ended.machine] = 1.0 + self.failed_starts(ended.machine, ended.ended_at), ended.ended_at
 
     def failed_starts(self, machine: str, now_s: float) -> float:
-        """Return the number of starts that failed on a machine; each counts half after `HALF_LIFE_S`."""
+        """Return the number of starts that failed on a machine; each counts half after `HALF_LIFE_S`.
+
+        One of a time to come, by a clock that was wrong, counts less the further away it is.
+        """
         count, at_s = self.failures.get(machine, (0.0, now_s))
-        return float(count * 0.5 ** (max(0.0, now_s - at_s) / HALF_LIFE_S))
+        return float(count * 0.5 ** (abs(now_s - at_s) / HALF_LIFE_S))
 
     def _add_leaver(self, leaver: Instance) -> None:
         self.leavers.add(leaver, self.numbers.setdefault(leaver.machine, len(self.numbers)))

@@ -15,7 +15,7 @@ from scorer.ranking.plugin import Detail, Floats, Machines, Plugin, Request
 class Affinity(Plugin):
     """Refuse machines that are not near an instance of every term of ``affinity``.
 
-    While no such instance is anywhere and the instance itself matches the term, any machine with the topology label
+    While no machine with the topology label has such an instance and the instance itself matches the term, any of them
     passes. The first of a group must be able to start.
     """
 
@@ -30,7 +30,7 @@ class Affinity(Plugin):
         unmatched = np.zeros(len(machines))
         for term in request.affinity:
             wanted = facets(term)
-            if wanted <= machines.facets and not machines.exists(wanted):
+            if wanted <= machines.facets and not instances_near(wanted, term.topology, machines.whole).any():
                 unmatched += machines.label(term.topology).codes < 0
             else:
                 unmatched += instances_near(facets(term), term.topology, machines) == 0

@@ -296,10 +296,6 @@ class Machines:
         """Return [n]: instances with all these facets on each machine."""
         return self.pick(self.table.residents.tally(facets, self.what_if.overlay))
 
-    def exists(self, facets: frozenset[Facet]) -> bool:
-        """Return whether any machine has an instance with all these facets."""
-        return bool(self.whole.tally(facets).any())
-
     # ---- which machines
 
     @property

@@ -153,8 +153,9 @@ def _near_wrong(pod: Body, node: Body, nodes: Sequence[Body], pods: Sequence[Bod
     if any(_meant(term, one, pod) and near(term, one) for one in pods for term in _terms(one, "podAntiAffinity")):
         return True
     terms = _terms(pod, "podAffinity")
-    if all(any(_meant(term, pod, one) and near(term, one) for one in pods) for term in terms):
+    meant = [one for one in pods if all(_meant(term, pod, one) for term in terms)]  # updateWithAffinityTerms
+    if all(any(near(term, one) for one in meant) for term in terms):
         return False
-    alone = not any(_meant(term, pod, one) for term in terms for one in pods)
+    alone = not any(term["topologyKey"] in labels[one["spec"]["nodeName"]] for term in terms for one in meant)
     has = all(term["topologyKey"] in labels[node["metadata"]["name"]] for term in terms)
     return not (alone and has and all(_meant(term, pod, pod) for term in terms))

@@ -77,8 +77,18 @@ def affinities(more: dict[str, Any], kind: str = "podAntiAffinity") -> dict[str,
     return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}}
 
 
+def both(one: dict[str, str], other: dict[str, str]) -> dict[str, Any]:
+    """Return the spec of a pod with a term by node and one by zone: kube-scheduler counts pods that match both."""
+    terms = [
+        {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+        for key, labels in (("kubernetes.io/hostname", one), ("zone", other))
+    ]
+    return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
 STAYS = {"movable": "false"}
 OF_NODE = STAYS | {"daemon": "true"}
+BOTH = {"instances": {"app": "x", "app.kubernetes.io/name": "y", "namespace": "shop"}, "topology": "machine"}
 NEAR = {"instances": {"app": "x", "namespace": "shop"}, "topology": "machine"}
 SIDECAR = {"name": "s", "restartPolicy": "Always", "ports": [{"containerPort": 1, "hostPort": 9100}]}
 PORTED = [{"name": "c", "ports": [{"containerPort": 53, "hostPort": 53, "protocol": "UDP"},
@@ -151,6 +161,9 @@ TIES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, str]]] = [
     ("apart", pod(apart({"app": "x"})), {"anti_affinity": [NEAR]}, {}),
     ("apart by zone", pod(apart({"app": "x"}, "zone")), {"anti_affinity": [NEAR | {"topology": "zone"}]}, {}),
     ("together", pod(apart({"app": "x"}, kind="podAffinity")), {"affinity": [NEAR]}, {}),
+    ("together with what matches both", pod(both({"app": "x"}, {"app.kubernetes.io/name": "y"})),
+     {"affinity": [BOTH, BOTH | {"topology": "zone"}]}, {}),
+    ("together with what cannot match both", pod(both({"app": "x"}, {"app": "y"})), {}, STAYS),
     ("by a label that is not kept", pod(apart({"tier": "x"})), {}, STAYS),
     ("of other namespaces", pod(apart({"app": "x"}, namespaces=["other"])),
      {"anti_affinity": [NEAR | {"instances": {"app": "x", "namespace": "other"}}]}, {}),
@@ -316,6 +329,9 @@ def some_cluster(seed: int) -> Cluster:
             affinity |= affinities(expressions("app", "In", *one_of((("db",), ("db", "web")))) | within)["affinity"]
         if app == "cache" and chance(0.5):
             affinity |= apart({"app": "web"}, one_of(("zone", "kubernetes.io/hostname")), "podAffinity")["affinity"]
+            if chance(0.3):
+                named = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "x"}}}
+                affinity["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"].append(named)
         owner = one_of(("ReplicaSet", "StatefulSet", "ReplicaSet", "DaemonSet", "Node", ""))
         notes = (
             {one_of(("windward.io/movable", "cluster-autoscaler.kubernetes.io/safe-to-evict")): "false"}
@@ -324,7 +340,8 @@ def some_cluster(seed: int) -> Cluster:
         )
         return pod(
             spec | {"affinity": affinity, "nodeName": one_of(nodes)["metadata"]["name"]},
-            uid=f"p{number}", name=f"p{number}", labels={"app": app}, annotations=notes,
+            uid=f"p{number}", name=f"p{number}", annotations=notes,
+            labels={"app": app, **({"app.kubernetes.io/name": "x"} if chance(0.5) else {})},
             namespace="kube-system" if chance(0.05) else one_of(("shop", "shop", "till")),
             ownerReferences=[{"kind": owner, "name": "o", "controller": True}] if owner else [],
         )  # fmt: skip

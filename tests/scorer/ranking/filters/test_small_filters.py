@@ -34,6 +34,12 @@ RACK = {"instances": {"app": "redis"}, "topology": "rack"}
             {"affinity": [{"instances": {"app": "new"}, "topology": "rack"}], "labels": {"app": "new"}},
             "a b c",
         ),
+        # a member on a machine without the label is near nobody: InterPodAffinity counts none there
+        (
+            near.Affinity(),
+            {"affinity": [{"instances": {"app": "lost"}, "topology": "rack"}], "labels": {"app": "lost"}},
+            "a b c",
+        ),
         (near.Affinity(), {"affinity": [{"instances": {"cluster": "c1"}}]}, "c"),
         (near.AntiAffinity(), {"anti_affinity": [REDIS]}, "b c d"),
         (near.AntiAffinity(), {"anti_affinity": [RACK]}, "c d"),
@@ -50,7 +56,11 @@ def test_affinity(plugin: Any, asked: dict[str, Any], expected: str) -> None:
         machine("c", labels={"rack": "r2"}),
         machine("d"),
     ]
-    instances = [{"id": "1", "machine": "a", "labels": {"app": "redis"}}, {"id": "2", "machine": "c", "cluster": "c1"}]
+    instances = [
+        {"id": "1", "machine": "a", "labels": {"app": "redis"}},
+        {"id": "2", "machine": "c", "cluster": "c1"},
+        {"id": "3", "machine": "d", "labels": {"app": "lost"}},
+    ]
     assert passes(plugin, *machines, instances=instances, **asked) == expected
 
 

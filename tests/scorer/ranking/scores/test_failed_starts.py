@@ -87,3 +87,16 @@ def test_a_view_that_is_read_anew_has_them() -> None:
     assert anew.leavers.all()[0].size == 0
     assert view.failed_starts("m", 50.0 + HALF_LIFE_S) == 0.5
     assert view.failed_starts("other", 50.0) == 0.0
+
+
+def test_the_order_of_records_does_not_matter_and_a_wrong_clock_is_got_over() -> None:
+    """Records of a file have any order; a failure that an hour's wrong clock has dated later is not there for ever."""
+    first, last = (
+        copy_with(instance_of(request(id=f"{at_s}", cpu=1), "m", 0.0), state="released", ended_at=at_s, failed=True)
+        for at_s in (0.0, HALF_LIFE_S)
+    )
+    for records in ([first, last], [last, first]):
+        assert LedgerView([], records).failures == {"m": (1.5, HALF_LIFE_S)}
+    late = LedgerView([], [copy_with(last, ended_at=3600.0 + 10 * HALF_LIFE_S)])
+    assert late.failed_starts("m", 3600.0) < 0.001
+    assert LedgerView([], [first]).failed_starts("m", -1.0) == pytest.approx(1, abs=0.01)
