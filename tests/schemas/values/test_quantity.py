@@ -74,7 +74,10 @@ GOOD: list[tuple[Any, float]] = [
 
 @each_row(("value", "wanted"), GOOD, ids=[repr(value) for value, _ in GOOD])
 def test_amounts_are_in_base_units(value: Any, wanted: float) -> None:
-    """Decimal suffixes are powers of ten, those with ``i`` powers of two, ``m`` is a thousandth."""
+    """Decimal suffixes are powers of ten, those with ``i`` powers of two, ``m`` is a thousandth.
+
+    Sources: ``TestQuantityParse`` of quantity_test.go (k8s.io/apimachinery); ``K`` and numbers are Windward's own.
+    """
     assert parse_quantity(value) == wanted
 
 

@@ -47,7 +47,8 @@ def has(cpu: str, allocated: str = "") -> dict[str, Any]:
     return of | ({"allocatedResources": {"cpu": allocated}} if allocated else {})
 
 
-# Pods that are resized as a whole: by resource.PodRequests of kubernetes (component-helpers, helpers_test.go).
+# Sources: resource.PodRequests of kubernetes and its helpers_test.go (component-helpers); KEP-753: sidecars,
+# KEP-1287: resizes, KEP-2837: whole pods. What else is requested, nulls and units: made.
 REQUESTS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, float]]] = [
     # name, spec, status, requests
     ("nothing is said", {"containers": [{"name": "a", "resources": {}}]}, {}, {}),
@@ -210,7 +211,7 @@ def node(body: dict[str, Any]) -> Node:
     ],
 )  # fmt: skip
 def test_rules(what: str, body: dict[str, Any], wanted: OperatorFacts) -> None:
-    """Each field of a node that placement knows."""
+    """Each field of a node that placement knows; by core/v1 and the well-known taints of its documentation."""
     assert rules_of(node(body), "east") == wanted, what
 
 
@@ -238,7 +239,7 @@ def test_an_amount_that_is_none_costs_only_itself(
     capacity: dict[str, str], allocatable: dict[str, str], read: dict[str, float], reserve: dict[str, float],
     told: list[str],
 ) -> None:  # fmt: skip
-    """The cordon, taints and labels stay, and the other amounts; what cannot be read is named."""
+    """The cordon, taints and labels stay, and the other amounts; what cannot be read is named. Made, but for one."""
     spec = {"unschedulable": True, "taints": [{"key": "gpu", "effect": "NoSchedule"}]}
     status = {"capacity": capacity, "allocatable": allocatable}
     one = node({"metadata": {"labels": {"zone": "a"}}, "spec": spec, "status": status})

@@ -33,7 +33,7 @@ from tests.scorer.fleets import machine, passes
     ],
 )
 def test_selector(selector: str, expected: str) -> None:
-    """Each requirement of the grammar, alone and joined."""
+    """Each requirement of the grammar, alone and joined: by kubectl's selectors, ``>`` and ``<`` by node affinity."""
     machines = [
         machine("a", labels={"rack": "r1", "cores": "32"}),
         machine("b", labels={"rack": "r2", "cores": "64"}),

@@ -1,4 +1,7 @@
-"""What no filter of a profile looks at: a query for it is refused, and a plan gives such an instance no machine."""
+"""What no filter of a profile looks at: a query for it is refused, and a plan gives such an instance no machine.
+
+The cases are made: each field by each path.
+"""
 
 import dataclasses
 from collections.abc import Callable

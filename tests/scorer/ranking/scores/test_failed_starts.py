@@ -1,4 +1,7 @@
-"""Where starts fail: the machine comes later the more failed, comes again by and by, and no fleet is emptied by it."""
+"""Where starts fail: the machine comes later the more failed, comes again by and by, and no fleet is emptied by it.
+
+The cases are made. nomad has the same idea: its NodeReschedulingPenaltyIterator (scheduler/rank.go).
+"""
 
 from itertools import pairwise
 from typing import Any

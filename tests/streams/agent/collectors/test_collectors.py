@@ -88,7 +88,10 @@ def test_memory_is_never_negative_nor_more_than_there_is(now: MemoryBytes, readi
 def test_the_cache_of_zfs_counts_as_available(
     name: str, share: float | None, mounts: str, used: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """What it has above its least size; in a container it is the host's, and counts only when it is set."""
+    """What it has above its least size; in a container it is the host's, and counts only when it is set.
+
+    Sources: openzfs #10255, htop #1002, telegraf #15663; lxcfs's mount by its README.
+    """
     proc = tmp_path / name
     (proc / "spl/kstat/zfs").mkdir(parents=True)
     (proc / "self").mkdir()

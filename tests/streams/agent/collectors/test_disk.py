@@ -81,7 +81,7 @@ def test_disk_has_no_reading(before: dict[str, int] | None, now: dict[str, int],
     ],
 )
 def test_an_impossible_rise_is_no_reading(name: str, before: dict[str, int], now: dict[str, int]):
-    """Busy for longer than the time that passed, or less than before."""
+    """Busy for longer than the time that passed, or less than before. Made, by iostats.rst: counters may be reset."""
     with pytest.raises(ImpossibleRiseError):
         Disk().parse(before, now, 1.0)
 
@@ -113,7 +113,11 @@ LINES: list[tuple[str, str, dict[str, int]]] = [
 def test_one_broken_line_costs_only_itself(
     name: str, text: str, busy: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The lines that kernels, lxcfs and controllers write."""
+    """The lines that kernels, lxcfs and controllers write.
+
+    Sources: Documentation/admin-guide/iostats.rst; lxcfs #427 and #589, psutil #2148; openvstorage #1496 and
+    zabbix-disk-performance #14 (cciss). Torn lines and words: made.
+    """
     for disk in ("sda", "cciss!c0d0", "sdx"):
         (tmp_path / name / disk / "device").mkdir(parents=True)
     (tmp_path / name / "diskstats").write_text(text)

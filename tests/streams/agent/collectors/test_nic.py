@@ -52,7 +52,10 @@ def test_nic_counts_a_bond_in_place_of_its_slaves(use_proc: Callable[[str], None
 def test_nic_speed(
     use_proc: Callable[[str], None], sysfs: Sysfs, speed: str | None, speeds: dict[str, float], capacity: float
 ):
-    """A speed is the interface's configured one, else the kernel's, else the configured one for all."""
+    """A speed is the interface's configured one, else the kernel's, else the configured one for all.
+
+    Sources of what the kernel says: node_exporter #1967, zero-os/0-core #713, sysstat_mail_report #1.
+    """
     sysfs.add("eth0", speed=speed)
     assert read_nic(Nic(speeds=speeds, sysfs=sysfs.folder), use_proc) == (pytest.approx(1e8), capacity)
 
@@ -135,7 +138,10 @@ def test_nic_counters(before: Traffic | None, now: Traffic, usage: float | None)
     ],
 )
 def test_nic_has_no_reading(name: str, before: Traffic, now: Traffic):
-    """A counter that went back, or rose by more than its link carries; nothing that counts."""
+    """A counter that went back, or rose by more than its link carries; nothing that counts.
+
+    Sources: node_exporter #1318, Diamond #663 (interfaces are reset); the leaps are made.
+    """
     with pytest.raises(NoReadingError):
         Nic().parse(before, now, elapsed_s=2.0)
 

@@ -34,7 +34,7 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
 
 @each_row(("name", "before", "now", "means"), ROWS)
 def test_means(name: str, before: dict[str, Any], now: dict[str, Any], means: dict[str, float]) -> None:
-    """By resource; what the row does not say is None."""
+    """By resource; what the row does not say is None. The rows are made, by the states of `Counters`."""
     assert means_of(Counters(**before), Counters(**now), 10.0, DISK) == (InstanceMeans(**means), False), name
 
 

@@ -67,7 +67,11 @@ PATHS: list[tuple[str, str, str | None]] = [
 
 @each_row(("name", "path", "instance_id"), PATHS)
 def test_a_control_group_is_an_instance_by_its_name(name: str, path: str, instance_id: str | None) -> None:
-    """The table of `streams.agent.instances.units`."""
+    """The table of `streams.agent.instances.units`.
+
+    Sources: the control groups in the documentation of systemd, Kubernetes, containerd, CRI-O, podman, nerdctl, LXC
+    and Amazon ECS; the rest is made.
+    """
     assert instance_of(path, VENDOR) == instance_id, name
 
 
