@@ -5,11 +5,12 @@ A page has no /sys of its host, but some of the facts from there. They decide fi
     operstate         an interface that is down has nothing to say
     flags             loopback; a tunnel from point to point; a part of a bond, or a function below a cloud's interface
     iface_link        other than its own number: a VLAN, a container's link, a port behind another interface
-    address           several with one address are one link: the bond, else the one that is no bridge by its name
+    address           several with one address are one link: the bond or team, else what is no bridge by its name
+    name_assign_type  a program has made it, and it is no bond: a bridge, a vxlan, a dummy
     speed             where some speeds are known, an interface of unknown speed is none that leaves the machine
     name              `NOT_PHYSICAL`, or what ``--excluded`` gives in its place
 
-A bridge, a dummy and the end of a vxlan have facts like those of a NIC, so only the name distinguishes them.
+Without the last of these a bridge, a dummy and the end of a vxlan have facts like those of a NIC, but for their names.
 """
 
 import re
@@ -34,6 +35,8 @@ NOT_PHYSICAL = rf"lo\d*|all|br\d+|bridge\d*|vlan\d+|({_ENDS}).*|.*[.:]\d+|en.+[v
 """Interfaces and disks whose traffic passes another one as well, or none."""
 _BY_NAME = re.compile(NOT_PHYSICAL)
 _DOWN = ("down", "lowerlayerdown", "notpresent")
+_BY_USER = 3
+"""``NET_NAME_USER``: who made the interface named it. A driver's is named by the kernel, or renamed by udev."""
 _LOOPBACK, _POINT_TO_POINT, _MASTER, _SLAVE = 0x8, 0x10, 0x400, 0x800
 
 
@@ -47,6 +50,8 @@ class Interface:
     number: float = 0.0
     link: float = 0.0
     """The number of the interface below; its own where there is none, 0 where it is elsewhere."""
+    named: int = 0
+    """The kernel's ``name_assign_type``; 0 where it is unknown."""
     speed: float = 0.0
     """Bytes/s, not above 0 where it is unknown."""
 
@@ -81,8 +86,14 @@ def left_out(interfaces: Mapping[str, Interface]) -> dict[str, str]:
         elif one.address.strip("0:"):
             links[one.address].append(name)
     for names in links.values():
-        best = min(names, key=lambda name: _place(name, interfaces[name]))
+        made = [name for name in names if interfaces[name].named == _BY_USER]
+        team = len(made) == 1 and len(names) > 2 and interfaces[made[0]].speed > 0
+        best = made[0] if team else min(names, key=lambda name: _place(name, interfaces[name]))
         why |= {name: f"the same link as {best}" for name in names if name != best}
+    shared = {name for names in links.values() if len(names) > 1 for name in names}
+    for name, one in interfaces.items():
+        if name not in why and name not in shared and one.named == _BY_USER and not one.flags & _MASTER:
+            why[name] = "a program has made it"
     left = [name for name in interfaces if name not in why and not _BY_NAME.fullmatch(name)]
     if any(interfaces[name].speed > 0 for name in left):
         why |= {name: "its speed is unknown" for name in left if interfaces[name].speed <= 0}

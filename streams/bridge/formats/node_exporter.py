@@ -6,7 +6,8 @@
 | node_memory_MemTotal_bytes, node_memory_MemAvailable_bytes | used is total less available |
 | node_network_receive_bytes_total, node_network_transmit_bytes_total | per interface |
 | node_network_speed_bytes | per interface, where it is above 0 |
-| node_network_info, node_network_flags, node_network_iface_id, node_network_iface_link | which interfaces count |
+| node_network_info, node_network_flags, node_network_iface_id, node_network_iface_link, node_network_name_assign_type |
+which interfaces count |
 | node_disk_io_time_seconds_total | busy time per disk |
 | node_uname_info | the machine's name |
 
@@ -37,7 +38,12 @@ BY_DEVICE: dict[str, Quantity] = {
     "node_disk_io_time_seconds_total": "disk_busy_s",
 }
 INFO = "node_network_info"
-OF_LINKS = {"node_network_flags": "flags", "node_network_iface_id": "number", "node_network_iface_link": "link"}
+OF_LINKS = {
+    "node_network_flags": "flags",
+    "node_network_iface_id": "number",
+    "node_network_iface_link": "link",
+    "node_network_name_assign_type": "named",
+}
 METRICS = (CPU, TOTAL, AVAILABLE, UNAME, *BY_DEVICE, INFO, *OF_LINKS)
 IDLE = ("idle", "iowait")
 NEEDED: dict[str, tuple[str, ...]] = {

@@ -22,7 +22,8 @@ def page(*links: tuple[str, dict[str, Any]]) -> bytes:
         info = ",".join(f'{key}="{more[key]}"' for key in ("address", "operstate") if key in more)
         if info:
             lines.append(f'node_network_info{{broadcast="ff",device="{name}",duplex="",ifalias="",{info}}} 1')
-        for key, metric in (("flags", "flags"), ("number", "iface_id"), ("link", "iface_link")):
+        metrics = {"flags": "flags", "number": "iface_id", "link": "iface_link", "named": "name_assign_type"}
+        for key, metric in metrics.items():
             if key in more:
                 lines.append(f'node_network_{metric}{{device="{name}"}} {more[key]}')
         if "speed" in more:
@@ -140,6 +141,24 @@ HOSTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
         [("eno1", {"operstate": "up", "speed": 1.25e8}), ("eno2", {"operstate": "down", "speed": 1.25e9})],
         ["eno1"],
     ),
+    "Waydroid, a bridge of one's own, and a bond": (
+        [
+            ("wlp2s0", {"address": "d0:01", "named": 4}),
+            ("eth1", {"address": "d0:02", "named": 1}),
+            ("waydroid0", {"address": "00:16", "named": 3}),
+            ("lan", {"address": "d0:05", "named": 3}),
+            ("bond0", {"address": "d0:03", "flags": MASTER, "named": 3}),
+        ],
+        ["bond0", "eth1", "wlp2s0"],
+    ),
+    "a team, whose ports have its address": (
+        [
+            ("team0", {"address": "d0:01", "flags": UP, "named": 3, "number": 9, "speed": 2.5e9}),
+            ("eno1", {"address": "d0:01", "flags": UP, "named": 4, "number": 2, "speed": 1.25e9}),
+            ("eno2", {"address": "d0:01", "flags": UP, "named": 4, "number": 3, "speed": 1.25e9}),
+        ],
+        ["team0"],
+    ),
     "a bridge that is named like a NIC": (
         [("eno1", {"address": "d0:01", "speed": 1.25e8}), ("lan", {"address": "d0:01"})],
         ["eno1"],
@@ -150,7 +169,8 @@ HOSTS: dict[str, tuple[list[tuple[str, dict[str, Any]]], list[str]]] = {
     "names of the kernel and of systemd": (names(*NAMED.split()), sorted(NAMED.split())),
 }
 """By host: what its page says, and the interfaces that count. Sources: netclass_linux.go and fixtures/sys of
-node_exporter; documentation of the network plugins named; issues 18185, 18384 of netdata, 1184 of rezolus."""
+node_exporter; ABI/testing/sysfs-class-net; documentation of the network plugins named; issues 18185, 18384 of netdata,
+1184 of rezolus."""
 
 
 @each_row("links, wanted", HOSTS.values(), HOSTS)

@@ -514,7 +514,7 @@ def test_a_lost_rack_holds_up_no_other(exporter: str) -> None:
     """Of 60 targets 50 hang: the others are read at their pace once each of those has failed."""
     targets = [Target(f"{exporter}/slow?{number}") for number in range(50)]
     targets += [Target(f"{exporter}/metrics?{number}", f"m{number}") for number in range(10)]
-    scraper, stop = Scraper(targets, every_s=0.5, timeout_s=0.4), threading.Event()
+    scraper, stop = Scraper(targets, How(0.5, 0.4)), threading.Event()
     moments: list[tuple[float, int]] = []
 
     def take(_: Any) -> None:
