@@ -93,20 +93,20 @@ def _rough(amount: float | None) -> int | None:
 
 
 def _mean(group: Sequence[Instance]) -> Request:
-    """Return the request that stands for instances of one kind."""
+    """Return the request that stands for instances of one kind; its means are rounded once, so alike on each Python."""
     first: Any = group[0]
     amounts: dict[str, Any] = {
-        name: sum(one.amounts[at] or 0.0 for one in group) / len(group)
+        name: math.fsum(one.amounts[at] or 0.0 for one in group) / len(group)
         for at, name in enumerate(RESOURCES)
         if any(one.amounts[at] is not None for one in group)
     }
     given = [one.expected for one in group if one.expected]
     expected: dict[str, Any] = {
-        name: sum(each[at] for each in given) / len(given)
+        name: math.fsum(each[at] for each in given) / len(given)
         for at, name in enumerate(RESOURCES)
         if len(given) == len(group) and all(each[at] >= 0 for each in given)
     }
-    maxmemory = sum(one.maxmemory for one in group) / len(group)
+    maxmemory = math.fsum(one.maxmemory for one in group) / len(group)
     return Request(
         **amounts, expected=expected, maxmemory=maxmemory, kind=first.kind, priority_class=first.priority_class
     )

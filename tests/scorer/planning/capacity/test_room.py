@@ -217,6 +217,11 @@ def test_kinds_by_what_is_asked() -> None:
     assert mix_of([], NOW_S).kinds == ()
 
 
+def test_a_mean_is_alike_on_each_python() -> None:
+    """Since 3.12 a sum of floats is rounded otherwise: ten times 0.1 was a little less than 1."""
+    assert mix_of([placed(0.1)] * 10, 0.0).kinds[0].request.cpu == 0.1
+
+
 def test_many_sizes_are_a_few_kinds() -> None:
     """Within a factor of about two they are one, with their mean: the sum of what was asked stays."""
     sizes = [0.5 + n / 100 for n in range(100)]
