@@ -80,8 +80,19 @@ def planned_drain(asked: Drain, inputs: RankingInputs, rules: OperatorRules | No
 
 
 def _silent(machines: Sequence[str], inputs: RankingInputs, *, again: bool) -> list[str]:
-    """Return the machines that send no data; raises InvalidRequest for others, or skips them with ``again``."""
+    """Return the machines that send no data; raises InvalidRequest for others, or skips them with ``again``.
+
+    Where a worker of the stream app is late, its machines seem silent. So none is known to be dead then.
+    """
     places, seen_at = inputs.snapshot.roster.index, inputs.snapshot.seen_at
+    pipeline = inputs.snapshot.pipeline
+    if pipeline.caught_up and not pipeline.is_up(inputs.now_s, SILENT_S):
+        if again:
+            return []
+        raise InvalidRequest(
+            f"lost: the stream app has not read all samples of the last {SILENT_S:g} s, so machines that live seem "
+            "silent; wait until it has (`windward doctor`)"
+        )
     if inputs.now_s - inputs.snapshot.newest_at >= SILENT_S:
         if again:
             return []

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from schemas.messages.operator import drained
+from schemas.messages.process import Pipeline
 from schemas.messages.proposal import COMMANDS, MoveProposal, read_proposal, write_proposal
 from schemas.rpc.envelope import Query
 from schemas.rpc.request import Draining, InvalidRequest
@@ -208,6 +209,12 @@ def test_what_a_dead_machine_held_gets_targets_once_though_killed_between() -> N
     dead = fleet(machine("a1", usage=usage, age_s=70), *(machine(name, usage=usage) for name in ("a2", "b1")))
     scorer.service.current.latest.snapshot = scorer.service.current.snapshot = dead.snapshot
     planner, begun = scorer.planner, list[str]()
+    now_s = planner.inputs("", "").now_s
+    up, late = Pipeline(((now_s - 3600.0, now_s),)), Pipeline(((now_s - 3600.0, now_s), (now_s - 30.0, now_s)))
+    dead.snapshot.pipeline = late
+    with pytest.raises(InvalidRequest, match="the stream app has not read all samples of the last 60 s"):
+        scorer.ask("drain", machines=["a1"], lost=True, apply=True)
+    dead.snapshot.pipeline = up
 
     def killed(params: dict[str, Any], query: Query) -> Any:
         if len(begun) == 2:
@@ -220,6 +227,10 @@ def test_what_a_dead_machine_held_gets_targets_once_though_killed_between() -> N
     assert begun == ["prod", "mid"]
     how = drained(scorer.rules.entries["a1"], None)
     assert how == Draining(ttl_s=3600.0, force=True, lost=True)
+    dead.snapshot.pipeline = late
+    again = scorer.ask("drain", machines=["a1"], apply=True, again=True, **msgspec.structs.asdict(how))
+    assert again["moves"] == []
+    dead.snapshot.pipeline = up
     again = scorer.ask("drain", machines=["a1"], apply=True, again=True, **msgspec.structs.asdict(how))
     assert ([one["id"] for one in again["moves"]], len(again["moving"])) == (["batch", "free"], 2)
     messages = [one for raw in reversed(scorer.rules.moves) if (one := read_proposal(raw))]
