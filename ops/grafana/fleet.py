@@ -148,15 +148,11 @@ def _machines() -> list[Panel]:
             "Mean by $label: $resource, $window", "Mean load of the machines with each value of the chosen label (at most ten).",
             [(f"topk(10, avg by (group) ({mean} * on (machine) group_left (group) max by (machine, group) ({LABELLED})))",
               "{{group}}")],
-            "percentunit", steps=LOAD, width=8, empty="no machine with fresh data has this label, or no exporter answers",
-        ),
-        Lines(
-            "Out of use", "Machines that are cordoned, warming or stale.",
-            [('windward:fleet_machines:max{state=~"cordoned|warming|stale"}', "{{state}}")], "short", colors=STATES,
+            "percentunit", steps=LOAD, width=12, empty="no machine with fresh data has this label, or no exporter answers",
         ),
         Lines(
             "Broken rules", "Groups with more members on a machine, or in a rack, than a rule allows, by cause: what was changed"
-            " since they were placed.", each("windward_fleet_rule_violations", "why"), "short", stacked=True,
+            " since they were placed.", each("windward_fleet_rule_violations", "why"), "short", stacked=True, width=12,
         ),
     ]  # fmt: skip
 

@@ -166,17 +166,13 @@ def _placing() -> list[Panel]:
             high=1, empty=NOT_FRESH,
         ),
         Lines(
-            "Instances", "Reserved or confirmed here.",
-            [(f"max(windward_machine_instances{{{ONE}}})", "instances")], "short",
-        ),
-        Lines(
             "Coverage", "Filled share of each window; warming below a half.",
             [(f"max by (window) (windward_machine_coverage_ratio{{{ONE}}})", "{{window}}")], "percentunit",
             steps=((None, "red"), (0.5, "green")), high=1, empty=NOT_FRESH,
         ),
         Rows(
             "Labels", "Those the exporter shows (setting labels).",
-            [(f"windward_machine_info{{{ONE}}}", "there", "short")], by="machine", width=16, height=8,
+            [(f"windward_machine_info{{{ONE}}}", "there", "short")], by="machine", width=24, height=4,
             hidden=("fleet", "instance", "job", "Value"),
         ),
     ]  # fmt: skip

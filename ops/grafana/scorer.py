@@ -137,10 +137,6 @@ def _placing() -> list[Panel]:
             steps=((None, "green"), (0.5, "yellow")), empty="nothing placed",
         ),
         Lines(
-            "Refusals by filter", "Machines that refuse the exporter's probe request, by the first filter that does.",
-            [("max by (profile, filter) (windward_fleet_probe_refusals)", "{{filter}}")], "short",
-        ),
-        Lines(
             "Ledger by state", "Instances that hold their amounts.",
             each("windward_fleet_instances", "state"), "short", stacked=True,
         ),

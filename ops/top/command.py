@@ -14,7 +14,7 @@ from ops.doctor.findings import muted, process_findings
 from ops.top.fleet_view import join_tables
 from ops.top.settings import TopSettings
 from ops.top.view import Decision, Moment, as_json, chosen, frame, rows_of, spread_of
-from schemas.messages.process import read_processes
+from schemas.messages.process import read_processes, running
 from schemas.process.settings import SettingsError, load_settings
 from schemas.process.tables import readable, screen
 from schemas.values.numbers import counted
@@ -84,35 +84,31 @@ class Reader:
         partitions = partition_count(server.get(names.partitions)) or 0
         self._windows.refresh(partitions)
         view = join_tables(windows.whole() for windows in self._windows.windows)
+        scorers, problem = self._processes()
         return Moment(
             now_s=now_s,
             windows_s=view.windows_s,
             rows=rows_of(view, now_s),
             std=spread_of(view),
             waiting=int(server.llen(names.queries)),
-            scorers=self._scorers(),
+            scorers=scorers,
             decisions=self._decisions(),
-            problem=self._guilty() or next(iter(self._windows.problems.values()), ""),
+            problem=problem or next(iter(self._windows.problems.values()), ""),
         )
 
-    def _guilty(self) -> str:
-        """Return which process is at fault, in words; "" where none is, or the user may not read heartbeats."""
+    def _processes(self) -> tuple[int, str]:
+        """Return how many scorers run, and what is at fault; nothing where the user may not read heartbeats."""
         try:
             seconds, micros = self._server.time()
             now_s = seconds + micros / 1e6
-            known: Any = {what: self._server.hgetall(self._names.processes(what)) for what in _NEEDED}
+            fields: Any = {what: self._server.hgetall(self._names.processes(what)) for what in _NEEDED}
         except redis.ResponseError:
-            return ""
-        found = [one for what in _NEEDED for one in process_findings(what, read_processes(known[what]), now_s)]
+            return 0, ""
+        known = {what: read_processes(fields[what]) for what in _NEEDED}
+        found = [one for what in _NEEDED for one in process_findings(what, known[what], now_s)]
         wrong = [one for one in muted(found) if one.level in ("warning", "error")]
         first = min(wrong, key=lambda one: one.level != "error", default=None)
-        return f"{first.area}: {first.found}" if first else ""
-
-    def _scorers(self) -> int:
-        try:
-            return int(self._server.zcard(self._names.scorers))
-        except redis.ResponseError:
-            return 0
+        return len(running(known["scorer"], now_s)), f"{first.area}: {first.found}" if first else ""
 
     def _decisions(self) -> list[Decision]:
         entries: Any = self._server.xrevrange(self._names.decisions, count=DECISIONS)

@@ -300,14 +300,17 @@ def test_instances_show_age_and_expiry(windward: Run) -> None:
 
 
 def test_top_names_the_process_at_fault_first(windward: Run, valkey: Valkey) -> None:
-    """A worker that fell silent; without one nothing is said."""
-    key = Names(f"commands-{os.getpid()}").processes("stream")
+    """A worker that fell silent, an error; one of two scorers is not counted. Without any, nothing."""
+    key, scorers = map(Names(f"commands-{os.getpid()}").processes, ("stream", "scorer"))
     gone = Process(host="h", pid=7, version="1", started=1.0, at=time.time() - 30)
     with redis.Redis.from_url(valkey.url) as server:
+        server.hset(scorers, "h-7", gone.encode())
+        assert "   1 scorer, " in windward("top", "--once").stdout
         server.hset(key, "h-7", gone.encode())
         assert windward("top", "--once").stdout.startswith("stream: not running: h-7 (process 7 of h), silent for 30")
         server.delete(key)
-    assert windward("top", "--once").stdout.startswith(f"{len(MACHINES)} machines")
+        server.hdel(scorers, "h-7")
+    eventually(lambda: windward("top", "--once").stdout.startswith(f"{len(MACHINES)} machines"))  # the planner is ready
 
 
 def test_the_machines_that_will_soon_be_hot_are_named(windward: Run) -> None:
