@@ -153,6 +153,7 @@ def _machines() -> list[Panel]:
         Lines(
             "Broken rules", "Groups with more members on a machine, or in a rack, than a rule allows, by cause: what was changed"
             " since they were placed.", each("windward_fleet_rule_violations", "why"), "short", stacked=True, width=12,
+            empty="not counted yet, or no planner runs",
         ),
     ]  # fmt: skip
 

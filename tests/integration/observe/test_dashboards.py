@@ -365,9 +365,10 @@ def empty_panels(run: Run, name: str, choice: Choice) -> dict[str, bool]:
 
 @pytest.mark.parametrize("name", ["fleet", "machine"])
 def test_what_is_empty_says_why_and_is_closed(run: Run, name: str) -> None:
-    """With the defaults of dashboard and exporter the open rows have data, but for what a scorer shows."""
+    """With the defaults of dashboard and exporter the open rows have data, but for what scorer and planner show."""
     empty = empty_panels(run, name, "default")
-    assert {title for title, opened in empty.items() if opened} == ({"Newest sample"} if name == "fleet" else set())
+    expected = {"Newest sample", "Broken rules"} if name == "fleet" else set()
+    assert {title for title, opened in empty.items() if opened} == expected
     assert len(empty) >= {"fleet": 5, "machine": 2}[name]
 
 
