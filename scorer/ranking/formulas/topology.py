@@ -53,10 +53,13 @@ def _skew_beyond(rule: Avoids, own: float, machines: Machines) -> Floats:
     for rows in _moving(rule.facets, machines):
         elsewhere = len({int(column.codes[row]) for row in rows}) > 1
         tally[rows if elsewhere else rows[1:]] -= 1
-    staying = np.bincount(codes, tally[counted], values).astype(np.float64)
-    fewest = staying[np.bincount(codes, minlength=values) > 0].min(initial=np.inf)
+    staying = np.where(np.bincount(codes, minlength=values) > 0, np.bincount(codes, tally[counted], values), np.inf)
+    fewest = np.full(values + 1, staying.min(initial=np.inf))
+    if values:  # compared with the others: whatever arrives there, arrives in its own count, too
+        first = int(staying.argmin())
+        fewest[first] = np.delete(staying, first).min(initial=np.inf)
     here = machines.label(rule.topology).codes
-    return np.where(here >= 0, np.maximum(np.append(held, 0.0)[here] + own - fewest - rule.skew, 0.0), 0.0)
+    return np.where(here >= 0, np.maximum(np.append(held, 0.0)[here] + own - fewest[here] - rule.skew, 0.0), 0.0)
 
 
 def _moving(facets: frozenset[Facet], machines: Machines) -> list[list[int]]:

@@ -172,5 +172,6 @@ def _holds(rule: dict[str, Any], machine: str, others: list[tuple[str, ...]], la
     if "share" in rule:
         return here <= ceil(rule["share"] * (len(others) + 1) - 1e-9)
     if "skew" in rule:
-        return here <= rule["skew"] + min(staying[domain(one)] for one in MACHINES)
+        others_there = {*map(domain, MACHINES)} - {domain(machine)}
+        return here <= rule["skew"] + min((staying[each] for each in others_there), default=here)
     return here <= rule["others"] + 1

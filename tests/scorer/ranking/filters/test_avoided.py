@@ -107,6 +107,7 @@ def test_as_many_as_allowed_are_placed_at_once() -> None:
         ({"share": 0.5}, "m0 m1 m1 m4", "m3", 1),
         ({"skew": 1}, "m0 m1", "m2", 0),  # its rack is empty when it has left, its target's if it stays
         ({"skew": 1}, "m0 m1 m2", "m3", 1),
+        ({"skew": 1}, "m0 m0 m3 m1 m1", "m2", 1),  # a second one may follow the first
     ],
 )
 def test_a_moving_member_is_one(limit: dict[str, Any], members: str, to: str, placed: int) -> None:
