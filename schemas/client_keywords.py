@@ -30,8 +30,6 @@ class Amounts:
 
 '''
 _PLACE = '''class PlaceFields(RequestFields, total=False):
-    """The keywords of ``place``."""
-
     instances: Sequence[RequestFields]
     """Unlike requests, one an instance."""
 '''
@@ -52,11 +50,10 @@ def client_keywords() -> str:
 
 def _typed_dict(name: str, part: dict[str, Any], base: str = "", known: Collection[str] = ()) -> str:
     """Return the TypedDict of a Struct; a derived one declares only the fields that its base ``known`` lacks."""
-    lines = [
-        f"class {_named(name)}({_named(base) if base else 'TypedDict'}, total=False):",
-        f'    """{part.get("description", "").splitlines()[0]}"""',
-        "",
-    ]
+    lines = [f"class {_named(name)}({_named(base) if base else 'TypedDict'}, total=False):"]
+    about = part["description"].splitlines()[0]
+    if about != f"The parameters of ``{name.lower()}``.":
+        lines += [f'    """{about}"""', ""]
     for field, schema in part["properties"].items():
         if field in known or (field == "id" and name in ("Confirm", "Release", "Update")):
             continue  # it is the first argument

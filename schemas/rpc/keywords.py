@@ -106,8 +106,6 @@ class RequestFields(TypedDict, total=False):
 
 
 class ConfirmFields(TypedDict, total=False):
-    """The parameters of ``confirm``."""
-
     machine: str
     started_at: float
     generation: int | None
@@ -145,8 +143,6 @@ class UpdateFields(TypedDict, total=False):
 
 
 class ReleaseFields(TypedDict, total=False):
-    """The parameters of ``release``."""
-
     machine: str
     generation: int | None
     failed: bool
@@ -170,8 +166,6 @@ class CordonFields(TypedDict, total=False):
 
 
 class DrainFields(TypedDict, total=False):
-    """The parameters of ``drain``."""
-
     machines: Sequence[str]
     selector: str
     consolidate: int
@@ -186,8 +180,6 @@ class DrainFields(TypedDict, total=False):
 
 
 class PlanFields(TypedDict, total=False):
-    """The parameters of ``plan``."""
-
     instances: Required[Sequence[RequestFields]]
     profile: str
     profile_text: str
@@ -221,8 +213,6 @@ class MachinesFields(TypedDict, total=False):
 
 
 class RiskFields(TypedDict, total=False):
-    """The parameters of ``risk``."""
-
     within_s: float
     limit: float
     top: int
@@ -245,7 +235,5 @@ class InstancesFields(TypedDict, total=False):
 
 
 class PlaceFields(RequestFields, total=False):
-    """The keywords of ``place``."""
-
     instances: Sequence[RequestFields]
     """Unlike requests, one an instance."""
