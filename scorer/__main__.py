@@ -47,10 +47,7 @@ def build(settings: ScorerSettings, profiles: Profiles) -> Parts:
     if settings.learn_s:
         learns, windows = parts.ledger_on(Wire(arguments)), Wire(parts.arguments)
         background.append(Learner(learns, windows, lambda: latest.snapshot, in_force, metrics, settings))
-    service = ScorerService(
-        settings, current, metrics, parts.ledger, parts.rules, lambda: checker.found,
-        lambda: parts.clock.ahead_s, lambda: checker.server.unsafe,
-    )  # fmt: skip
+    service = ScorerService(settings, current, metrics, parts.ledger, parts.rules, checker)
     parts.answer_by(service, background)
     return parts
 

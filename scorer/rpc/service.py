@@ -16,6 +16,7 @@ from schemas.rpc import results
 from schemas.rpc.envelope import Query
 from schemas.rpc.parameters import Confirm, Release
 from schemas.rpc.request import InvalidRequest
+from scorer.background.checker import Checker
 from scorer.ledger.record.transition import FORMAT, NotAcknowledged, Torn, UnknownFormat
 from scorer.ledger.store.marker import Marker
 from scorer.ledger.store.scripts import Ledger
@@ -36,7 +37,7 @@ from scorer.rpc.methods.records import answer_to
 from scorer.rpc.methods.update import Updates
 from scorer.rpc.operators.operator_rules import OperatorRules, cordon
 from scorer.settings import AnsweringSettings, ScorerSettings
-from scorer.wire import Command
+from scorer.wire import Command, ServerClock
 
 Answer = msgspec.Struct | Steps[Any]
 """The result of a method, at once or in steps."""
@@ -157,17 +158,10 @@ class ScorerService(AnsweringService):
         metrics: Metrics,
         ledger: Ledger,
         rules: OperatorRules,
-        checked: Callable[[], dict[str, int] | None] = lambda: None,
-        clock_ahead_s: Callable[[], float] = lambda: 0.0,
-        unsafe: Callable[[], str] = str,
+        checker: Checker | None = None,
     ) -> None:
-        """``checked`` returns the result of the last check of the ledger; None when none is known.
-
-        ``unsafe`` returns the settings of the ledger's server that endanger it.
-        """
         super().__init__(settings, current, ledger, rules)
-        self._clock_ahead_s, self._metrics = clock_ahead_s, metrics
-        self._checked, self._unsafe = checked, unsafe
+        self._checker, self._metrics = checker, metrics
         self._scorer, self._acknowledged_by = settings.holder, settings.acknowledged_by
         self._version = product_version()
         placing = Placing(ledger, current.follower, settings.attempts_max, current.clock)
@@ -241,13 +235,13 @@ class ScorerService(AnsweringService):
         if params := read_object(query):
             raise InvalidRequest(f"{next(iter(params))}: health takes no parameters")
         current, now_s = self.current, self.current.clock()
-        snapshot, follower = current.snapshot, current.follower
+        snapshot, follower, checker = current.snapshot, current.follower, self._checker
         return results.HealthResult(
             ready=current.ready,
             degraded=current.degraded,
             scorer=self._scorer,
             version=self._version,
-            clock_ahead_s=round(self._clock_ahead_s(), 3),
+            clock_ahead_s=round(current.clock.ahead_s, 3) if isinstance(current.clock, ServerClock) else 0.0,
             uptime_s=now_s - self._started_at,
             machines=len(snapshot),
             machines_with_data=snapshot.machines_with_data,
@@ -258,9 +252,9 @@ class ScorerService(AnsweringService):
             ledger_format=FORMAT,
             ledger_epoch=follower.epoch,
             ledger_refusal=follower.refusal,
-            ledger_check=self._checked(),
+            ledger_check=checker.found if checker else None,
             ledger_unaccepted=self._marker.refusal,
-            ledger_unsafe=self._unsafe(),
+            ledger_unsafe=checker.server.unsafe if checker else "",
             ledger_acknowledged_by=self._acknowledged_by,
             profiles=sorted(current.profiles.by_name),
             profile=current.profiles.default,
