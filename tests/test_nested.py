@@ -24,6 +24,7 @@ from scorer.background.checker import LastCheck
 from scorer.client import WindwardError
 from scorer.client.call import read
 from scorer.client.log import _Entry
+from scorer.commands.instances.why import _object_in
 from scorer.commands.planning.wanted_file import read_wanted
 from scorer.kubernetes.evictor.rules import read_evicted_pod
 from scorer.kubernetes.extender.protocol import read_args, read_binding
@@ -122,7 +123,8 @@ READERS: dict[str, tuple[Callable[[bytes], object], tuple[type[Exception], ...]]
     "OTLP": (otel.read_points, (UnreadableError,)),
     "Telegraf's metric": (telegraf.read_points, (UnreadableError,)),
     "a log in a bundle": (lambda raw: events_of(raw.decode()), ()),
-    "a decision in top": (lambda raw: _in_words("place", raw), ()),
+    "a decision in why": (lambda raw: _object_in({b"answer": raw}, b"answer"), (WindwardError,)),
+    "a decision in top": (lambda raw: _in_words(b"place", raw), ()),
 }  # fmt: skip
 """By what is read: the reader, and what it may raise."""
 

@@ -19,7 +19,7 @@ from schemas.process.settings import SettingsError, load_settings
 from schemas.process.tables import readable, screen
 from schemas.values.numbers import counted
 from schemas.values.read_json import partition_count, read_json
-from scorer.client import UpdateResult
+from scorer.client import UpdateResult, WindwardError
 from scorer.cluster_wire import wire_to
 from scorer.commands.instances.why import decided, move_words
 from scorer.commands.shared import ask
@@ -113,16 +113,17 @@ class Reader:
     def _decisions(self) -> list[Decision]:
         entries: Any = self._server.xrevrange(self._names.decisions, count=DECISIONS)
         return [
-            Decision(int(stamp.split(b"-")[0]) / 1000, *_in_words(entry[b"method"].decode(), entry[b"answer"]))
+            Decision(int(stamp.split(b"-")[0]) / 1000, *_in_words(entry.get(b"method", b""), entry.get(b"answer", b"")))
             for stamp, entry in entries
         ]
 
 
-def _in_words(method: str, text: bytes) -> tuple[str, str]:
+def _in_words(raw_method: bytes, text: bytes) -> tuple[str, str]:
     """Return a decision, and the machines that were refused, in words."""
     try:
+        method = raw_method.decode()
         answer = decided(method, read_json(text))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, WindwardError):
         return "a decision that cannot be read", ""
     if isinstance(answer, UpdateResult):
         return move_words(answer), ""

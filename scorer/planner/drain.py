@@ -3,7 +3,8 @@
 ``apply`` cordons once the plan is made, then reserves one target after the other, as ``update`` with ``move`` does:
 checked again, once a query, not after its deadline. Where the deadline passes before the last one, the others stay
 reserved for ``ttl_s``, and a repeated drain continues: it tells them as moving. Moves that began are on the list from
-which movers take them.
+which movers take them. A process that is killed before it has put them there leaves them reserved for ``ttl_s``, or
+until they are confirmed or cancelled: a move that a person began looks the same, and no mover may take that one.
 
 With the cordon it writes how the machines are emptied (`schemas.messages.operator.Draining`). By these settings a
 planner repeats the query, with ``again``, until they are uncordoned (`Drainer`):

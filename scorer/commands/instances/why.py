@@ -14,7 +14,7 @@ from schemas.process.settings import load_settings, setting
 from schemas.process.tables import Screen
 from schemas.resources import RESOURCES
 from schemas.values.near import did_you_mean
-from schemas.values.read_json import read_json
+from schemas.values.read_json import read_as
 from scorer.client import InstancesResult, PlaceResult, RankResult, UpdateResult, WindwardError
 from scorer.commands.placing import place
 from scorer.commands.placing.ranked import candidates, explained_only, ranking
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import redis
 
 _PAGE = 500
+_SAID = ("query", "scorer", "method")
 _NO_RULES = ("id", "first_id", "count", "top", "explain", "ttl_s", "profile")
 """Parameters of `place` that are no rules and that do not change which machines fit."""
 
@@ -65,9 +66,10 @@ def _why_machine(settings: WhySettings, machine: str) -> int:
     with ask.server(settings) as server:
         newest: Any = server.xrevrange(settings.names.decisions, count=1)
     entry = newest[0][1] if newest else {b"answer": b"{}"}
-    decision, params = read_json(entry[b"answer"]), read_json(entry.get(b"params", b"{}"))
+    decision, params = _object_in(entry, b"answer"), _object_in(entry, b"params")
     amounts = {name: amount for name, amount in (decision.get("request") or {}).items() if amount}
-    params |= next(iter(params.pop("instances", ())), {})  # the first one of a list
+    some = params.pop("instances", None)
+    params |= some[0] if isinstance(some, list) and some and isinstance(some[0], dict) else {}
     whole = entry.get(b"method") == b"place" and params
     request = params if whole else amounts | {"profile": decision.get("profile", "")}
     answer = ask.read(settings, RankResult, "rank", request | {"explain": True})
@@ -99,6 +101,14 @@ def _now(settings: WhySettings, instance_id: str) -> dict[str, Any]:
     return {each: answer.instances[0][each] for each in ("state", "machine", "ended_at")} if answer.instances else {}
 
 
+def _object_in(entry: dict[bytes, bytes], name: bytes) -> dict[str, Any]:
+    """Return a part of an entry. Raises WindwardError for one that cannot be read."""
+    try:
+        return read_as(entry.get(name, b"{}"), dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise WindwardError("FAILED_PRECONDITION", f"the decision cannot be read: {error}") from None
+
+
 def find_decision(server: redis.Redis, names: Names, instance_id: str) -> dict[str, Any] | None:
     """Return the newest decision that placed, moved or refused an instance, None when none is kept."""
     wanted, last = instance_id.encode(), "+"
@@ -107,15 +117,10 @@ def find_decision(server: redis.Redis, names: Names, instance_id: str) -> dict[s
         if not page:
             return None
         for stamp, entry in page:
-            if wanted in entry[b"ids"].split(b"\n"):
-                return {
-                    "id": instance_id,
-                    "at": int(stamp.split(b"-")[0]) / 1000,
-                    "query": entry[b"query"].decode(),
-                    "scorer": entry[b"scorer"].decode(),
-                    "method": entry[b"method"].decode(),
-                    "answer": read_json(entry[b"answer"]),
-                }
+            if wanted in entry.get(b"ids", b"").split(b"\n"):
+                said = {name: entry.get(name.encode(), b"").decode(errors="replace") for name in _SAID}
+                answer = _object_in(entry, b"answer")
+                return {"id": instance_id, "at": int(stamp.split(b"-")[0]) / 1000, **said, "answer": answer}
         last = f"({page[-1][0].decode()}"
 
 
@@ -135,7 +140,10 @@ def show(found: dict[str, Any], screen: Screen | None = None) -> str:
 def decided(method: str, answer: Any) -> PlaceResult | UpdateResult:
     """Return the answer of a decision in the log."""
     kind: type[PlaceResult] | type[UpdateResult] = PlaceResult if method == "place" else UpdateResult
-    return msgspec.convert(answer, kind)
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise WindwardError("FAILED_PRECONDITION", f"the decision cannot be read: {error}") from None
 
 
 def move_words(answer: UpdateResult) -> str:

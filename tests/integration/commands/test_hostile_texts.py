@@ -81,6 +81,8 @@ def write(wire: Wire, names: Names) -> None:
         target=evil("target"), gain=1.0, reason=evil("reason"),
     )  # fmt: skip
     wire.one("LPUSH", names.moves_waiting, msgspec.json.encode(move))
+    for entry in (("x", evil("entry")), ("ids", evil("absent"), "method", evil("method"), "answer", '{"placed":5}')):
+        wire.one("XADD", names.decisions, "*", *entry)
 
 
 WANTED = '{"id": "wanted", "cpu": 1, "memory": "1G"}\n'
