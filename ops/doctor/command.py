@@ -398,7 +398,10 @@ class Inspection:
                     answers[answer.scorer] = answer
                     if len(answers) >= scorers:
                         break
-                broken = self._broken_rules(client) if self.processes.get("planner") else []
+                broken: list[Finding] = []
+                if self.processes.get("planner"):
+                    with suppress(WindwardError):  # a planner tells them, or cannot
+                        broken = rule_findings(client.instances(violations=True, limit=1).violations)
         except WindwardError as error:
             denied = error.code in ("PERMISSION_DENIED", "UNAUTHENTICATED")
             do = "ask as a user with the rights of ops/redis/doctor.acl" if denied else "start `windward scorer`"
@@ -406,14 +409,6 @@ class Inspection:
         replicated = replication_findings(self._replicas, min(one.ledger_acknowledged_by for one in answers.values()))
         apart = ledger_findings({name: one.ledger_epoch for name, one in answers.items()}, self._epoch)
         return scorer_findings(next(iter(answers.values())), scorers, waiting) + broken + apart + replicated
-
-    @staticmethod
-    def _broken_rules(client: Client) -> list[Finding]:
-        """Return the finding on broken rules, which a planner tells; none where it cannot."""
-        try:
-            return rule_findings(client.instances(violations=True, limit=1).violations)
-        except WindwardError:
-            return []
 
     def _client(self) -> Client:
         settings = self._settings

@@ -396,7 +396,6 @@ def _pods() -> list[Panel]:
 
 
 def _extender() -> list[Panel]:
-    neutral = 'result!="answered"'
     return [
         Figures(
             "Extender reads Redis", "1 while all extenders read windows and ledger; else the scheduler decides alone.",
@@ -409,25 +408,18 @@ def _extender() -> list[Panel]:
         ),
         Lines(
             "Neutral answers", "A second, by reason: nothing is scored or refused, and the scheduler decides alone.",
-            [(f"sum by (result) (rate(windward_extender_answers_total{{{neutral}}}[$__rate_interval]))", "{{result}}")],
+            [(f'sum by (result) (rate(windward_extender_answers_total{{result!="answered"}}{RATE}))', "{{result}}")],
             "ops", width=5, height=6, empty=NO_EXTENDER,
         ),
         Lines(
             "Time of a verb", "99th percentile and mean; after 200 ms the scheduler waits no longer.",
-            [
-                ("histogram_quantile(0.99, sum by (verb, le) (rate(windward_extender_seconds_bucket[$__rate_interval])))", "{{verb}}"),
-                ("sum(rate(windward_extender_seconds_sum[$__rate_interval])) / sum(rate(windward_extender_seconds_count[$__rate_interval]))", "mean"),
-            ],
-            "s", width=5, height=6, empty=NO_EXTENDER,
+            [(f"histogram_quantile(0.99, {rate('windward_extender_seconds_bucket', 'verb, le')})", "{{verb}}"),
+             (f"{rate('windward_extender_seconds_sum')} / {rate('windward_extender_seconds_count')}", "mean")], "s", width=5, height=6, empty=NO_EXTENDER,
         ),
         Lines(
             "Unknown nodes, refused binds", "A second: nodes asked about that have no agent; pods that were not bound, by reason; and the pods that count before they are in the ledger.",
-            [
-                ("sum(rate(windward_extender_unknown_nodes_total[$__rate_interval]))", "unknown nodes"),
-                *rates("windward_extender_refused_binds_total", "reason"),
-                ("sum(windward_extender_pending)", "pending"),
-            ],
-            "short", width=5, height=6, empty=NO_EXTENDER,
+            [(rate("windward_extender_unknown_nodes_total"), "unknown nodes"),
+             *rates("windward_extender_refused_binds_total", "reason"), ("sum(windward_extender_pending)", "pending")], "short", width=5, height=6, empty=NO_EXTENDER,
         ),
     ]  # fmt: skip
 
@@ -465,11 +457,7 @@ def _evictor() -> list[Panel]:
         ),
         Lines(
             "Evictions", "A second: pods evicted, and dry runs where there is no --apply.",
-            [
-                ("sum(rate(windward_evictor_evicted_total[$__rate_interval]))", "evicted"),
-                ("sum(rate(windward_evictor_dry_runs_total[$__rate_interval]))", "dry runs"),
-            ],
-            "ops", width=5, height=6, empty=NO_EVICTOR,
+            [(rate("windward_evictor_evicted_total"), "evicted"), (rate("windward_evictor_dry_runs_total"), "dry runs")], "ops", width=5, height=6, empty=NO_EVICTOR,
         ),
         Lines(
             "Declined proposals", "A second, by reason; budget: a PodDisruptionBudget.",
@@ -477,11 +465,8 @@ def _evictor() -> list[Panel]:
         ),
         Lines(
             "Replacements", "A second: to the held target, elsewhere, or not seen while it was held; and how many pods got the held node from the extender.",
-            [
-                *rates("windward_evictor_replaced_total", "where"),
-                ("sum(rate(windward_extender_steered_total[$__rate_interval]))", "steered by the extender"),
-            ],
-            "ops", width=5, height=6, empty=NO_EVICTOR,
+            [*rates("windward_evictor_replaced_total", "where"),
+             (rate("windward_extender_steered_total"), "steered by the extender")], "ops", width=5, height=6, empty=NO_EVICTOR,
         ),
         Lines(
             "Open and waiting", "Evicted pods whose replacement was not seen yet, and proposals that wait, by reason.",

@@ -154,10 +154,8 @@ def _restore(settings: RestoreSettings) -> int:
     try:
         with Path(settings.file).open("rb") as file:
             head, instances = read_backup(file)
-    except OSError as error:
-        raise SettingsError(f"restore: {settings.file}: {error.strerror}") from None
-    except InventoryError as error:
-        raise SettingsError(f"restore: {settings.file}: {error}") from None
+    except (OSError, InventoryError) as error:
+        raise SettingsError(f"restore: {settings.file}: {getattr(error, 'strerror', error)}") from None
     with ask.open_ledger(settings) as ledger:
         if settings.into_empty and (there := len(ledger.all_instances())):
             raise WindwardError("FAILED_PRECONDITION", f"the ledger has {counted(there, 'instance')}, and is not empty")

@@ -75,16 +75,12 @@ def backup(ledger: Ledger) -> Iterator[bytes]:
     position = f"{follower.epoch}-{follower.change}"
     yield _encode(Head(position=position, at=ledger.server_time_s(), instances=len(instances))) + b"\n"
     for one in instances.values():
-        yield _line(one)
-
-
-def _line(one: Instance) -> bytes:
-    asked = msgspec.to_builtins(as_request(one, one.machine))
-    record = _Record(
-        state="confirmed" if one.state == "confirmed" else "reserved", generation=one.generation,
-        started_at=one.started_at, expires_at=one.expires_at, request=one.request,
-    )  # fmt: skip
-    return _encode({**asked, "record": record}) + b"\n"
+        state: Literal["confirmed", "reserved"] = "confirmed" if one.state == "confirmed" else "reserved"
+        record = _Record(
+            state=state, generation=one.generation, started_at=one.started_at, expires_at=one.expires_at,
+            request=one.request,
+        )  # fmt: skip
+        yield _encode({**msgspec.to_builtins(as_request(one, one.machine)), "record": record}) + b"\n"
 
 
 def read_backup(lines: Iterable[bytes]) -> tuple[Head, list[Instance]]:
