@@ -110,13 +110,13 @@ def test_a_machine_that_was_taken_meanwhile_is_chosen_again(alike: bool) -> None
     assert None not in found.machines
 
 
-BY_ZONE = {"instances": {"app": "x"}, "topology": "zone"}
+BY_ZONE, NONE = {"instances": {"app": "x"}, "topology": "zone"}, {"instances": {"app": "none"}}
 
 
 @pytest.mark.parametrize(
     ("of_batch", "of_other"),
     [
-        pytest.param({"anti_affinity": [BY_ZONE]}, {"labels": {"app": "x"}}, id="the batch avoids it"),
+        pytest.param({"anti_affinity": [BY_ZONE, NONE]}, {"labels": {"app": "x"}}, id="the batch avoids it"),
         pytest.param({"labels": {"app": "x"}}, {"anti_affinity": [BY_ZONE]}, id="it avoids the batch"),
     ],
 )
