@@ -386,7 +386,9 @@ class RebalanceMove(Result, kw_only=True):
     generation: int
     source: str
     target: str | None
-    """Null: it should leave, and finds no machine."""
+    """Null: it should leave, and finds no machine; or it stays."""
+    swap_role_with: str = ""
+    """It stays and exchanges its role with this instance: hand it over, then tell it by ``update``."""
     gain: float = 0.0
     """The decrease of the profile's objective by the move."""
     cost: float = 0.0

@@ -40,7 +40,7 @@ def plan_answer(found: RebalanceResult) -> dict[str, Any]:
 def _move(one: RebalanceMove) -> dict[str, Any]:
     move: dict[str, Any] = msgspec.to_builtins(one)
     move["copy"] = {"bytes": move.pop("copy_bytes"), "seconds": move.pop("copy_s")}
-    shown = ("id", "generation", "source", "target", "reason") if one.target is None else move
+    shown = ("id", "generation", "source", "target", "swap_role_with", "reason") if one.target is None else move
     return {name: move[name] for name in shown}
 
 
@@ -83,7 +83,7 @@ def show(answer: Mapping[str, Any], screen: Screen | None = None) -> str:
         lines.append(f"  {_FLEET_WORDS[name]}: {shown[0]} -> {shown[1]}")
     by_resource = ", ".join(f"{name} {100 * a:.1f}% -> {100 * b:.1f}%" for name, (a, b) in answer["std"].items())
     lines.append(f"  standard deviation by resource: {by_resource}")
-    if missing := sum(move["target"] is None for move in answer["moves"]):
+    if missing := sum(move["target"] is None and not move["swap_role_with"] for move in answer["moves"]):
         why = "no move that the filters allow mends the rule" if answer["rule"] == "repair" else _NO_TARGET
         lines.append(f"  {missing} without a target: {why}")
     return "\n".join(

@@ -122,7 +122,13 @@ def told(plan: Plan, inputs: RankingInputs, rounds: Rounds | None = None) -> Reb
     ``rounds``: the state after the plan, if it is one of several rounds.
     """
     settings = inputs.profile.rebalance
-    moves = [_move(instance, step, plan) for instance, step in zip(plan.instances, plan.steps, strict=True)]
+    moves = [
+        RebalanceMove(
+            id=one.id, generation=one.generation, source=one.machine, target=None, swap_role_with=other, reason=reason
+        )
+        for one, other, reason in plan.swaps
+    ]
+    moves += [_move(instance, step, plan) for instance, step in zip(plan.instances, plan.steps, strict=True)]
     moves += [
         RebalanceMove(id=one.id, generation=one.generation, source=one.machine, target=None, reason=reason)
         for one, reason in plan.unplaced

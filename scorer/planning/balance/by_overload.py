@@ -53,6 +53,8 @@ class Plan:
     hour_max: int | None = None
     why: str = ""
     """Why it has no moves."""
+    swaps: tuple[tuple[Instance, str, str], ...] = ()
+    """Instances that exchange their role with another, its id, and the reason."""
 
 
 @quiet

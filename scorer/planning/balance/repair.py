@@ -8,6 +8,9 @@ The excess of a rule is by how many members it is broken, over all machines or v
 sum, so the plan ends, and on its own result it is empty, also where rules contradict each other. Rejected: one rule
 after the other by itself, as the descheduler does: what mends one breaks the next, and the same instances leave again.
 An instance that others need near them stays.
+
+With ``roles`` two members of a cluster exchange their roles first, where that mends a rule about a role: nothing is
+copied. The rounds of a planner do not, since movers only move.
 """
 
 from collections.abc import Collection, Mapping
@@ -17,7 +20,7 @@ from math import ceil, inf
 import numpy as np
 
 from scorer.ledger.record.facets import Avoids, avoids, facets, facets_of
-from scorer.ledger.record.instance import Instance
+from scorer.ledger.record.instance import Instance, copy_with
 from scorer.planning.balance.by_overload import Balancing, Plan
 from scorer.planning.balance.rounds import Rounds
 from scorer.planning.violations import broken, counted_by, in_words
@@ -33,11 +36,12 @@ UNPLACED_MAX = 100
 
 @quiet
 def repair(
-    inputs: RankingInputs, _rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
+    inputs: RankingInputs, rounds: Rounds | None = None, pending: Mapping[str, str] | None = None,
     stay: Collection[str] = (),
 ) -> Plan:  # fmt: skip
     """Return the moves; a target is the machine that the profile chooses among the equally good ones."""
-    return _Repair(Balancing.of(inputs, None, pending, stay)).plan()
+    roles = inputs.profile.rebalance.roles and rounds is None
+    return _Repair(Balancing.of(inputs, None, pending, stay), roles=roles).plan()
 
 
 class _Excess:
@@ -62,7 +66,12 @@ class _Excess:
 
     def now(self) -> Floats:
         """Return [V + 1]: how many members are too many."""
-        found: Floats = np.maximum(self.counts[0] - self.most(self.counts), 0.0)
+        return self.with_change(np.zeros_like(self.counts))
+
+    def with_change(self, change: Floats) -> Floats:
+        """Return the same after a change of the counts [3, V + 1]."""
+        after = self.counts + change
+        found: Floats = np.maximum(after[0] - self.most(after), 0.0)
         return found
 
     def change(self, kind: Floats, source: int) -> Floats:
@@ -83,7 +92,7 @@ class _Excess:
 
 
 class _Repair:
-    def __init__(self, balancing: Balancing) -> None:
+    def __init__(self, balancing: Balancing, *, roles: bool) -> None:
         self.balancing, self.scene, self.draft = balancing, balancing.scene, balancing.draft
         self._ledger = balancing.scene.inputs.ledger
         self._place = {one.id: n for n, one in enumerate(self.scene.instances)}
@@ -93,6 +102,9 @@ class _Repair:
         self._excess: dict[Avoids, _Excess] = {}
         self._left: dict[Avoids, Instance] = {}
         """An instance of each broken rule that no move mends."""
+        self._roles = roles
+        self._swaps: list[tuple[Instance, str, str]] = []
+        self._exchanged: list[int] = []
         self._tried = 0
         self._stay = self._needed()
 
@@ -103,11 +115,55 @@ class _Repair:
             before = len(steps)
             self._left.clear()
             for rule in rules:
-                while len(steps) < self.balancing.left and self._tried < TRIED_MAX and self._mend(rule):
-                    pass
+                while len(steps) + len(self._swaps) < self.balancing.left and self._tried < TRIED_MAX:
+                    if not self._swap(rule) and not self._mend(rule):
+                        break
         unplaced = [(one, in_words(rule)) for rule, one in self._left.items()]
         why = "those of broken rules rest or stay (rest_s, cluster_max, from_machine_max)" if rules else ""
-        return self.balancing.plan(unplaced[:UNPLACED_MAX], why or "no rule is broken")
+        found = self.balancing.plan(unplaced[:UNPLACED_MAX], why or "no rule is broken")
+        return replace(found, swaps=tuple(self._swaps), why="" if self._swaps else found.why)
+
+    def _swap(self, rule: Avoids) -> bool:
+        """Add the exchange of two roles that mends the most; return whether there is one."""
+        if not self._roles or all(facet[0] != "role" for facet in rule.facets):
+            return False
+        found = list[tuple[float, int, int]]()
+        for n in self._candidates(rule)[:CANDIDATES]:
+            one = self.scene.instances[n]
+            others = self._ledger.matching(frozenset([("cluster", one.cluster)])) if one.cluster else ()
+            for other in sorted(self._place[name] for name in others if name in self._place):
+                role = self.scene.instances[other].role
+                if role and one.role and role != one.role and self.draft.free[other]:
+                    rises = [
+                        float(excess.with_change(change).sum() - excess.now().sum())
+                        for excess, change in self._exchange(n, other)
+                    ]
+                    if sum(rises) < 0 and max(rises) <= 0:
+                        found.append((sum(rises), n, other))
+        if not found:
+            return False
+        _, n, m = min(found)
+        for excess, change in self._exchange(n, m):
+            excess.counts += change
+        giver, taker = self.scene.instances[n], self.scene.instances[m]
+        for place, instance, role in ((n, giver, taker.role), (m, taker, giver.role)):
+            self.scene.instances[place] = copy_with(instance, role=role)
+            self.balancing.trial.put(self.scene.instances[place])
+            self.draft.free[place] = False
+            self._exchanged.append(place)
+        self._swaps.append((giver, taker.id, f"{in_words(rule)}; hand its role to {taker.id}: nothing is copied"))
+        return True
+
+    def _exchange(self, one: int, other: int) -> list[tuple[_Excess, Floats]]:
+        """Return the changes of counts [3, V + 1] of each rule if two instances exchange their roles."""
+        changes = dict[Avoids, Floats]()
+        for n, m in ((one, other), (other, one)):
+            instance = self.scene.instances[n]
+            for sign, role in ((-1, instance.role), (1, self.scene.instances[m].role)):
+                for excess, kind in self._about(copy_with(instance, role=role)):
+                    change = changes.setdefault(excess.rule, np.zeros_like(excess.counts))
+                    change[:, excess.codes[self._row[n]]] += sign * kind
+        return [(self._of(rule), change) for rule, change in changes.items() if change.any()]
 
     def _mend(self, rule: Avoids) -> bool:
         """Add the move that mends the most; return whether there is one."""
@@ -172,9 +228,11 @@ class _Repair:
 
     def _of(self, rule: Avoids) -> _Excess:
         if rule not in self._excess:
-            members, having = self._ledger.matching(rule.facets), self._ledger.matching(frozenset([rule]))
+            members, having = {*self._ledger.matching(rule.facets)}, {*self._ledger.matching(frozenset([rule]))}
+            for one in (self.scene.instances[n] for n in self._exchanged):
+                (members.add if rule.facets <= facets_of(one) else members.discard)(one.id)
             column = self.scene.machines.label(rule.topology)
-            sides = ({*members}, {*having}, {*members} & {*having})
+            sides = (members, having, members & having)
             counts = np.zeros((3, len(column.values) + 1))
             for side, names in zip(counts, sides, strict=True):
                 rows = self._row[[self._place[name] for name in names if name in self._place]]

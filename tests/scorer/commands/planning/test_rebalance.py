@@ -60,7 +60,7 @@ def test_by_thresholds(capsys: pytest.CaptureFixture[str]) -> None:
 def test_by_repair(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What leaves and why; what no move mends, and that no rule is broken."""
     rule = [{"instances": {"cluster": "c"}}]
-    said = {
+    said: dict[str, Any] = {
         "machines": [
             {"name": name, "capacity": {"cpu": 8, "memory": "8G"}, "usage": {"cpu": 1, "memory": 1}} for name in "ab"
         ],
@@ -77,6 +77,17 @@ def test_by_repair(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "c0  a     b   cluster=c by machine: others 0" in printed
     assert "1 without a target: no move that the filters allow mends the rule" in printed
     assert "no rule is broken" in run(capsys, "--rule", "repair")
+    rule = [{"instances": {"cluster": "c", "role": "master"}}]
+    for one, at, role in zip(said["instances"], "aab", ("master", "master", "replica"), strict=True):
+        one |= {"machine": at, "role": role, "anti_affinity": rule}
+    told.write_text(json.dumps(said))
+    assert main([*words, "--roles"], {}) == 0
+    printed = capsys.readouterr().out
+    assert "cluster=c,role=master by machine: others 0; hand its role to c2: nothing is copied" in printed
+    assert "without a target" not in printed
+    assert main([*words, "--roles", "--json"], {}) == 0
+    (move,) = json.loads(capsys.readouterr().out)["moves"]
+    assert (move["id"], move["target"], move["swap_role_with"]) == ("c0", None, "c2")
     assert "a1    a2  node is overutilized" in run(capsys, *THRESHOLDS)
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scorer.ledger.record.instance import Moving, copy_with
 from scorer.planning.balance.advice import advice
 from scorer.planning.balance.by_overload import Plan
+from scorer.planning.balance.rounds import Rounds, condition_of
 from scorer.planning.violations import violations
 from scorer.ranking.inputs import machines_of
 from scorer.ranking.profiles.rebalance_section import Rebalancing
@@ -27,12 +28,12 @@ State = tuple[int, ...]
 
 
 def planned(machines: Dicts, instances: Dicts, pending: dict[str, str] | None = None, **more: Any) -> Plan:
-    of, leaving = fleet(*machines, instances=instances), more.pop("leaving", {})
+    of, leaving, rounds = fleet(*machines, instances=instances), more.pop("leaving", {}), more.pop("rounds", None)
     chosen = Rebalancing(rule="repair", **{**FREELY, "rest_s": 0.0, **more})
     for name, to in leaving.items():
         moving = Moving(to=to, since=1.0, until=9e9, number=1)
         of.ledger.apply(copy_with(of.ledger.instances[name], moving=moving))
-    return advice(of.inputs(replace(PROFILES.choose("windward"), rebalance=chosen)), pending=pending)
+    return advice(of.inputs(replace(PROFILES.choose("windward"), rebalance=chosen)), rounds, pending)
 
 
 def moved(plan: Plan, instances: Dicts) -> Dicts:
@@ -208,7 +209,8 @@ def racks(*counts: int, cpu: float = 64.0) -> Dicts:
 
 def group(on: str, *rules: dict[str, Any], cluster: str = "shop", **more: Any) -> Dicts:
     """Return the members of a cluster, one on each of these machines."""
-    ruled = [{"instances": {"cluster": cluster, **more.pop("of", {})}, **rule} for rule in rules]
+    whom = {"cluster": cluster, **more.pop("of", {})}
+    ruled = [{"instances": whom, **rule} for rule in rules]
     return [
         {"id": f"{cluster}-{n}", "machine": at, "cpu": 1, "memory": 1 + n, "cluster": cluster, "anti_affinity": ruled}
         | more
@@ -278,6 +280,55 @@ def test_the_limits_of_a_plan_hold(more: dict[str, Any], moves: int) -> None:
     plan = planned(racks(2, 2), group("a0 a1 a0 a1 a0 a1", BY_RACK), **more)
     assert len(plan.steps) == moves
     assert all("cluster=shop by rack: skew 1" in step.reason for step in plan.steps)
+
+
+def roles(said: str, *rules: dict[str, Any], cluster: str = "shop") -> Dicts:
+    """Return members of a cluster by machine and role: "a0=master b0=replica"; the rules are about masters."""
+    on, each = zip(*(word.split("=") for word in said.split()), strict=True)
+    members = group(" ".join(on), *rules, cluster=cluster, of={"role": "master"})
+    return [{**one, "role": role} for one, role in zip(members, each, strict=True)]
+
+
+LOST = "a0=master a1=master a2=master b0=replica b1=replica b2=replica"
+
+
+@each_row(
+    ("said", "rules", "swaps", "moves"),
+    [
+        (LOST, [BY_RACK], 1, 0),  # a rack was lost and is back: one of three masters goes back
+        ("a0=master a0=master b0=replica b1=replica", [BY_RACK], 1, 0),
+        ("a0=master a0=master a1=replica a2=replica", [BY_RACK], 0, 1),  # no replica on the other rack
+        ("a0=master a0=master a1=replica b0=replica", [BY_RACK, APART], 1, 0),  # one swap mends both
+        ("a0=master a0=master b0=master b0=replica", [APART], 0, 1),  # a swap would break what it mends
+        ("a0=master a1=master b0=replica b0=master", [BY_RACK], 0, 0),
+    ],
+)
+def test_a_role_is_handed_over_before_an_instance_moves(said: str, rules: Dicts, swaps: int, moves: int) -> None:
+    """Where that is enough; when it is done the second run proposes nothing. In a planner's rounds all is moves."""
+    machines, instances = racks(3, 3), roles(said, *rules)
+    plan = planned(machines, instances, roles=True)
+    assert (len(plan.swaps), len(plan.steps), plan.unplaced) == (swaps, moves, ())
+    by_id = {one["id"]: one for one in moved(plan, instances)}
+    for one, other, reason in plan.swaps:
+        assert reason.endswith(f"hand its role to {other}: nothing is copied")
+        by_id[one.id]["role"], by_id[other]["role"] = by_id[other]["role"], by_id[one.id]["role"]
+    then = list(by_id.values())
+    again = planned(machines, then, roles=True)
+    assert (broken(machines, then), again.swaps, again.steps, again.why) == (0, (), (), "no rule is broken")
+    settled = planned(machines, instances, roles=True, rounds=Rounds(condition_of(Rebalancing(), 60.0)))
+    assert (settled.swaps, bool(settled.steps)) == ((), bool(swaps + moves))
+
+
+def test_after_a_rack_was_lost_masters_are_even_without_a_copy() -> None:
+    """Forty clusters of three masters and three replicas, all masters on one of two racks."""
+    machines = racks(6, 6)
+    dice, instances = Random(1), []
+    for number in range(40):
+        there = zip(dice.sample(range(6), 3), dice.sample(range(6), 3), strict=True)
+        said = " ".join(f"a{a}=master b{b}=replica" for a, b in there)
+        instances += roles(said, BY_RACK, cluster=f"c{number}")
+    plan = planned(machines, instances, roles=True)
+    assert (len(plan.swaps), plan.steps, plan.unplaced) == (40, (), ())
 
 
 def test_one_that_others_need_stays() -> None:
