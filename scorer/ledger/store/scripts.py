@@ -374,11 +374,11 @@ class Ledger:
         flat = self.wire.one("HGETALL", self.machines)
         rows = list(zip(flat[::2], flat[1::2], strict=True))
         try:
-            return {name.decode(errors="replace"): int(row.split(b" ", 1)[0]) for name, row in rows}
+            return {name.decode(): int(row.split(b" ", 1)[0]) for name, row in rows}
         except ValueError:
             if around:
                 return {name.decode(errors="replace"): _version(row) for name, row in rows}
-            wrong = next((name, row) for name, row in rows if not row.split(b" ", 1)[0].isdigit())
+            wrong = next((name, row) for name, row in rows if not _is_text(name) or not _version(row))
             raise Damaged(self.machines, f"the row of {wrong[0]!r} is {wrong[1]!r}") from None
 
     # ---- transitions
@@ -618,6 +618,10 @@ def _is_record(raw: bytes) -> bool:
 def _readable(raws: Iterable[bytes]) -> list[Instance]:
     """Return the records that can be read, of these texts."""
     return [read_record(raw) for raw in raws if _is_record(raw)]
+
+
+def _is_text(name: bytes) -> bool:
+    return name.decode(errors="replace").encode() == name
 
 
 def _version(row: bytes) -> int:
