@@ -13,7 +13,6 @@ from schemas.messages.sample import (
     ENTRIES_MAX,
     MESSAGE_BYTES_MAX,
     InstanceMeans,
-    MachineFacts,
     Moments,
     Rejected,
     Sample,
@@ -168,7 +167,6 @@ ACCEPTED: list[tuple[str, dict[str, Any]]] = [
 @each_row(("name", "message"), ACCEPTED, ids=[row[0] for row in ACCEPTED])
 def test_a_right_message_is_read(name: str, message: dict[str, Any]) -> None:
     got = decode(json.dumps(message).encode())
-    assert isinstance(got, Sample | MachineFacts)
     assert got.machine == message["machine"], name
 
 
@@ -181,7 +179,6 @@ def test_of_a_repeated_field_the_last_counts() -> None:
     """As most JSON readers do; it makes no difference to counting."""
     raw = json.dumps(GOOD).encode()
     got = decode(raw[:-1] + b',"seq":5}')
-    assert isinstance(got, Sample)
     assert got.seq == 5
 
 

@@ -13,7 +13,6 @@ import redis
 from scorer.kubernetes.extender.binding import Binder
 from scorer.kubernetes.extender.fleet import LOOK_S, FollowedFleet
 from scorer.kubernetes.extender.metrics import Metrics
-from scorer.kubernetes.extender.protocol import ExtenderFilterResult
 from scorer.kubernetes.extender.verbs import DEADLINE_S, Verbs
 from scorer.kubernetes.holds import hold_id
 from scorer.kubernetes.pods_request import Reading
@@ -56,7 +55,6 @@ class Scene:
         """Return how many nodes are scored, and how many kept, of all."""
         body = msgspec.json.encode({"Pod": POD | pod, "NodeNames": ALL})
         found = self.verbs.filter(body)
-        assert isinstance(found, ExtenderFilterResult)
         return len(self.verbs.prioritize(body)), len(found.node_names or [])
 
     def counted(self) -> dict[str, float]:
