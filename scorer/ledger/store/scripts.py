@@ -343,16 +343,16 @@ class Ledger:
 
     def rows(self, machines: Sequence[str], counts: Sequence[str]) -> tuple[list[bytes], list[bytes]]:
         """Return the stored rows of machines, and the stored counts; b"" for a missing one."""
-        found = self.wire.one("HMGET", self.machines, *machines) if machines else []
-        counted = self.wire.one("HMGET", self.counts, *counts) if counts else []
+        found = self.wire.one("HMGET", self.machines, *map(_bytes, machines)) if machines else []
+        counted = self.wire.one("HMGET", self.counts, *map(_bytes, counts)) if counts else []
         return [row or b"" for row in found], [count or b"" for count in counted]
 
     def cluster_rows(self, clusters: Sequence[str]) -> list[bytes]:
         """Return the stored rows of clusters; b"" for a missing one."""
-        return [row or b"" for row in self.wire.one("HMGET", self.clusters, *clusters)]
+        return [row or b"" for row in self.wire.one("HMGET", self.clusters, *map(_bytes, clusters))]
 
     def cluster_names(self) -> list[str]:
-        return [name.decode(errors="replace") for name in self.wire.one("HKEYS", self.clusters)]
+        return [_name(name) for name in self.wire.one("HKEYS", self.clusters)]
 
     def ends(self) -> tuple[dict[str, float], dict[str, float]]:
         """Return when each reservation and each move expires, from the sets that the scripts read; by id."""
@@ -365,7 +365,7 @@ class Ledger:
         found: dict[str, set[str]] = {}
         for page in self._scan(self.counts):
             for name in page[::2]:
-                machine, _, what = name.decode(errors="replace").partition(" ")
+                machine, _, what = _name(name).partition(" ")
                 found.setdefault(machine, set()).add(what)
         return found
 
@@ -377,7 +377,7 @@ class Ledger:
             return {name.decode(): int(row.split(b" ", 1)[0]) for name, row in rows}
         except ValueError:
             if around:
-                return {name.decode(errors="replace"): _version(row) for name, row in rows}
+                return {_name(name): _version(row) for name, row in rows}
             wrong = next((name, row) for name, row in rows if not _is_text(name) or not _version(row))
             raise Damaged(self.machines, f"the row of {wrong[0]!r} is {wrong[1]!r}") from None
 
@@ -567,9 +567,9 @@ class Ledger:
     def repair(self, number: int, wrong: Difference) -> str:
         """Replace the sums of a machine or cluster, or write an instance again (repair.lua); return the result."""
         some = ("", 0) if wrong.instance is None else (wrong.instance.id, wrong.instance.version)
-        arguments: Arguments = [number, wrong.kind, wrong.name, wrong.row, wrong.sums, wrong.members, *some]
-        for count in wrong.counts:
-            arguments += count
+        arguments: Arguments = [number, wrong.kind, _bytes(wrong.name), wrong.row, wrong.sums, wrong.members, *some]
+        for what, raw, count in wrong.counts:
+            arguments += [_bytes(what), raw, count]
         return self._run("repair", False, *arguments)[3]  # type: ignore[no-any-return]
 
     def rename(self, old: str, new: str, version: int, ids: Sequence[str]) -> bool:
@@ -618,6 +618,15 @@ def _is_record(raw: bytes) -> bool:
 def _readable(raws: Iterable[bytes]) -> list[Instance]:
     """Return the records that can be read, of these texts."""
     return [read_record(raw) for raw in raws if _is_record(raw)]
+
+
+def _name(raw: bytes) -> str:
+    """Return a name that may be no text, so that `_bytes` returns it."""
+    return raw.decode(errors="surrogateescape")
+
+
+def _bytes(name: str) -> bytes:
+    return name.encode(errors="surrogateescape")
 
 
 def _is_text(name: bytes) -> bool:
