@@ -104,7 +104,6 @@ class _Repair:
         """An instance of each broken rule that no move mends."""
         self._roles = roles
         self._swaps: list[tuple[Instance, str, str]] = []
-        self._exchanged: list[int] = []
         self._tried = 0
         self._stay = self._needed()
 
@@ -150,7 +149,6 @@ class _Repair:
             self.scene.instances[place] = copy_with(instance, role=role)
             self.balancing.trial.put(self.scene.instances[place])
             self.draft.free[place] = False
-            self._exchanged.append(place)
         self._swaps.append((giver, taker.id, f"{in_words(rule)}; hand its role to {taker.id}: nothing is copied"))
         return True
 
@@ -229,8 +227,6 @@ class _Repair:
     def _of(self, rule: Avoids) -> _Excess:
         if rule not in self._excess:
             members, having = {*self._ledger.matching(rule.facets)}, {*self._ledger.matching(frozenset([rule]))}
-            for one in (self.scene.instances[n] for n in self._exchanged):
-                (members.add if rule.facets <= facets_of(one) else members.discard)(one.id)
             column = self.scene.machines.label(rule.topology)
             sides = (members, having, members & having)
             counts = np.zeros((3, len(column.values) + 1))

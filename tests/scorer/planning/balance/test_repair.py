@@ -289,6 +289,7 @@ def roles(said: str, *rules: dict[str, Any], cluster: str = "shop") -> Dicts:
     return [{**one, "role": role} for one, role in zip(members, each, strict=True)]
 
 
+OF_REPLICAS = {"instances": {"cluster": "shop", "role": "replica"}}
 LOST = "a0=master a1=master a2=master b0=replica b1=replica b2=replica"
 
 
@@ -301,6 +302,7 @@ LOST = "a0=master a1=master a2=master b0=replica b1=replica b2=replica"
         ("a0=master a0=master a1=replica b0=replica", [BY_RACK, APART], 1, 0),  # one swap mends both
         ("a0=master a0=master b0=master b0=replica", [APART], 0, 1),  # a swap would break what it mends
         ("a0=master a1=master b0=replica b0=master", [BY_RACK], 0, 0),
+        ("a0=master a0=master a0=replica b0=replica", [BY_RACK, APART, APART | OF_REPLICAS], 0, 1),  # it breaks another
     ],
 )
 def test_a_role_is_handed_over_before_an_instance_moves(said: str, rules: Dicts, swaps: int, moves: int) -> None:
