@@ -153,10 +153,7 @@ class Wire:
                 self.refused.append(answer)
 
     def _leave_closed(self, connection: Any) -> None:
-        """Close a connection that the other side has closed, so that the next command opens a new one.
-
-        Raises one of `AWAY` where it is not known whether posted commands were done.
-        """
+        """Close a connection that the other side has closed, so that the next command opens a new one."""
         self._read_posted(connection)
         try:
             closed = bool(connection.can_read(0))

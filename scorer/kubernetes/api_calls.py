@@ -69,10 +69,7 @@ class Calls:
         return answer
 
     def call(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        """Return an answer. Raises NoAnswer.
-
-        A connection that was closed while idle is not used; it may be closed at this moment, so a GET is tried twice.
-        """
+        """Return an answer. A connection may be closed at this moment, so a GET is tried twice. Raises NoAnswer."""
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         for again in (method == "GET", False):
             connection = self._connection()

@@ -38,7 +38,6 @@ _OF_HEALTH = "node.kubernetes.io/"
 """Prefix of the taints for a node's condition: not-ready, unreachable, unschedulable."""
 _PORTS_MAX = 64
 _TERMS_MAX = 16
-"""The most rules that a term on other pods becomes."""
 _NATIVE = ("cpu", "memory", "ephemeral-storage", NIC)
 _OURS = ("machine", CLUSTER, PODS)
 """Keys whose value on a machine is not the node's label."""

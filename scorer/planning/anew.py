@@ -77,11 +77,8 @@ def place_anew(
         found += _placed(request, group, trial, condition, gone=gone)
     for one in [] if gone else stranded(found, trial):
         found.remove(one)
-        trial.leave(one.instance.id)
         request = msgspec.structs.replace(as_request(one.instance), id="")
-        again = _target(one.instance, request, trial, condition)
-        _put(one.instance, again.machine, trial, gone=gone)
-        found.append(Anew(one.instance, again.machine, again.why))
+        found += _placed(request, [one.instance], trial, condition, gone=gone)
     return found
 
 

@@ -158,10 +158,7 @@ class LedgerView:
             self.failures[ended.machine] = 1.0 + self.failed_starts(ended.machine, ended.ended_at), ended.ended_at
 
     def failed_starts(self, machine: str, now_s: float) -> float:
-        """Return the number of starts that failed on a machine; each counts half after `HALF_LIFE_S`.
-
-        One of a time to come, by a clock that was wrong, counts less the further away it is.
-        """
+        """Return the number of starts that failed on a machine; each counts half after `HALF_LIFE_S`, by any clock."""
         count, at_s = self.failures.get(machine, (0.0, now_s))
         return float(count * 0.5 ** (abs(now_s - at_s) / HALF_LIFE_S))
 
