@@ -38,6 +38,7 @@ RULES: tuple[dict[str, Any], ...] = (
     {"topology": "machine", "others": 0},
     {"topology": "machine", "skew": 1},
 )
+LOG_LENGTH = 1_000_000
 Labelling = dict[str, str]
 
 
@@ -106,7 +107,8 @@ def test_no_placement_puts_a_domain_over(valkey: Valkey, names: Names) -> None:
 
     with ExitStack() as running:
         for number in range(SCORERS):
-            running.enter_context(scorer_process(valkey.url, names, "--name", f"s{number}"))
+            all_of_it = ("--ledger-log-length", str(LOG_LENGTH))
+            running.enter_context(scorer_process(valkey.url, names, "--name", f"s{number}", *all_of_it))
         with Client(valkey.url, names.prefix, timeout_s=60) as client:
             client.health()
             placing = [threading.Thread(target=place, args=(number,)) for number in range(CLIENTS)]
@@ -122,7 +124,7 @@ def test_no_placement_puts_a_domain_over(valkey: Valkey, names: Names) -> None:
             stop.set()
             for thread in placing:
                 thread.join()
-    history = read_history(Ledger(wire, names, log_length=1_000_000))
+    history = read_history(Ledger(wire, names, log_length=LOG_LENGTH))
     wire.close()
     faults = _faults(history, labellings)
     assert not faults, (len(faults), faults[:5])
