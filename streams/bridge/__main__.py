@@ -86,7 +86,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 def _scraped(settings: BridgeSettings) -> Scraper | Asker:
     """Return the scraper; raises SettingsError where no target is named."""
-    how = How(settings.every, settings.timeout_s, settings.nic_speed is not None, settings.credentials)
+    speed_given = settings.nic_speed is not None
+    how = How(settings.every, settings.timeout_s, speed_given, settings.credentials, settings.excluded)
     if settings.prometheus:
         return Asker(settings.prometheus, settings.series, settings.machine_key, how)
     if not (targets := settings.targets):

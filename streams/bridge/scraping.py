@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode, urlsplit
 
 from schemas.process.connections import answer_whole
+from streams.bridge.formats.interfaces import NOT_PHYSICAL
 from streams.bridge.formats.node_exporter import Value, missing, name_of, points, query_of, read_answer, read_page
 from streams.bridge.formats.points import Point, UnreadableError
 
@@ -83,12 +84,13 @@ class Credentials:
 
 @dataclass(frozen=True)
 class How:
-    """The interval of requests, the time limit of an answer, whether a NIC speed is set, and the credentials."""
+    """How targets are asked; ``excluded``: the rule of names."""
 
     every_s: float
     timeout_s: float
     nic_speed_given: bool = False
     credentials: Credentials = Credentials()
+    excluded: str = NOT_PHYSICAL
 
 
 @dataclass(eq=False)
@@ -262,7 +264,7 @@ class Scraper:
         machine = target.name or name_of(values)
         if not machine:
             raise UnreadableError(f"{target.url}: no node_uname_info says the machine's name; give NAME=HOST:PORT")
-        return values, points(machine, at, values, target.url)
+        return values, points(machine, at, values, target.url, page.how.excluded)
 
 
 @dataclass(eq=False)
@@ -321,7 +323,7 @@ class Asker:
                 self.counts["nameless"] += 1
             elif one.at > seen.get(one.target, -math.inf):
                 self._lacks.look(one.target, one.values)
-                found += points(one.machine, one.at, one.values, one.target)
+                found += points(one.machine, one.at, one.values, one.target, self.how.excluded)
         self._seen = {one.target: one.at for one in scrapes}
         self._lacks.forget_all_but(self._seen)
         return found

@@ -69,8 +69,10 @@ class Interface:
         return ""
 
 
-def left_out(interfaces: Mapping[str, Interface]) -> dict[str, str]:
+def left_out(interfaces: Mapping[str, Interface], excluded: str = NOT_PHYSICAL) -> dict[str, str]:
     """Return by name why an interface does not count, without the rule of names.
+
+    With a rule of one's own, ``excluded``, what a program has made counts: a host's NIC may be such a one.
 
     >>> left_out({"eth0": Interface(address="0a"), "enP1s1": Interface(address="0a", flags=0x800)})
     {'enP1s1': 'the same link as eth0'}
@@ -91,7 +93,7 @@ def left_out(interfaces: Mapping[str, Interface]) -> dict[str, str]:
         best = made[0] if team else min(names, key=lambda name: _place(name, interfaces[name]))
         why |= {name: f"the same link as {best}" for name in names if name != best}
     shared = {name for names in links.values() if len(names) > 1 for name in names}
-    for name, one in interfaces.items():
+    for name, one in interfaces.items() if excluded == NOT_PHYSICAL else ():
         if name not in why and name not in shared and one.named == _BY_USER and not one.flags & _MASTER:
             why[name] = "a program has made it"
     left = [name for name in interfaces if name not in why and not _BY_NAME.fullmatch(name)]
@@ -102,7 +104,7 @@ def left_out(interfaces: Mapping[str, Interface]) -> dict[str, str]:
 
 def counts(interfaces: Mapping[str, Interface], excluded: str) -> dict[str, str]:
     """Return by name why an interface does not count, "" if it counts. ``excluded``: the rule of names."""
-    why, pattern = left_out(interfaces), re.compile(excluded)
+    why, pattern = left_out(interfaces, excluded), re.compile(excluded)
     return {name: why.get(name, "its name" if pattern.fullmatch(name) else "") for name in interfaces}
 
 

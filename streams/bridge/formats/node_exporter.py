@@ -25,7 +25,7 @@ from typing import Literal
 
 import msgspec
 
-from streams.bridge.formats.interfaces import Interface, left_out
+from streams.bridge.formats.interfaces import NOT_PHYSICAL, Interface, left_out
 from streams.bridge.formats.points import Point, Quantity, UnreadableError
 
 CPU = "node_cpu_seconds_total"
@@ -113,11 +113,13 @@ def missing(values: Iterable[Value], nic_speed_given: bool = False) -> dict[str,
     return {resource: names[0] for resource, names in lacks.items() if names}
 
 
-def points(machine: str, at: float, values: Iterable[Value], source: str = "") -> list[Point]:
-    """Return the points of one moment of one machine."""
+def points(
+    machine: str, at: float, values: Iterable[Value], source: str = "", excluded: str = NOT_PHYSICAL
+) -> list[Point]:
+    """Return the points of one moment of one machine; ``excluded``: the rule of names."""
     return [
         Point(machine, at, quantity, part, value, source=source)
-        for quantity, part, value in _points(values)
+        for quantity, part, value in _points(values, excluded)
         if math.isfinite(value) and value >= 0
     ]
 
@@ -139,11 +141,11 @@ def interfaces(values: Iterable[Value]) -> dict[str, Interface]:
     return {name: found[name] for name in sorted(counted)}
 
 
-def _points(values: Iterable[Value]) -> Iterator[tuple[Quantity, str, float]]:
+def _points(values: Iterable[Value], excluded: str) -> Iterator[tuple[Quantity, str, float]]:
     modes, single = defaultdict[str, dict[str, float]](dict), dict[str, float]()
     values = list(values)
     links = interfaces(values)
-    out = left_out(links)
+    out = left_out(links, excluded)
     for name, link in links.items():
         if name not in out:
             yield "nic_told", name, float(bool(link.address or link.flags or link.number))

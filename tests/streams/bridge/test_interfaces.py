@@ -184,6 +184,7 @@ _NET = json.dumps(
     {"name": "net", "tags": {"host": "m", "interface": "eth0"}, "fields": {"bytes_recv": 5}, "timestamp": 1}
 )
 _AZURE = HOSTS["AKS, accelerated"][0]
+_MADE = [("dmz", {"address": "d0:07", "named": 3, "speed": 1e9})]
 
 CHOICES: list[tuple[str, list[Point], dict[str, Any], dict[str, str]]] = [
     # name, points of one moment, settings of the bridge, what the facts say
@@ -191,6 +192,9 @@ CHOICES: list[tuple[str, list[Point], dict[str, Any], dict[str, str]]] = [
     ("its rule replaced", points("m", 1.0, read_page(page(*_AZURE))), {"excluded": "lo"},
      {"page": "azv1234567890a, eth0"}),
     ("names and speeds", points("m", 1.0, read_page(page(*names("eth0", "br0", speed=1e9)))), {}, {"names": "eth0"}),
+    ("made by a program", points("m", 1.0, read_page(page(*_MADE))), {}, {}),
+    ("made by a program, and chosen", points("m", 1.0, read_page(page(*_MADE)), excluded="lo"), {"excluded": "lo"},
+     {"page": "dmz"}),
     ("without a speed", points("m", 1.0, read_page(page(*names("eth0")))), {}, {}),
     ("a speed that is set", points("m", 1.0, read_page(page(*names("eth0")))), {"nic_speed": 1e9}, {"names": "eth0"}),
     ("Telegraf", telegraf.read_points(_NET.encode()), {"nic_speed": 1e9}, {"names": "eth0"}),
