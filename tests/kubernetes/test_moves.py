@@ -173,7 +173,7 @@ def test_the_scheduler_refuses_no_planned_move(valkey: Valkey, names: Names, tmp
         cluster.schedule([{"schedulerName": "default-scheduler"}])
         scene = Scene(cluster, valkey, names)
         with scene.follower():
-            for seed in range(effort(40, 400)):
+            for seed in range(effort(60, 400)):
                 trial = Trial(scene, seed)
                 trial.run()
                 assert not trial.refused, trial.refused
