@@ -23,7 +23,7 @@ from ops.record.folder import steps
 from ops.replay.recorded.usage import Filled, Stretch, Used, fill
 from ops.replay.workload import CELLS_MAX, MINUTE_S, Usage, Workload, WorkloadError
 from schemas.messages.operator import OperatorFacts, effective, known_operator_facts
-from schemas.resources import CPU, PRIORITY_CLASSES, RESOURCES
+from schemas.resources import CPU, RESOURCES
 from schemas.tables.instance_table import SEPARATOR
 from schemas.values.errors import shortened
 from schemas.values.numbers import duration
@@ -316,10 +316,6 @@ def _that_ran(found: list[Life], fleet: RecordedFleet, span: _Span) -> list[Life
     if not fleet.names or not ran:
         what = "machines with a known number of cores" if not fleet.names else "instances that ran"
         raise span.error(f"there are no {what} in the time asked for")
-    for life in ran:
-        if life.record.priority_class not in PRIORITY_CLASSES:
-            told = f"{life.record.id!r} has the priority class {life.record.priority_class!r}"
-            raise span.error(f"{told}, which this release does not know")
     return ran
 
 
